@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ways riobed stops: wrong use, a wrong environment, our own failure inside a trial."""
+
+
+class RiobedError(Exception):
+    """One line for the user: what happened, where, what to do. `exit_code` is the command's status."""
+
+    exit_code = 1
+
+
+class UsageError(RiobedError):
+    """The request itself is wrong (unknown mode, bad spec); exit status 2."""
+
+    exit_code = 2
+
+
+class EnvironmentFault(RiobedError):
+    """This host lacks something or is in a state we cannot work in; exit status 1."""
+
+
+class InfraError(RiobedError):
+    """Our own machinery failed inside a trial (QEMU died, agent lost before injection).
+
+    Never a result: the trial is run again.
+    """
+
+
+class BootError(InfraError):
+    """The guest did not reach the stage it was booted for."""
