@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands that read results: `table corruption` and `trials`. They need neither QEMU nor libvirt.
+
+They raise StoreError; the program that mounts them prints it as one line and exits with its `exit_code`.
+"""
+
+import os
+import shutil
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from riobed_results.corruption import corruption_table
+from riobed_results.errors import StoreError
+from riobed_results.location import DEFAULT_STORE
+from riobed_results.queries import trial_rows
+from riobed_results.render import render
+from riobed_results.store import open_store
+from riobed_results.trials import trials_json, trials_text
+
+PIPE_WIDTH = 200  # characters, where there is no terminal to ask
+
+table_app = typer.Typer(help="Tables computed from a results store.", no_args_is_help=True)
+
+
+class TableFormat(StrEnum):
+    """The forms a table is printed in."""
+
+    MD = "md"
+    LATEX = "latex"
+    CSV = "csv"
+    HTML = "html"
+    JSON = "json"
+
+
+class TrialsFormat(StrEnum):
+    """The forms the list of trials is printed in."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+StoreOption = Annotated[
+    str, typer.Option("--store", help="Database URL, SQLite file, or folder with store.sqlite in it.")
+]
+CampaignOption = Annotated[
+    str | None, typer.Option("--campaign", help="Name of the campaign.", show_default="the latest")
+]
+OutputOption = Annotated[
+    Path | None, typer.Option("--output", help="File to write.", show_default="standard output")
+]
+
+
+@table_app.command("corruption")
+def corruption(
+    store: StoreOption = DEFAULT_STORE,
+    campaign: CampaignOption = None,
+    form: Annotated[TableFormat, typer.Option("--format", help="Form of the table.")] = TableFormat.MD,
+    output: OutputOption = None,
+) -> None:
+    """How often a crash corrupted a file, by fault class and cache mode."""
+    emit(render(corruption_table(open_store(store), campaign), form), output)
+
+
+def trials(
+    store: StoreOption = DEFAULT_STORE,
+    campaign: CampaignOption = None,
+    form: Annotated[TrialsFormat, typer.Option("--format", help="Form of the list.")] = TrialsFormat.TEXT,
+    output: OutputOption = None,
+) -> None:
+    """The trials of a campaign; --format json has everything stored of them."""
+    opened = open_store(store)
+    chosen = opened.campaign(campaign)
+    rows = trial_rows(opened, chosen.id)
+    if not rows:
+        raise StoreError(f"store {opened.location.name}: campaign {chosen.name!r} has no trials yet")
+    if form is TrialsFormat.JSON:
+        emit(trials_json(chosen.name, rows), output)
+    else:
+        to_terminal = output is None and sys.stdout.isatty()
+        width = shutil.get_terminal_size().columns if to_terminal else PIPE_WIDTH
+        emit(trials_text(rows, width), output)
+
+
+def mount(app: typer.Typer) -> None:
+    """Give `app` the commands `table` and `trials`."""
+    app.add_typer(table_app, name="table")
+    app.command("trials")(trials)
+
+
+def emit(text: str, output: Path | None) -> None:
+    """Print `text`, or put it into the file `output`, whole or not at all; StoreError if it cannot be."""
+    if output is None:
+        typer.echo(text, nl=False)
+        return
+    try:
+        if output.exists() and not output.is_file():
+            output.write_text(text, encoding="utf-8")  # a device or pipe cannot be replaced
+        else:
+            _replace(output.resolve(), text)
+    except OSError as error:
+        raise StoreError(f"output {output}: {error.strerror}; choose another file") from error
+
+
+def _replace(path: Path, text: str) -> None:
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        new.write_text(text, encoding="utf-8")
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)

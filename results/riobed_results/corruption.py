@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The corruption table: how often a crash left a file or directory wrong, by fault class and cache mode.
+
+Its form is that of table 1 of Chen et al., "The Rio File Cache", ASPLOS 1996.
+"""
+
+from collections.abc import Iterable
+
+import yaml
+from pydantic import BaseModel
+
+from riobed_results.errors import StoreError
+from riobed_results.models import CampaignRow
+from riobed_results.queries import Counts, cell_counts
+from riobed_results.store import Store
+
+CONFIDENCE = 0.95
+
+
+class Row(BaseModel):
+    """One fault class; `cells` has every mode of the table, also those without a trial."""
+
+    fault_class: str
+    cells: dict[str, Counts]
+
+
+class Share(BaseModel):
+    """The share of crashes that corrupted something, with its interval; None where no crash was counted."""
+
+    share: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+class Environment(BaseModel):
+    """On what the campaign ran: a figure means nothing without it."""
+
+    seed: str
+    kernel_release: str
+    kernel_build_id: str
+    series_commit: str
+    qemu_version: str
+    accelerator: str
+    created: str
+
+
+class Statistics(BaseModel):
+    """What is computed from the totals, and where they were measured."""
+
+    interval: str = "Clopper-Pearson"
+    confidence: float = CONFIDENCE
+    totals: dict[str, Share]
+    environment: Environment
+
+
+class CorruptionTable(BaseModel):
+    """The table as a program reads it; its keys are a contract."""
+
+    campaign: str
+    modes: list[str]
+    rows: list[Row]
+    totals: dict[str, Counts]
+    statistics: Statistics
+
+
+def corruption_table(store: Store, campaign_name: str | None = None) -> CorruptionTable:
+    """Compute the table of a campaign (None: the latest) from stored rows alone.
+
+    Raises StoreError if the campaign has no trial yet, StoreUsageError if there is no such campaign.
+    """
+    campaign = store.campaign(campaign_name)
+    counts = cell_counts(store, campaign.id)
+    if not counts:
+        raise StoreError(f"store {store.location.name}: campaign {campaign.name!r} has no trials yet")
+    modes = _ordered(campaign, "modes", (mode for mode, _ in counts))
+    classes = _ordered(campaign, "fault_classes", (fault_class for _, fault_class in counts))
+    rows = [
+        Row(fault_class=name, cells={mode: counts.get((mode, name), Counts()) for mode in modes})
+        for name in classes
+    ]
+    totals = {mode: sum((row.cells[mode] for row in rows), Counts()) for mode in modes}
+    statistics = Statistics(
+        totals={mode: corrupted_share(total) for mode, total in totals.items()},
+        environment=Environment.model_validate(campaign, from_attributes=True),
+    )
+    return CorruptionTable(
+        campaign=campaign.name, modes=modes, rows=rows, totals=totals, statistics=statistics
+    )
+
+
+def corrupted_share(counts: Counts) -> Share:
+    """Return corrupted / crashes with its exact interval (Clopper and Pearson, Biometrika 26, 1934)."""
+    if not counts.crashes:
+        return Share()
+    from scipy.stats import binomtest  # a second to import, and `riobed --help` should not pay it
+
+    test = binomtest(counts.corrupted, counts.crashes)
+    interval = test.proportion_ci(confidence_level=CONFIDENCE, method="exact")
+    return Share(share=counts.corrupted / counts.crashes, low=float(interval.low), high=float(interval.high))
+
+
+def _ordered(campaign: CampaignRow, key: str, seen: Iterable[str]) -> list[str]:
+    """Names in the order of the spec's list `key`, then those only seen in rows, as they first appear."""
+    try:
+        spec = yaml.safe_load(campaign.spec)
+    except yaml.YAMLError:
+        spec = None
+    listed = spec.get(key) if isinstance(spec, dict) else None
+    names = [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
+    return list(dict.fromkeys([*names, *seen]))

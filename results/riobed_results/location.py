@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a store is: from what the user typed to a database engine, and database errors in one line."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import sqlalchemy as sa
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.pool import NullPool
+
+from riobed_results.errors import StoreError, StoreUsageError
+
+DEFAULT_STORE = "sqlite:///campaigns/riobed.sqlite"
+STORE_FILE = "store.sqlite"  # the store's name inside a published campaign's folder
+READ_TIMEOUT_S = 5.0
+WRITE_TIMEOUT_S = 60.0  # a row costs hours if lost and milliseconds to wait for
+
+# By SQLite's primary result code (sqlite.org/rescode.html): what it means here and what to do.
+SQLITE_MEANING = {
+    sqlite3.SQLITE_BUSY: "is locked by another program: wait for it to finish, or give ?timeout=SECONDS",
+    sqlite3.SQLITE_NOTADB: "is not an SQLite database: give the path of a riobed store",
+    sqlite3.SQLITE_CORRUPT: "is damaged: restore it from a copy, or save its rows with sqlite3's .recover",
+    sqlite3.SQLITE_CANTOPEN: "cannot be opened: check that it and its folder may be read and written",
+    sqlite3.SQLITE_READONLY: "may not be written: make it and its folder writable (a writer killed in the "
+    "middle of a row leaves a -journal file beside it, undone at the first opening that may write)",
+    sqlite3.SQLITE_FULL: "has no room left on its disk: free some and run again",
+    sqlite3.SQLITE_IOERR: "met an input/output error: check its disk",
+}
+
+
+@dataclass(frozen=True)
+class Location:
+    """A store's place: `name` as shown to the user (no password), `path` None unless it is SQLite."""
+
+    name: str
+    url: sa.URL
+    path: Path | None
+    timeout: float | None
+
+
+def locate(store: str) -> Location:
+    """Find out what `store` means: a database URL, an SQLite file, or a folder with `store.sqlite` in it.
+
+    Raises StoreUsageError for a URL that cannot be understood.
+    """
+    if "://" not in store:
+        return _sqlite_location(sa.URL.create("sqlite", database=store), Path(store))
+    try:
+        url = sa.make_url(store)
+    except (ArgumentError, ValueError):
+        raise StoreUsageError(f"store {store}: malformed URL; try {DEFAULT_STORE}") from None
+    if url.get_backend_name() != "sqlite":
+        return Location(url.render_as_string(hide_password=True), url, None, None)
+    if not url.database or url.database == ":memory:":
+        raise StoreUsageError(f"store {store}: names no file; try {DEFAULT_STORE}")
+    return _sqlite_location(url, Path(url.database))
+
+
+def _sqlite_location(url: sa.URL, path: Path) -> Location:
+    query = dict(url.query)
+    timeout = query.pop("timeout", None)
+    if query:
+        raise StoreUsageError(
+            f"store {path}: unknown URL option {next(iter(query))!r}; only timeout is known"
+        )
+    try:
+        seconds = None if timeout is None else float(str(timeout))
+    except ValueError:
+        raise StoreUsageError(f"store {path}: timeout={timeout!s} is not a number of seconds") from None
+    if path.is_dir():
+        path /= STORE_FILE
+    return Location(str(path), url, path, seconds)
+
+
+def make_engine(location: Location, write: bool) -> sa.Engine:
+    """Make the engine for `location`; for SQLite the file must exist unless `write`, which may create it.
+
+    Raises StoreError if there is no such file, its folder cannot be made, or the database has no driver.
+    """
+    if location.path is not None:
+        _check_file(location.path, write)
+        return _sqlite_engine(location.path, write, location.timeout)
+    try:
+        return sa.create_engine(location.url)
+    except SQLAlchemyError:
+        raise StoreUsageError(
+            f"store {location.name}: unknown kind of database; try {DEFAULT_STORE}"
+        ) from None
+    except ImportError as error:
+        raise StoreError(f"store {location.name}: {error}; install it with pip") from None
+
+
+def _check_file(path: Path, write: bool) -> None:
+    try:
+        if path.exists() and not path.is_file():
+            raise StoreUsageError(f"store {path}: not a file; give the path of a riobed store")
+        if write:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        elif not path.exists():
+            raise StoreError(f"store {path}: no such file; run a campaign first or give --store")
+    except OSError as error:
+        raise StoreError(f"store {path}: {error.strerror}; choose another place with --store") from None
+
+
+def _sqlite_engine(path: Path, write: bool, timeout: float | None) -> sa.Engine:
+    # A reader opens "rw" too: SQLite then falls back to read-only where it must, and can otherwise undo
+    # what a killed writer left half done, which "ro" refuses and "immutable" would show. query_only
+    # keeps it from writing anything else. Rollback journal, not WAL: a store is one file, readable on
+    # read-only media. EXTRA: a finished trial outlives a power failure of the host as well.
+    pragmas = ("journal_mode=DELETE", "synchronous=EXTRA", "foreign_keys=ON") if write else ("query_only=ON",)
+    uri = f"{path.absolute().as_uri()}?mode={'rwc' if write else 'rw'}"
+    seconds = timeout if timeout is not None else WRITE_TIMEOUT_S if write else READ_TIMEOUT_S
+
+    def connect() -> sqlite3.Connection:
+        connection = sqlite3.connect(uri, uri=True, timeout=seconds, isolation_level=None)
+        for pragma in pragmas:
+            connection.execute(f"PRAGMA {pragma}")
+        return connection
+
+    # No pool: nothing stays open between trials, and a forked worker inherits no connection.
+    engine = sa.create_engine("sqlite://", creator=connect, poolclass=NullPool)
+
+    # Python's sqlite3 begins no transaction before DDL or SELECT; and a writer that takes its lock at the
+    # first statement waits its turn, where one that upgrades later can only fail.
+    @sa.event.listens_for(engine, "begin")
+    def begin(connection: sa.Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+
+    return engine
+
+
+@contextmanager
+def explained(location: Location) -> Iterator[None]:
+    """Turn whatever the database raises into a StoreError of one line."""
+    try:
+        yield
+    except SQLAlchemyError as error:
+        cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
+        code = getattr(cause, "sqlite_errorcode", 0) & 0xFF  # extended codes keep the primary one below
+        meaning = SQLITE_MEANING.get(code)
+        text = meaning or f"refused: {str(cause).strip().splitlines()[0]}"
+        raise StoreError(f"store {location.name}: {text}") from error

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A writable store in a fresh folder, and the commands as the main program mounts them."""
+
+from pathlib import Path
+
+import pytest
+import typer
+from results_builders import Invoke
+from riobed_results.cli import mount
+from riobed_results.store import Store, open_store
+from typer.testing import CliRunner
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "riobed.sqlite"
+
+
+@pytest.fixture(scope="session")
+def blank(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A new store's content: copying it is much faster than making a store for every test."""
+    path = tmp_path_factory.mktemp("blank") / "riobed.sqlite"
+    open_store(str(path), create=True)
+    return path.read_bytes()
+
+
+@pytest.fixture
+def store(path: Path, blank: bytes) -> Store:
+    path.write_bytes(blank)
+    return open_store(str(path), create=True)
+
+
+@pytest.fixture
+def invoke() -> Invoke:
+    app = typer.Typer()
+    mount(app)
+    return lambda *arguments: CliRunner().invoke(app, [str(argument) for argument in arguments])

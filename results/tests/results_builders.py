@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows for tests, and a child process to do something in."""
+
+import multiprocessing
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import yaml
+from riobed_results.models import CampaignRow, FaultRow, Outcome, TrialRow
+
+FORK = multiprocessing.get_context("fork")
+NOBODY = 65534
+Invoke = Callable[..., Any]  # runs a command line, gives typer's result
+
+
+def campaign(name: str = "first", modes: Sequence[str] = (), classes: Sequence[str] = ()) -> CampaignRow:
+    """A campaign whose spec lists these modes and classes."""
+    return CampaignRow(
+        name=name,
+        spec=yaml.safe_dump({"name": name, "modes": list(modes), "fault_classes": list(classes)}),
+        seed="7",
+        kernel_release="6.12.107",
+        kernel_build_id="0123abcd",
+        series_commit="feed",
+        qemu_version="7.2.0",
+        accelerator="tcg",
+        host={"cpus": 2},
+        created="2026-01-02T03:04:05.000+00:00",
+    )
+
+
+def trial(campaign_id: int, position: int, outcome: Outcome = "crash", **fields: Any) -> TrialRow:
+    """A row that the schema allows; a crash is a panic that corrupted nothing unless `fields` say more."""
+    base: dict[str, Any] = {
+        "attempt": 1,
+        "mode": "rio",
+        "fault_class": "kernel_text",
+        "seed": f"7/{position}",
+        "started": "2026-01-02T03:04:05.000+00:00",
+        "finished": "2026-01-02T03:04:09.000+00:00",
+    }
+    if outcome == "crash":
+        base |= {"crash_kind": "panic", "crash_title": "panic: it died", "corruption": "none"}
+    return TrialRow(campaign_id=campaign_id, position=position, outcome=outcome, **base | fields)
+
+
+def faults(count: int, fault_class: str = "kernel_text") -> list[FaultRow]:
+    """`count` faults in kernel text, the first of them activated."""
+    return [
+        FaultRow(
+            index=index,
+            fault_class=fault_class,
+            address=f"{0xFFFFFFFF81000000 + index:#018x}",
+            function="vfs_read",
+            source="fs/read_write.c:450",
+            old="4889e5",
+            new="4889e4",
+            old_asm="mov rbp, rsp",
+            new_asm="mov rsp, rsp",
+            injected=True,
+            activated=index == 0,
+            activated_s=0.25 if index == 0 else None,
+        )
+        for index in range(count)
+    ]
+
+
+def in_child(function: Callable[[], str], root: bool = True) -> str:
+    """Return what `function` returns in a child process, which is never root if `root` is false."""
+    receiver, sender = FORK.Pipe(duplex=False)
+
+    def child() -> None:
+        if not root and os.geteuid() == 0:
+            os.setuid(NOBODY)
+        sender.send(function())
+
+    process = FORK.Process(target=child)
+    process.start()
+    sender.close()
+    try:
+        return str(receiver.recv())
+    finally:
+        process.join()

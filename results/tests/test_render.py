@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every form of the table says the same, read back by a parser of that form."""
+
+import csv
+import io
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+from results_builders import campaign, trial
+from riobed_results.corruption import CorruptionTable, corruption_table
+from riobed_results.render import render
+from riobed_results.store import Store
+
+MODES = ["write-through", "rio_%", "late"]
+HEAD = ["Fault class", *MODES]
+CORRUPTIONS = [
+    HEAD,
+    ["kernel_text", "", "2", "-"],
+    ["delete_branch", "-", "", "-"],
+    ["Total", "0 of 3 (0.0 %)", "2 of 5 (40.0 %)", "0 of 0"],
+    ["95 % interval", "0.0 to 70.8 %", "5.3 to 85.3 %", "-"],
+]
+TRIALS = [
+    HEAD,
+    ["kernel_text", "3 + 0", "4 + 1", "0 + 0"],
+    ["delete_branch", "0 + 2", "1 + 0", "0 + 0"],
+    ["Total", "3 + 2", "5 + 1", "0 + 0"],
+    ["Protection traps", "0", "1", "0"],
+    ["Infra errors", "0", "2", "0"],
+]
+
+
+@pytest.fixture
+def table(store: Store) -> CorruptionTable:
+    """Made by hand; the expected tables above were counted from this list."""
+    added = store.add_campaign(campaign("hand <made>", MODES, ["kernel_text", "delete_branch"]))
+    rows = [
+        trial(added.id, 0, mode="write-through"),
+        trial(added.id, 1, mode="write-through", crash_kind="hang"),
+        trial(added.id, 2, mode="write-through"),
+        trial(added.id, 3, mode="rio_%", corruption="direct"),
+        trial(added.id, 4, mode="rio_%", corruption="unclassified", corruption_where="disk"),
+        trial(added.id, 5, mode="rio_%"),
+        trial(added.id, 6, mode="rio_%", crash_kind="trap"),
+        trial(added.id, 7, "discard", mode="rio_%"),
+        trial(added.id, 8, "discard", mode="write-through", fault_class="delete_branch"),
+        trial(added.id, 9, "discard", mode="write-through", fault_class="delete_branch"),
+        trial(added.id, 10, "infra_error", mode="rio_%", fault_class="delete_branch"),
+        trial(added.id, 10, "infra_error", mode="rio_%", fault_class="delete_branch", attempt=2),
+        trial(added.id, 10, mode="rio_%", fault_class="delete_branch", attempt=3),
+    ]
+    for row in rows:
+        store.add_trial(row)
+    return corruption_table(store)
+
+
+def test_markdown(table: CorruptionTable) -> None:
+    text = render(table, "md")
+    blocks = [block.splitlines() for block in text.split("\n\n") if block.startswith("|")]
+    read = [[[cell.strip() for cell in line[1:-1].split("|")] for line in block] for block in blocks]
+    assert [lines.pop(1) for lines in read] == [[":--", "--:", "--:", "--:"]] * 2
+    assert read == [CORRUPTIONS, TRIALS]
+    assert "accelerator tcg" in text
+    assert r"hand \<made>" in text
+
+
+def test_latex(table: CorruptionTable) -> None:
+    text = render(table, "latex")
+    for name in ("table", "tabular"):
+        assert text.count(rf"\begin{{{name}}}") == text.count(rf"\end{{{name}}}") > 0
+    assert re.findall(r"(?<!\\)[%#$^~]|(?<!\\)_", text) == []
+    tabulars = re.findall(r"\\begin\{tabular\}\{lrrr\}\n(.*?)\\end\{tabular\}", text, re.DOTALL)
+    read = []
+    for tabular in tabulars:
+        lines = [line.removesuffix(r"\\") for line in tabular.splitlines() if line != r"\hline"]
+        read.append([[re.sub(r"\\([_%])", r"\1", c).strip() for c in line.split("&")] for line in lines])
+    assert read == [CORRUPTIONS, TRIALS]
+
+
+def test_csv(table: CorruptionTable) -> None:
+    lines = list(csv.DictReader(io.StringIO(render(table, "csv"))))
+    paper = [[line["fault_class"], *(line[mode] for mode in MODES)] for line in lines]
+    assert paper == CORRUPTIONS[1:4]
+    behind = [
+        [line["fault_class"], *(f"{line[f'{m} crashes']} + {line[f'{m} discards']}" for m in MODES)]
+        for line in lines
+    ]
+    assert behind == TRIALS[1:4]
+    assert [lines[-1][f"{mode} traps"] for mode in MODES] == TRIALS[4][1:]
+    assert [lines[-1][f"{mode} infra_errors"] for mode in MODES] == TRIALS[5][1:]
+
+
+class Cells(HTMLParser):
+    """The text of each cell by table and row; fails on an element closed out of order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tables: list[list[list[str]]] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag != "meta":
+            self.open.append(tag)
+        if tag == "table":
+            self.tables.append([])
+        elif tag == "tr":
+            self.tables[-1].append([])
+        elif tag in ("th", "td"):
+            self.tables[-1][-1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+        if self.open and self.open[-1] in ("th", "td"):
+            self.tables[-1][-1][-1] += data
+
+
+def test_html(table: CorruptionTable) -> None:
+    page = Cells()
+    page.feed(render(table, "html"))
+    assert page.open == []
+    assert page.tables == [CORRUPTIONS, TRIALS]
+    assert "Campaign hand <made>, seed 7" in page.text
+
+
+def test_json(table: CorruptionTable) -> None:
+    read = json.loads(render(table, "json"))
+    assert read == table.model_dump()
+    assert read["rows"][0]["cells"]["rio_%"] == {
+        "trials": 5,
+        "crashes": 4,
+        "corrupted": 2,
+        "discards": 1,
+        "infra_errors": 0,
+        "traps": 1,
+    }
+    assert read["totals"]["rio_%"]["infra_errors"] == 2
+    assert read["statistics"]["totals"]["rio_%"]["share"] == 0.4
+
+
+def test_hostile_names_stay_text(store: Store) -> None:
+    mode = 'a|b & <i>"x"</i> \\end{table}\x1b[2J\nc'
+    added = store.add_campaign(campaign("odd", [mode], ["kernel_text"]))
+    store.add_trial(trial(added.id, 0, mode=mode))
+    table = corruption_table(store)
+    shown = 'a|b & <i>"x"</i> \\end{table}\\x1b[2J\\nc'
+
+    page = Cells()
+    page.feed(render(table, "html"))
+    assert page.tables[0][0] == ["Fault class", shown]
+    header = next(line for line in render(table, "md").splitlines() if "Fault class" in line)
+    assert re.sub(r"\\(.)", r"\1", header) == f"| Fault class | {shown} |"
+    assert len(re.findall(r"(?<!\\)\|", header)) == 3
+    latex = render(table, "latex")
+    assert latex.count(r"\end{table}") == 1
+    assert r"a|b \& <i>" in latex
+    assert "\x1b" not in latex + render(table, "md") + render(table, "html")
+    assert next(csv.reader(io.StringIO(render(table, "csv"))))[1] == mode

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands: what they print, and one line and a status for each way they can fail."""
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from results_builders import Invoke, campaign, faults, trial
+from riobed_results.errors import StoreError
+from riobed_results.models import FaultRow, TrialRow
+from riobed_results.store import Store, open_store
+
+COMMANDS = [("table", "corruption"), ("trials",)]
+
+
+@pytest.fixture
+def filled(store: Store) -> Store:
+    for name, modes in (("old", ["delayed"]), ("new", ["rio"])):
+        added = store.add_campaign(campaign(name, modes, ["kernel_text"]))
+        store.add_trial(trial(added.id, 0, "infra_error", mode=modes[0], detail="QEMU [red]died"))
+        store.add_trial(trial(added.id, 0, mode=modes[0], attempt=2, faults=faults(3), injected=3))
+    return store
+
+
+def failure(result: Any) -> tuple[int, str]:
+    """The status and the line that the main program makes of a failed command."""
+    assert isinstance(result.exception, StoreError), result.output
+    message = str(result.exception)
+    assert "\n" not in message
+    assert result.stdout == ""
+    return result.exception.exit_code, message
+
+
+@pytest.mark.parametrize("form", ["url", "file", "folder"])
+def test_the_ways_to_name_a_store(invoke: Invoke, filled: Store, path: Path, form: str) -> None:
+    published = path.rename(path.with_name("store.sqlite"))
+    name = {"url": f"sqlite:///{published}", "file": str(published), "folder": str(path.parent)}[form]
+    result = invoke("table", "corruption", "--store", name, "--format", "json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["campaign"] == "new"
+
+
+def test_the_default_store_is_in_the_current_folder(
+    invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert failure(invoke("trials")) == (
+        1,
+        "store campaigns/riobed.sqlite: no such file; run a campaign first or give --store",
+    )
+    assert list(tmp_path.iterdir()) == []
+    store = open_store("campaigns/riobed.sqlite", create=True)
+    store.add_trial(trial(store.add_campaign(campaign()).id, 0))
+    assert invoke("trials").exit_code == 0
+
+
+def test_a_campaign_is_picked_by_name(invoke: Invoke, filled: Store, path: Path) -> None:
+    result = invoke("table", "corruption", "--store", path, "--campaign", "old", "--format", "json")
+    assert json.loads(result.stdout)["modes"] == ["delayed"]
+    result = invoke("trials", "--store", path, "--campaign", "old", "--format", "json")
+    assert {row["mode"] for row in json.loads(result.stdout)} == {"delayed"}
+
+
+def test_trials_as_json_have_everything_stored(invoke: Invoke, filled: Store, path: Path) -> None:
+    first, second = json.loads(invoke("trials", "--store", path, "--format", "json").stdout)
+    assert set(first) == {column.key for column in TrialRow.__table__.columns} | {"faults", "campaign"}
+    assert (first["outcome"], second["outcome"]) == ("infra_error", "crash")
+    assert (first["faults"], len(second["faults"])) == ([], 3)
+    assert set(second["faults"][0]) == {column.key for column in FaultRow.__table__.columns}
+    assert second["faults"][2]["address"] == "0xffffffff81000002"
+    assert second["campaign"] == "new"
+
+
+def test_trials_as_text(invoke: Invoke, filled: Store, path: Path) -> None:
+    head, error, crash = invoke("trials", "--store", path).stdout.splitlines()
+    assert head.split()[:4] == ["id", "position", "attempt", "mode"]
+    assert error.split()[1:6] == ["0", "1", "rio", "kernel_text", "infra_error"]
+    assert error.endswith("QEMU [red]died")
+    assert crash.split()[5:11] == ["crash", "panic", "none", "0", "of", "3"]
+    assert crash.endswith("panic: it died")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_output_goes_into_a_file_whole_or_not_at_all(
+    invoke: Invoke, filled: Store, path: Path, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    printed = invoke(*command, "--store", path, "--format", "json").stdout
+    output = tmp_path / "new.json"
+    output.write_text("old")
+    result = invoke(*command, "--store", path, "--format", "json", "--output", output)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert output.read_text() == printed
+    assert sorted(tmp_path.iterdir()) == [output, path]
+    missing = tmp_path / "no" / "such.json"
+    code, message = failure(invoke(*command, "--store", path, "--output", missing))
+    assert (code, message) == (1, f"output {missing}: No such file or directory; choose another file")
+
+
+def not_a_database(path: Path) -> None:
+    path.write_bytes(b"no database, but long enough to be one " * 100)
+
+
+def empty_file(path: Path) -> None:
+    path.touch()
+
+
+def another_database(path: Path) -> None:
+    sqlite3.connect(path).execute("CREATE TABLE rows (a)")
+
+
+def another_version(path: Path) -> None:
+    open_store(str(path), create=True)
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE meta SET value = '99'")
+
+
+def no_version(path: Path) -> None:
+    open_store(str(path), create=True)
+    with sqlite3.connect(path) as connection:
+        connection.execute("DELETE FROM meta")
+
+
+def damaged(path: Path) -> None:
+    store = open_store(str(path), create=True)
+    added = store.add_campaign(campaign())
+    store.add_trial(trial(added.id, 0, faults=faults(200)))
+    content = bytearray(path.read_bytes())
+    content[1024:] = b"\xff" * (len(content) - 1024)
+    path.write_bytes(content)
+
+
+def no_campaign(path: Path) -> None:
+    open_store(str(path), create=True)
+
+
+def empty_campaign(path: Path) -> None:
+    open_store(str(path), create=True).add_campaign(campaign("bare"))
+
+
+def a_column_is_missing(path: Path) -> None:
+    empty_campaign(path)
+    with sqlite3.connect(path) as connection:
+        connection.execute("ALTER TABLE trials RENAME COLUMN crash_kind TO kind")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (not_a_database, "is not an SQLite database"),
+        (empty_file, "is not a riobed store"),
+        (another_database, "is not a riobed store"),
+        (another_version, "has schema version 99, this riobed works with 1"),
+        (no_version, "has schema version None"),
+        (damaged, "is damaged"),
+        (no_campaign, "holds no campaign"),
+        (empty_campaign, "campaign 'bare' has no trials yet"),
+        (a_column_is_missing, "no such column: trials.crash_kind"),
+    ],
+)
+def test_stores_that_cannot_be_read(
+    invoke: Invoke, path: Path, command: tuple[str, ...], make: Callable[[Path], None], says: str
+) -> None:
+    make(path)
+    before = path.read_bytes()
+    code, message = failure(invoke(*command, "--store", path))
+    assert code == 1
+    assert message.startswith(f"store {path}: ")
+    assert says in message
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("make", [not_a_database, another_database, another_version, no_version])
+def test_a_writer_leaves_what_is_no_store_alone(path: Path, make: Callable[[Path], None]) -> None:
+    make(path)
+    before = path.read_bytes()
+    with pytest.raises(StoreError):
+        open_store(str(path), create=True)
+    assert path.read_bytes() == before
+
+
+def test_a_locked_store(invoke: Invoke, filled: Store, path: Path) -> None:
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    url = f"sqlite:///{path}?timeout=0.05"
+    code, message = failure(invoke("table", "corruption", "--store", url))
+    assert code == 1
+    assert message.startswith(f"store {path}: is locked by another program")
+    other.execute("COMMIT")
+    assert invoke("table", "corruption", "--store", url).exit_code == 0
+    other.execute("BEGIN IMMEDIATE")  # a writer in the middle of a row: reading goes on, writing waits
+    assert invoke("table", "corruption", "--store", url).exit_code == 0
+    with pytest.raises(StoreError, match="is locked"):
+        open_store(url, create=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--campaign", "none"], "no campaign 'none'; it holds: old, new"),
+        (["--store", "sqlite://"], "names no file"),
+        (["--store", "sqlite:///:memory:"], "names no file"),
+        (["--store", "sqlite:///a.sqlite?mode=rw"], "unknown URL option 'mode'"),
+        (["--store", "sqlite:///a.sqlite?timeout=soon"], "timeout=soon is not a number"),
+        (["--store", "://x"], "malformed URL"),
+        (["--store", "http://u:secret@h:x/y"], "malformed URL"),
+        (["--store", "nosuch://u:secret@h/d"], "unknown kind of database"),
+        (["--store", "/dev/null"], "not a file"),
+    ],
+)
+def test_wrong_use(invoke: Invoke, filled: Store, path: Path, arguments: list[str], says: str) -> None:
+    code, message = failure(invoke("trials", "--store", path, *arguments))
+    assert code == 2
+    assert says in message
+
+
+def test_an_unknown_format_is_wrong_use(invoke: Invoke, filled: Store, path: Path) -> None:
+    result = invoke("table", "corruption", "--store", path, "--format", "pdf")
+    assert result.exit_code == 2
+    assert "pdf" in result.output
+
+
+@pytest.mark.parametrize("name", ["empty", "folder"])
+def test_a_folder_without_a_store(invoke: Invoke, tmp_path: Path, name: str) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    code, message = failure(invoke("trials", "--store", folder))
+    assert (code, message.split(";")[0]) == (1, f"store {folder}/store.sqlite: no such file")
+    assert list(folder.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_made(path: Path) -> None:
+    path.write_text("a file")
+    with pytest.raises(StoreError, match="choose another place") as caught:
+        open_store(str(path / "deeper" / "store.sqlite"), create=True)
+    assert caught.value.exit_code == 1
+
+
+def test_a_table_needs_neither_qemu_nor_libvirt(filled: Store, path: Path) -> None:
+    program = (
+        "import sys, typer; sys.modules.update(dict.fromkeys(['libvirt', 'libvirt_qemu', 'riobed']));"
+        "from riobed_results.cli import mount; app = typer.Typer(); mount(app); app()"
+    )
+    command = [sys.executable, "-c", program, "table", "corruption", "--store", str(path), "--format", "csv"]
+    environment = {**os.environ, "PATH": "/nowhere"}
+    result = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    assert result.stdout.splitlines()[-1].startswith("Total,0 of 1 (0.0 %)")

@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The store keeps what it was given, refuses what tables would count wrongly, and survives its writer."""
+
+import hashlib
+import os
+import random
+import resource
+import shutil
+import signal
+import sqlite3
+import tempfile
+import time
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import pytest
+from results_builders import FORK, campaign, faults, in_child, trial
+from riobed_results.errors import StoreError
+from riobed_results.models import TrialRow
+from riobed_results.queries import trial_rows
+from riobed_results.store import Store, open_store
+
+
+def test_a_row_comes_back_as_it_went_in(store: Store, path: Path) -> None:
+    added = store.add_campaign(campaign())
+    row = trial(
+        added.id,
+        4,
+        fault_class="copy_overrun",
+        corruption="direct",
+        corruption_where="cache",
+        requested=20,
+        injected=20,
+        activated=3,
+        first_activation_s=0.5,
+        time_to_crash_s=1.25,
+        steps_done=812,
+        fresh_boot=True,
+        recovery={"restored": 17, "rejected": [1, 2]},
+        check={"difference_count": 1},
+        phases={"restore": 0.1},
+        log="logs/4.zst",
+        faults=faults(20),
+    )
+    store.add_trial(row)
+    (read,) = trial_rows(open_store(str(path)), added.id)
+    for column in TrialRow.__table__.columns:
+        assert getattr(read, column.key) == getattr(row, column.key), column.key
+    assert read.faults == row.faults
+    assert read.faults[19].address == "0xffffffff81000013"
+
+
+def test_the_latest_campaign_is_the_default_and_names_are_unique(store: Store) -> None:
+    store.add_campaign(campaign("first"))
+    second = store.add_campaign(campaign("second"))
+    assert store.campaign().id == second.id
+    assert store.campaign("first").name == "first"
+    with pytest.raises(StoreError, match=r"UNIQUE.*name"):
+        store.add_campaign(campaign("first"))
+    assert len(store.campaigns()) == 2
+
+
+def test_positions_and_attempts(store: Store) -> None:
+    one, other = store.add_campaign(campaign("one")), store.add_campaign(campaign("other"))
+    store.add_trial(trial(one.id, 0))
+    store.add_trial(trial(one.id, 1, "infra_error"))
+    store.add_trial(trial(one.id, 2, "infra_error"))
+    store.add_trial(trial(one.id, 2, "discard", attempt=2))
+    store.add_trial(trial(other.id, 3))
+    assert store.complete_positions(one.id) == {0, 2}
+    assert [store.next_attempt(one.id, position) for position in range(4)] == [2, 2, 3, 1]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "fields", "constraint"),
+    [
+        ("crashed", {}, "known_outcome|only_crashes"),
+        ("crash", {"crash_kind": "smoke"}, "known_crash_kind"),
+        ("crash", {"crash_kind": None}, "only_crashes_have_a_kind"),
+        ("crash", {"corruption": None}, "only_crashes_are_judged"),
+        ("crash", {"corruption": "some"}, "known_corruption"),
+        ("crash", {"corruption_where": "cache"}, "only_corruption_has_a_place"),
+        ("crash", {"corruption": "direct", "corruption_where": "tape"}, "known_corruption_where"),
+        ("discard", {"crash_kind": "panic"}, "only_crashes_have_a_kind"),
+        ("discard", {"corruption": "none"}, "only_crashes_are_judged"),
+        ("discard", {"corruption_where": "disk"}, "only_corruption_has_a_place"),
+        ("infra_error", {"corruption": "direct"}, "only_crashes_are_judged"),
+        ("crash", {"campaign_id": 99}, "FOREIGN KEY"),
+        ("crash", {"position": 0, "attempt": 2}, "UNIQUE"),
+        ("discard", {"position": 0, "attempt": 2}, "UNIQUE"),
+        ("infra_error", {"position": 0}, "UNIQUE"),
+    ],
+)
+def test_the_schema_refuses_rows_that_would_be_miscounted(
+    store: Store, outcome: str, fields: dict[str, object], constraint: str
+) -> None:
+    added = store.add_campaign(campaign())
+    store.add_trial(trial(added.id, 0))
+    with pytest.raises(StoreError, match=constraint) as caught:
+        store.add_trial(trial(**{"campaign_id": added.id, "position": 1, "outcome": outcome} | fields))  # type: ignore[arg-type]
+    assert "\n" not in str(caught.value)
+    assert [row.position for row in trial_rows(store, added.id)] == [0]
+
+
+def test_a_refused_fault_takes_its_trial_with_it(store: Store) -> None:
+    added = store.add_campaign(campaign())
+    with pytest.raises(StoreError, match="UNIQUE"):
+        store.add_trial(trial(added.id, 0, faults=faults(2) + faults(1)))
+    assert trial_rows(store, added.id) == []
+    assert store.complete_positions(added.id) == set()
+
+
+def test_text_of_a_dying_guest_is_kept(store: Store) -> None:
+    added = store.add_campaign(campaign())
+    store.add_trial(trial(added.id, 0, crash_title="a\0b \udcff \x1b[31m é", detail="π"))
+    (row,) = trial_rows(store, added.id)
+    assert row.crash_title == "a\\x00b \\udcff \x1b[31m é"
+    assert row.detail == "π"
+
+
+def test_opening_again_keeps_the_rows(store: Store, path: Path) -> None:
+    added = store.add_campaign(campaign())
+    store.add_trial(trial(added.id, 0))
+    again = open_store(f"sqlite:///{path}", create=True)
+    assert again.complete_positions(added.id) == {0}
+
+
+def test_odd_file_names(tmp_path: Path) -> None:
+    for name in ("a b?mode=ro#x%41.sqlite", "ü.sqlite", "deep/er/store"):
+        path = tmp_path / name
+        open_store(str(path), create=True).add_campaign(campaign(name))
+        assert path.is_file()
+        assert open_store(str(path)).campaign().name == name
+
+
+def test_reading_changes_nothing(store: Store, path: Path) -> None:
+    added = store.add_campaign(campaign())
+    store.add_trial(trial(added.id, 0))
+    before = hashlib.sha256(path.read_bytes()).digest(), path.stat().st_mtime_ns
+    reader = open_store(str(path))
+    assert len(trial_rows(reader, added.id)) == 1
+    with pytest.raises(StoreError, match="may not be written"):
+        reader.add_trial(trial(added.id, 1))
+    assert (hashlib.sha256(path.read_bytes()).digest(), path.stat().st_mtime_ns) == before
+    assert list(path.parent.iterdir()) == [path]
+
+
+def hang_in_a_row(path: Path, campaign_id: int, ready: Connection) -> None:
+    with open_store(str(path), create=True).session() as session:
+        # So small a cache makes SQLite write to the file itself before the commit.
+        session.connection().exec_driver_sql("PRAGMA cache_size=1")
+        session.add(trial(campaign_id, 1, faults=faults(3000)))
+        session.flush()
+        ready.send(None)
+        time.sleep(60)
+
+
+def kill_a_writer_in_a_row(path: Path, campaign_id: int) -> None:
+    """Leave `path` half written, with the journal to undo it beside it."""
+    before = path.read_bytes()
+    receiver, sender = FORK.Pipe(duplex=False)
+    process = FORK.Process(target=hang_in_a_row, args=(path, campaign_id, sender))
+    process.start()
+    receiver.recv()
+    process.kill()
+    process.join()
+    assert path.read_bytes() != before
+    assert path.with_name(path.name + "-journal").stat().st_size > 0
+
+
+def test_a_writer_killed_in_a_row_loses_only_that_row(store: Store, path: Path) -> None:
+    added = store.add_campaign(campaign())
+    store.add_trial(trial(added.id, 0, faults=faults(20)))
+    kill_a_writer_in_a_row(path, added.id)
+    (row,) = trial_rows(open_store(str(path)), added.id)
+    assert (row.position, len(row.faults)) == (0, 20)
+    assert sqlite3.connect(path).execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    writer = open_store(str(path), create=True)
+    assert writer.next_attempt(added.id, 1) == 1
+    writer.add_trial(trial(added.id, 1, faults=faults(20)))
+    assert writer.complete_positions(added.id) == {0, 1}
+
+
+def add_for_ever(path: Path, campaign_id: int, start: int, done: int) -> None:
+    store = open_store(str(path), create=True)
+    for position in range(start, 10**6):
+        store.add_trial(trial(campaign_id, position, faults=faults(20)))
+        os.write(done, b"%d\n" % position)
+
+
+def test_writers_killed_at_any_moment_lose_at_most_the_row_in_flight(store: Store, path: Path) -> None:
+    rng = random.Random(1)
+    added = store.add_campaign(campaign())
+    for _ in range(8):
+        start = len(store.complete_positions(added.id))
+        reader, writer = os.pipe()
+        process = FORK.Process(target=add_for_ever, args=(path, added.id, start, writer))
+        process.start()
+        os.close(writer)
+        os.read(reader, 1)  # it is at work
+        time.sleep(rng.uniform(0, 0.06))
+        process.kill()
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
+        with os.fdopen(reader, "rb") as reported:
+            told = start + len(b"0".join([b"", reported.read()]).splitlines())
+        positions = [row.position for row in trial_rows(open_store(str(path)), added.id)]
+        assert positions == list(range(len(positions)))
+        assert len(positions) in (told, told + 1)
+        assert all(len(row.faults) == 20 for row in trial_rows(store, added.id))
+
+
+def test_reading_while_others_write(store: Store, path: Path) -> None:
+    campaigns = [store.add_campaign(campaign(name)) for name in ("one", "two")]
+    reader, writer = os.pipe()
+    processes = [FORK.Process(target=add_for_ever, args=(path, c.id, 0, writer)) for c in campaigns]
+    for process in processes:
+        process.start()
+    seen = [0]
+    deadline = time.monotonic() + 20
+    try:
+        while seen[-1] < 12 and time.monotonic() < deadline:
+            fresh = open_store(str(path))
+            rows = [trial_rows(fresh, c.id) for c in campaigns]
+            assert all(len(row.faults) == 20 for of_one in rows for row in of_one)
+            seen.append(min(map(len, rows)))
+        assert all(process.is_alive() for process in processes)
+    finally:
+        for process in processes:
+            process.kill()
+            process.join()
+        os.close(reader)
+        os.close(writer)
+    assert seen == sorted(seen)
+    assert seen[-1] >= 12
+
+
+def out_of_room(path: Path, campaign_id: int) -> str:
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    size = path.stat().st_size
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    try:
+        open_store(str(path), create=True).add_trial(trial(campaign_id, 1, faults=faults(3000)))
+    except StoreError as error:
+        return str(error)
+    return "no error"
+
+
+def test_no_room_for_a_row(store: Store, path: Path) -> None:
+    added = store.add_campaign(campaign())
+    store.add_trial(trial(added.id, 0))
+    said = in_child(lambda: out_of_room(path, added.id))
+    assert "disk" in said
+    assert "\n" not in said
+    assert open_store(str(path), create=True).complete_positions(added.id) == {0}
+
+
+@pytest.fixture
+def foreign_folder() -> Iterator[Path]:
+    """A folder that a user who is not its owner can reach, unlike pytest's own."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    yield folder
+    folder.chmod(0o755)
+    shutil.rmtree(folder)
+
+
+def read_positions(path: Path, campaign_id: int) -> str:
+    try:
+        return str(sorted(open_store(str(path)).complete_positions(campaign_id)))
+    except StoreError as error:
+        return str(error)
+
+
+def test_a_store_that_may_only_be_read(foreign_folder: Path) -> None:
+    path = foreign_folder / "store.sqlite"
+    writer = open_store(str(path), create=True)
+    added = writer.add_campaign(campaign())
+    writer.add_trial(trial(added.id, 0))
+    path.chmod(0o444)
+    foreign_folder.chmod(0o555)
+    assert in_child(lambda: read_positions(path, added.id), root=False) == "[0]"
+
+
+def test_a_half_written_store_that_may_only_be_read_is_not_believed(foreign_folder: Path) -> None:
+    path = foreign_folder / "store.sqlite"
+    writer = open_store(str(path), create=True)
+    added = writer.add_campaign(campaign())
+    kill_a_writer_in_a_row(path, added.id)
+    for file in foreign_folder.iterdir():
+        file.chmod(0o444)
+    foreign_folder.chmod(0o555)
+    said = in_child(lambda: read_positions(path, added.id), root=False)
+    assert said.startswith(f"store {path}: may not be written")
+    assert "-journal" in said
