@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The memory of the crashed kernel: /dev/mem in stage 0, an image on the host. */
+#ifndef MEMORY_H
+#define MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct memory {
+	int fd;
+	bool writable;
+	uint64_t limit;		/* highest address plus one that may be asked for */
+	size_t nr_chunks;
+	void **chunks;		/* mapped on first use; MAP_FAILED where refused */
+};
+
+/* 0, or -errno with a line on stderr. */
+int memory_open(struct memory *memory, const char *path, uint64_t limit,
+		bool writable);
+void memory_close(struct memory *memory);
+
+/*
+ * size bytes at physical address; they must not cross a page. NULL if they lie
+ * beyond the limit or cannot be mapped (RAM of the running kernel, end of image).
+ */
+void *memory_at(struct memory *memory, uint64_t address, size_t size);
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The registry as evidence: nothing in it is believed before it was checked. */
+#ifndef REGISTRY_H
+#define REGISTRY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "memory.h"
+#include "rio_registry.h"
+
+enum registry_verdict {
+	REGISTRY_VALID,
+	REGISTRY_NONE,		/* never written, or recovered already */
+	REGISTRY_DAMAGED,	/* something is there, but no copy of the header holds */
+};
+
+/* An entry that passed every check that needs no file system. */
+struct page {
+	uint64_t address;	/* physical */
+	uint64_t index;		/* page of the file, or block of the device */
+	uint32_t ino;		/* 0: metadata */
+	uint32_t generation;
+	uint16_t bytes;
+};
+
+struct registry_counts {
+	uint64_t pairs, free, clean;
+	uint64_t dirty_data, dirty_metadata;
+	uint64_t rejected;	/* something is there, but neither copy holds */
+	uint64_t fallback;	/* the older copy was used, the newer does not hold */
+	uint64_t foreign;	/* of another file system than the one recovered */
+	uint64_t unreadable;	/* the page cannot be mapped */
+};
+
+struct registry {
+	struct rio_header header;
+	uint64_t start;
+	struct page *pages;	/* the dirty ones; metadata first, by ino and index */
+	uint64_t nr_pages;
+	struct registry_counts counts;
+};
+
+/* size bytes at start is where the registry must be; says why on stderr. */
+enum registry_verdict registry_open(struct registry *registry,
+				    struct memory *memory, uint64_t start,
+				    uint64_t size);
+
+/* The device number the crashed kernel had for this file system, 0 if none. */
+uint32_t registry_find_fs(const struct registry *registry,
+			  const uint8_t uuid[16]);
+
+/* Collect the dirty pages of one device number; 0 or -ENOMEM. */
+int registry_collect(struct registry *registry, struct memory *memory,
+		     uint32_t dev, uint64_t device_blocks);
+
+/* All of it is on disk: nothing is to be recovered at the next start. */
+int registry_mark_recovered(struct registry *registry, struct memory *memory);
+
+void registry_close(struct registry *registry);
+
+#endif

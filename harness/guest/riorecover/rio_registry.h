@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note */
+/*
+ * Rio: format of the registry, the table of the page cache that survives a
+ * reset. The kernel writes it, a recovery program reads it from the memory of
+ * the crashed kernel, so this is the contract between the two.
+ *
+ * The first page holds two copies of the header, the rest is an array with one
+ * struct rio_pair for each page frame from rio_header.first_pfn on. Header and
+ * entries are kept twice for the same reason: an update goes to the older copy,
+ * so that a crash in the middle of it leaves the newer copy whole. A copy
+ * counts only if its checksum is right; of two that count, the one with the
+ * later sequence number (in serial-number arithmetic) holds.
+ *
+ * All numbers are little endian. Checksums are CRC32C (polynomial 0x1EDC6F41,
+ * reflected) without final inversion.
+ */
+#ifndef _UAPI_LINUX_RIO_REGISTRY_H
+#define _UAPI_LINUX_RIO_REGISTRY_H
+
+#include <linux/types.h>
+
+#define RIO_MAGIC		0x4745524f4952ULL	/* "RIOREG" */
+#define RIO_VERSION		1
+#define RIO_PAGE_SIZE		4096
+#define RIO_HEADER_STRIDE	2048	/* from the first header copy to the second */
+#define RIO_MAX_FS		4
+
+/* What a page of the page cache holds, in rio_entry.state. */
+enum rio_state {
+	RIO_FREE	= 0,	/* nothing of ours */
+	RIO_CLEAN	= 1,	/* the same as on disk */
+	RIO_DIRTY	= 2,	/* newer than on disk */
+};
+
+#define RIO_STATE_MASK	0x3f
+#define RIO_METADATA	0x40	/* a block of the device, not of a file */
+
+/* One file system whose cache is listed. */
+struct rio_fs {
+	__le32 dev;		/* device number in the crashed kernel, 0: free */
+	__le32 flags;		/* none yet */
+	__u8 uuid[16];		/* of the file system: what tells disks apart */
+};
+
+enum rio_phase {
+	RIO_ACTIVE	= 1,	/* the cache is in use: recover it */
+	RIO_RECOVERED	= 2,	/* all of it is on disk again: do nothing */
+};
+
+struct rio_header {
+	__le64 magic;
+	__le32 version;
+	__le32 seq;
+	__le64 boot_id;		/* random; part of every entry's checksum */
+	__le64 start;		/* physical address of this header */
+	__le64 size;		/* of header page and entries, in bytes */
+	__le64 first_pfn;	/* page frame of the first pair */
+	__le64 nr_pairs;
+	__le32 phase;		/* enum rio_phase */
+	__le32 nr_fs;		/* entries of fs[], free ones included */
+	struct rio_fs fs[RIO_MAX_FS];
+	__le32 reserved;
+	__le32 crc;		/* of all the above, from seed 0 */
+};
+
+/*
+ * One state of one page. For a block of metadata ino and generation are 0,
+ * index is the number of the block on the device in units of RIO_PAGE_SIZE,
+ * which is its disk address; for file data it is the page's number in the file.
+ */
+struct rio_entry {
+	__le32 ino;
+	__le32 generation;
+	__le64 index;
+	__le32 dev;
+	__le16 bytes;		/* how much of the page is inside the file */
+	__u8 state;		/* enum rio_state, RIO_METADATA */
+	__u8 seq;
+	__le32 data_crc;	/* of the page's bytes; not kept yet, 0 */
+	__le32 crc;		/* of all the above, from rio_entry_seed() */
+};
+
+struct rio_pair {
+	struct rio_entry copy[2];
+};
+
+#endif /* _UAPI_LINUX_RIO_REGISTRY_H */

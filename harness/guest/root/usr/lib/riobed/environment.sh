@@ -1,0 +1,34 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# What a workload finds around it, the same in the production kernel and in
+# stage 0, which mounts the guest's root somewhere else than at /.
+
+# The values of a kernel parameter NAME=VALUE, one a line.
+parameter() {
+	tr ' ' '\n' </proc/cmdline | sed -n "s/^$1=//p"
+}
+
+# mount_environment ROOT: kernel file systems and writable places below ROOT ("" for
+# /); the root itself stays read-only.
+mount_environment() {
+	ROOT=$1
+	mount -t proc proc "$ROOT/proc"
+	mount -t sysfs sysfs "$ROOT/sys"
+	mountpoint -q "$ROOT/dev" || mount -t devtmpfs devtmpfs "$ROOT/dev"
+	mkdir -p "$ROOT/dev/pts" "$ROOT/dev/shm"
+	mount -t devpts devpts "$ROOT/dev/pts"
+	mount -t tmpfs tmpfs "$ROOT/dev/shm"
+	mount -t tmpfs tmpfs "$ROOT/run"
+	mount -t tmpfs tmpfs "$ROOT/tmp"
+	mount -t debugfs debugfs "$ROOT/sys/kernel/debug"
+	# The workload's folder, when the machine has one.
+	if [ -b "$ROOT/dev/vdc" ]; then
+		mount -t ext4 -o ro "$ROOT/dev/vdc" "$ROOT/workload"
+	fi
+	# Names of virtio ports are udev's work elsewhere.
+	mkdir -p "$ROOT/dev/virtio-ports"
+	for port in "$ROOT"/sys/class/virtio-ports/*; do
+		[ -s "$port/name" ] || continue
+		ln -sf "../${port##*/}" "$ROOT/dev/virtio-ports/$(cat "$port/name")"
+	done
+}
