@@ -179,8 +179,9 @@ static int recover(const struct options *o, struct memory *memory,
 
 	if (warm && restore_metadata(registry, memory, device, &report->metadata))
 		return EXIT_ENVIRONMENT;
-	/* What e2fsck and the mount read must not come from our open file. */
-	close(device->fd);
+	/* e2fsck wants the device for itself. */
+	if (o->has_registry)
+		close(device->fd);
 	report->seconds_metadata = now() - start;
 
 	start = now();
@@ -230,8 +231,14 @@ int main(int argc, char **argv)
 	if (writing ? !o.mount_point : !o.has_registry)
 		return wrong_use(writing ? "--mount is missing" : "--registry is missing");
 
-	if (device_open(&device, o.device, writing))
-		return EXIT_ENVIRONMENT;
+	if (o.has_registry) {
+		status = device_open(&device, o.device, writing);
+		/* A wrecked superblock is a result: e2fsck and mount will tell. */
+		if (status == -EINVAL && writing)
+			o.has_registry = false;
+		else if (status)
+			return EXIT_ENVIRONMENT;
+	}
 	if (o.has_registry) {
 		if (memory_open(&memory, o.memory, o.limit, writing) ||
 		    read_registry(&o, &memory, &device, &registry, &report.verdict))

@@ -57,6 +57,7 @@ int device_open(struct device *device, const char *path, bool writable)
 	memcpy(device->uuid, sb + SB_UUID, sizeof(device->uuid));
 	device->blocks = size / RIO_PAGE_SIZE;
 	if (le16toh(magic) != EXT4_MAGIC || le32toh(log_block) != 2) {
+		close(device->fd);
 		fprintf(stderr, "riorecover: %s: no ext4 file system with blocks of %d bytes\n",
 			path, RIO_PAGE_SIZE);
 		return -EINVAL;

@@ -25,7 +25,10 @@ struct data_counts {
 	uint64_t failed;		/* pages that could not be written */
 };
 
-/* Opens a device or an image; 0, or -errno with a line on stderr. */
+/*
+ * Opens a device or an image; 0, or -errno with a line on stderr: -EINVAL when it
+ * has no ext4 superblock with blocks of a page.
+ */
 int device_open(struct device *device, const char *path, bool writable);
 
 /* Write each dirty metadata block to its place on the device and flush it. */

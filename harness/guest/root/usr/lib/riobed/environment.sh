@@ -14,7 +14,7 @@ mount_environment() {
 	ROOT=$1
 	mount -t proc proc "$ROOT/proc"
 	mount -t sysfs sysfs "$ROOT/sys"
-	mountpoint -q "$ROOT/dev" || mount -t devtmpfs devtmpfs "$ROOT/dev"
+	grep -q " $ROOT/dev " /proc/mounts || mount -t devtmpfs devtmpfs "$ROOT/dev"
 	mkdir -p "$ROOT/dev/pts" "$ROOT/dev/shm"
 	mount -t devpts devpts "$ROOT/dev/pts"
 	mount -t tmpfs tmpfs "$ROOT/dev/shm"

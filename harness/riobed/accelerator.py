@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which accelerator really boots a guest here.
+
+Looking for /dev/kvm is not enough: there are hosts where it opens, a VM is created and the
+BIOS runs, and yet no Linux guest boots. So each candidate is tried by booting stage 0.
+"""
+
+import os
+from pathlib import Path
+
+from riobed.artifacts import Manifest, cache_dir
+from riobed.errors import InfraError
+from riobed.guest import GuestSetup, machine_config
+from riobed.images import make_test_disk
+from riobed.layout import MIB
+from riobed.scratch import scratch_dir
+from riobed.spec import MachineSpec
+from riobed.vm.connection import connect
+from riobed.vm.libvirt import LibvirtMachine
+
+_TRY_S = {"kvm": 20.0, "tcg": 90.0}
+
+
+def boots(accelerator: str, manifest: Manifest, uri: str | None) -> str:
+    """Empty if a guest boots with this accelerator, else why not, in one line."""
+    if accelerator == "kvm" and not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        return "/dev/kvm cannot be opened"
+    setup = GuestSetup(manifest, MachineSpec(), accelerator)
+    config = machine_config(setup, "write-through", scratch_dir() / f"try-{accelerator}")
+    machine = LibvirtMachine(connect(uri), config)
+    try:
+        make_test_disk(config.test_disk, 32 * MIB, ())
+        machine.start()
+        machine.wait_stage0(_TRY_S[accelerator])
+    except InfraError as error:
+        return str(error).partition("; see")[0]
+    finally:
+        machine.destroy()
+    return ""
+
+
+def choose(wanted: str, manifest: Manifest, uri: str | None) -> str:
+    """The accelerator to use: the wanted one, or with "auto" KVM if it boots a guest.
+
+    What was found is kept for this boot of the host and this kernel of the guest.
+    """
+    if wanted != "auto":
+        return wanted
+    boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    known = cache_dir() / "accelerator" / f"{boot_id}-{manifest.image.key}"
+    if known.exists() and (name := known.read_text()) in _TRY_S:
+        return name
+    name = "tcg" if boots("kvm", manifest, uri) else "kvm"
+    known.parent.mkdir(parents=True, exist_ok=True)
+    known.write_text(name)
+    return name

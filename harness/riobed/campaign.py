@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Running a campaign: trials of the plan on workers, rows into the store, on and on.
+
+A campaign can be stopped at any time, also by SIGKILL: a trial is in the store when it is
+complete, and the next run of the same spec goes on with the positions that are missing.
+"""
+
+import os
+import platform
+import threading
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+
+import yaml
+from riobed_results.models import CampaignRow, TrialRow, utc_now
+from riobed_results.queries import cell_counts
+from riobed_results.store import Store
+
+from riobed.errors import EnvironmentFault, InfraError, UsageError
+from riobed.faults import CLASSES, Catalogue
+from riobed.guest import Guest, GuestSetup, machine_config
+from riobed.images import run_tool
+from riobed.plan import PlannedTrial, plan
+from riobed.rows import trial_row, write_log
+from riobed.scratch import scratch_dir
+from riobed.spec import CampaignSpec
+from riobed.trial import TrialRecord, run_trial
+from riobed.vm.connection import connect
+from riobed.vm.libvirt import LibvirtMachine
+
+# An infra error is tried again, but not for ever: then the campaign stops and says so.
+_MAX_ATTEMPTS = 4
+
+
+@dataclass
+class Settings:
+    """Where and how a campaign runs."""
+
+    workers: int = 1
+    uri: str | None = None
+    logs: Path = Path("logs")
+
+
+@dataclass
+class Cell:
+    """What one cell of the table has so far."""
+
+    trials: int = 0
+    crashes: int = 0
+
+
+class Campaign:
+    """One run of a campaign, new or resumed."""
+
+    def __init__(
+        self, spec: CampaignSpec, setup: GuestSetup, catalogue: Catalogue, store: Store, settings: Settings
+    ) -> None:
+        self.spec = spec
+        self.store = store
+        self._setup = setup
+        self._catalogue = catalogue
+        self._settings = settings
+        self._row = self._enter()
+        self._complete = store.complete_positions(self._row.id)
+        self.cells = {(m, c): Cell() for m in spec.modes for c in spec.fault_classes}
+        self._count_what_is_there()
+        self._stop = threading.Event()
+        self._guests: SimpleQueue[dict[str, Guest]] = SimpleQueue()
+        self._all_guests: list[Guest] = []
+
+    def run(self, report: Callable[[TrialRow], None]) -> None:
+        """Run what is missing; `report` gets each row as it is stored.
+
+        Raises EnvironmentFault when a trial fails for our own reasons again and again.
+        """
+        for number in range(self._settings.workers):
+            self._guests.put(self._worker_guests(number))
+        pool = ThreadPoolExecutor(self._settings.workers)
+        pending: dict[Future[TrialRow], PlannedTrial] = {}
+        try:
+            for planned in plan(self.spec):
+                if planned.position in self._complete or self._enough(planned):
+                    continue
+                if len(pending) == self._settings.workers:
+                    self._collect(pending, report)
+                # What just ended may have been the last crash this cell needed.
+                if self._enough(planned):
+                    continue
+                pending[pool.submit(self._attempts, planned, report)] = planned
+            while pending:
+                self._collect(pending, report)
+        finally:
+            self._stop.set()
+            # Trials under way end at once: their machines are gone.
+            for guest in self._all_guests:
+                guest.discard()
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _enter(self) -> CampaignRow:
+        """The campaign's row; UsageError if one of that name asked for something else."""
+        text = yaml.safe_dump(self.spec.model_dump(mode="json"), sort_keys=False)
+        manifest = self._setup.manifest
+        new = CampaignRow(
+            name=self.spec.name,
+            spec=text,
+            seed=str(self.spec.seed),
+            kernel_release=manifest.kernel.release,
+            kernel_build_id=manifest.kernel.build_id,
+            series_commit=manifest.kernel.series_commit,
+            qemu_version=run_tool(["qemu-system-x86_64", "--version"], "QEMU").splitlines()[0],
+            accelerator=self._setup.accelerator,
+            host={
+                "cpus": len(os.sched_getaffinity(0)),
+                "kernel": platform.release(),
+                "machine": platform.machine(),
+            },
+        )
+        names = [row.name for row in self.store.campaigns()]
+        if self.spec.name not in names:
+            return self.store.add_campaign(new)
+        old = self.store.campaign(self.spec.name)
+        for what in ("spec", "kernel_build_id", "accelerator", "qemu_version"):
+            if what == "spec":
+                same = _comparable(old.spec) == _comparable(text)
+            else:
+                same = getattr(old, what) == getattr(new, what)
+            if not same:
+                raise UsageError(
+                    f"campaign {self.spec.name!r} is in this store with another {what}; "
+                    "give this one another name or another store"
+                )
+        return old
+
+    def _count_what_is_there(self) -> None:
+        for (mode, fault_class), counts in cell_counts(self.store, self._row.id).items():
+            if (mode, fault_class) in self.cells:
+                self.cells[mode, fault_class] = Cell(counts.trials, counts.crashes)
+
+    def _enough(self, planned: PlannedTrial) -> bool:
+        return self.cells[planned.mode, planned.fault_class].crashes >= self.spec.crashes_per_cell
+
+    def _collect(
+        self, pending: dict[Future[TrialRow], PlannedTrial], report: Callable[[TrialRow], None]
+    ) -> None:
+        done, _ = wait(pending, return_when=FIRST_COMPLETED)
+        for future in done:
+            planned = pending.pop(future)
+            row = future.result()
+            cell = self.cells[planned.mode, planned.fault_class]
+            cell.trials += 1
+            cell.crashes += row.outcome == "crash"
+            report(row)
+
+    def _worker_guests(self, number: int) -> dict[str, Guest]:
+        guests = {}
+        for mode in self.spec.modes:
+            config = machine_config(self._setup, mode, scratch_dir() / f"w{number}-{mode}")
+            guests[mode] = Guest(self._setup, mode, LibvirtMachine(connect(self._settings.uri), config))
+        self._all_guests += guests.values()
+        return guests
+
+    def _attempts(self, planned: PlannedTrial, report: Callable[[TrialRow], None]) -> TrialRow:
+        """Run a trial until it gives a result; each attempt is a row."""
+        guests = self._guests.get()
+        try:
+            for _ in range(_MAX_ATTEMPTS):
+                row = self._attempt(planned, guests[planned.mode])
+                if row.outcome != "infra_error":
+                    return row
+                report(row)
+            raise EnvironmentFault(
+                f"trial {planned.position} ({planned.mode}, {planned.fault_class}) failed {_MAX_ATTEMPTS} "
+                f"times for our own reasons, last: {row.detail}; see {self._settings.logs}"
+            )
+        finally:
+            self._guests.put(guests)
+
+    def _attempt(self, planned: PlannedTrial, guest: Guest) -> TrialRow:
+        faults = CLASSES[planned.fault_class].draw(self._catalogue, planned.fault_rng(), self.spec.faults)
+        record = TrialRecord(planned, faults)
+        started, error = utc_now(), ""
+        try:
+            run_trial(guest, self.spec, record)
+            guest.machine.pause()
+        except InfraError as failure:
+            error = str(failure)
+            record.verdict = None
+        if self._stop.is_set():
+            raise EnvironmentFault("campaign stopped; run it again to go on")
+        if error:
+            guest.discard()
+        attempt = self.store.next_attempt(self._row.id, planned.position)
+        row = trial_row(record, self._row.id, attempt, started, error)
+        row.log = write_log(self._settings.logs, row, record.console)
+        return self.store.add_trial(row)
+
+
+def _comparable(spec: str) -> object:
+    """A spec without what may differ from run to run: where the workload's folder lies."""
+    data = yaml.safe_load(spec)
+    data["workload"]["path"] = Path(data["workload"]["path"]).name
+    return data

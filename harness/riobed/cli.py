@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The riobed command. What needs a machine is imported when it is called for.
+
+Tables and lists of trials are computed from stored rows alone and need neither QEMU nor libvirt.
+"""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import click
+import typer
+from riobed_results import cli as results_cli
+from riobed_results.errors import StoreError
+from riobed_results.location import DEFAULT_STORE
+
+from riobed.errors import RiobedError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Crash testbed for file caches that must survive operating-system crashes.",
+)
+guest_app = typer.Typer(no_args_is_help=True, help="Commands in a guest of a cache mode.")
+app.add_typer(guest_app, name="guest")
+results_cli.mount(app)
+
+Uri = Annotated[
+    str | None,
+    typer.Option(
+        "--connect", envvar="RIOBED_LIBVIRT_URI", help="libvirt URI; default: QEMU in this process."
+    ),
+]
+
+
+@app.command()
+def run(
+    spec: Annotated[Path, typer.Argument(help="Campaign specification, YAML; examples in harness/specs/.")],
+    store: Annotated[
+        str, typer.Option(help="Where rows go: SQLAlchemy URL, or a folder or file for SQLite.")
+    ] = (DEFAULT_STORE),
+    workers: Annotated[int, typer.Option(min=1, max=64, help="Trials at the same time.")] = 1,
+    logs: Annotated[
+        Path | None, typer.Option(help="Folder of console logs; default: beside the store.")
+    ] = None,
+    connect: Uri = None,
+) -> None:
+    """Run a campaign, or go on with it where it was stopped."""
+    from riobed.run import run_campaign
+
+    run_campaign(spec, store, workers, logs, connect)
+
+
+@app.command()
+def shell(
+    mode: Annotated[str, typer.Argument(help="Cache mode of the guest.")],
+    connect: Uri = None,
+) -> None:
+    """A console in a guest of a cache mode; leave it with Ctrl-]."""
+    from riobed.interactive import shell as open_shell
+
+    open_shell(mode, connect)
+
+
+@guest_app.command("run", context_settings={"ignore_unknown_options": True})
+def guest_run(
+    mode: Annotated[str, typer.Argument(help="Cache mode of the guest.")],
+    command: Annotated[list[str], typer.Argument(help="Command and arguments, after --.")],
+    put: Annotated[
+        list[str] | None, typer.Option(help="SRC:DST, a file or folder to copy in; repeatable.")
+    ] = None,
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds the command may take.")] = 3600,
+    connect: Uri = None,
+) -> None:
+    """Run a command in a guest; its output and exit status are ours."""
+    from riobed.interactive import guest_run as run_in_guest
+
+    raise typer.Exit(run_in_guest(mode, command, put or [], timeout, connect))
+
+
+@app.command()
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+    connect: Uri = None,
+) -> None:
+    """What this host has, which accelerator really boots, what is missing and how to mend it."""
+    from riobed.doctor import doctor as examine
+
+    raise typer.Exit(examine(as_json, connect))
+
+
+def main() -> None:
+    """Entry point: one line for the user on an error, exit status 2 for wrong use, 1 for the rest."""
+    try:
+        app()
+    except (RiobedError, StoreError) as error:
+        print(f"riobed: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except click.exceptions.Abort:
+        print("riobed: stopped; run the same command to go on", file=sys.stderr)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A guest in one cache mode, ready for trials: booted once, then restored from a snapshot."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from riobed import workload as workloads
+from riobed.artifacts import Manifest
+from riobed.errors import BootError, InfraError
+from riobed.images import make_test_disk, need_room
+from riobed.layout import MIB, Layout
+from riobed.modes import cache_mode
+from riobed.spec import MachineSpec
+from riobed.vm.machine import Machine, MachineConfig
+from riobed.workload import Workload
+
+_BOOT_S = 120.0
+_PREPARE_S = 300.0
+_SNAPSHOT = "ready"
+_INJECTOR = "/lib/riobed/riobed_inject.ko"
+# Kernel parameters of both stages. A crash stops the machine with its report on the console;
+# it is the harness that resets it. An oops is a panic (recorded here: it is a factor).
+_COMMON = ["console=ttyS0,115200", "panic=0", "oops=panic", "unknown_nmi_panic=1"]
+_PRODUCTION = ["root=/dev/vda", "ro", "init=/usr/sbin/riobed-init", "softlockup_panic=1", "nokaslr"]
+
+
+@dataclass(frozen=True)
+class GuestSetup:
+    """What a guest is made of, besides its mode."""
+
+    manifest: Manifest
+    machine: MachineSpec
+    accelerator: str
+    workload: Workload | None = None
+    workload_image: Path | None = None
+    options: dict[str, str | int] | None = None
+
+
+def machine_config(
+    setup: GuestSetup, mode_name: str, folder: Path, interactive: bool = False
+) -> MachineConfig:
+    """The machine of a mode, with its files in `folder`."""
+    mode = cache_mode(mode_name)
+    layout = Layout(setup.machine.memory_mib * MIB)
+    stage0 = [*_COMMON, *layout.stage0_parameters, f"riobed.memory={layout.ram}"]
+    if mode.restores_memory:
+        stage0.append(f"riobed.registry={layout.registry}")
+    production = [*_COMMON, *_PRODUCTION, *mode.production_parameters(layout)]
+    if interactive:
+        production.append("riobed.shell")
+    return MachineConfig(
+        name=f"riobed-{os.getpid()}-{folder.name}",
+        folder=folder,
+        memory=layout.ram,
+        vcpus=setup.machine.vcpus,
+        accelerator=setup.accelerator,
+        kernel=setup.manifest.kernel.bzimage,
+        initrd=setup.manifest.image.recovery,
+        stage0_cmdline=" ".join(stage0),
+        production_cmdline=" ".join(production),
+        root_image=setup.manifest.image.root,
+        test_disk=folder / "test.qcow2",
+        workload_image=setup.workload_image,
+        interactive=interactive,
+    )
+
+
+class Guest:
+    """One machine in one mode."""
+
+    def __init__(self, setup: GuestSetup, mode_name: str, machine: Machine) -> None:
+        self.setup = setup
+        self.mode = cache_mode(mode_name)
+        self.machine = machine
+        self._snapshot = False
+
+    @property
+    def reports_steps(self) -> bool:
+        """Does the workload say which step it is at?"""
+        return bool(self.setup.workload and self.setup.workload.progress != "none")
+
+    def boot(self) -> None:
+        """A new, empty file system under test, mounted in the production kernel."""
+        self._snapshot = False
+        self.machine.destroy()
+        disk_size = self.setup.machine.disk_mib * MIB
+        # Disk, snapshots of it and of RAM, and RAM itself.
+        need_room(self.machine.config.folder, 2 * disk_size + 2 * self.setup.machine.memory_mib * MIB)
+        make_test_disk(self.machine.config.test_disk, disk_size, self.mode.mkfs)
+        self.machine.start()
+        self.machine.wait_stage0(_BOOT_S)
+        self.machine.boot_production(_BOOT_S)
+
+    def ready(self, fresh: bool = False) -> None:
+        """Bring the guest to where a trial begins, with empty logs.
+
+        From the snapshot if there is one, else (or if `fresh`) from power-on.
+        """
+        if fresh or not self._snapshot or not self.machine.alive():
+            self.boot()
+            self._prepare()
+            self.machine.save(_SNAPSHOT)
+            self._snapshot = True
+            self._clear_logs()
+        else:
+            self._clear_logs()
+            self.machine.load(_SNAPSHOT)
+        if not self.machine.agent_answers(10):
+            raise InfraError(f"{self.machine.config.name}: no agent after the snapshot was restored")
+
+    def discard(self) -> None:
+        """Throw the machine away; the next ready() starts from power-on."""
+        self._snapshot = False
+        self.machine.destroy()
+
+    def command(self, key: str, *, seed: int, done: int = 0, intent: int = 0) -> list[str]:
+        """One of the workload's commands, for this mode."""
+        workload = self.setup.workload
+        if not workload:
+            raise InfraError("a guest without a workload has no commands")
+        return workloads.command(
+            getattr(workload, key),
+            workload,
+            seed=seed,
+            sync=self.mode.sync_writes,
+            done=done,
+            intent=intent,
+            options=self.setup.options,
+        )
+
+    def _prepare(self) -> None:
+        loaded = self.machine.run(["/sbin/insmod", _INJECTOR])
+        if loaded.status:
+            raise BootError(f"injector does not load: {loaded.stderr.decode('utf-8', 'replace').strip()}")
+        if self.setup.workload and self.setup.workload.prepare:
+            done = self.machine.run(self.command("prepare", seed=0), timeout=_PREPARE_S)
+            if done.status:
+                error = (done.stderr or done.stdout).decode("utf-8", "replace").strip()[-200:]
+                raise BootError(f"workload's prepare failed with status {done.status}: {error}")
+            # The trial is about what is written after injection, not about this.
+            self.machine.run(["/bin/sync"], timeout=_PREPARE_S)
+
+    def _clear_logs(self) -> None:
+        for log in (self.machine.console, self.machine.progress, self.machine.evidence):
+            log.clear()

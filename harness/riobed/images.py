@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Disks of a guest: the file system under test, and a workload's folder as a disk."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from riobed.artifacts import Manifest, cache_dir
+from riobed.errors import EnvironmentFault, UsageError
+from riobed.layout import MIB
+from riobed.workload import Workload
+
+# A built workload may be this large; an image a little larger than its files is made.
+_MAX_WORKLOAD = 1024 * MIB
+_SLACK = 8 * MIB
+
+
+def run_tool(argv: list[str], what: str) -> str:
+    """Run a host tool and return its output; EnvironmentFault in one line when it fails."""
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, errors="replace")
+    except FileNotFoundError:
+        raise EnvironmentFault(f"{what}: {argv[0]} is not installed; run 'make setup'") from None
+    if done.returncode:
+        last = (done.stderr or done.stdout).strip().splitlines()
+        raise EnvironmentFault(f"{what}: {argv[0]}: {last[-1] if last else f'status {done.returncode}'}")
+    return done.stdout
+
+
+def need_room(folder: Path, size: int) -> None:
+    """EnvironmentFault unless the file system of `folder` has `size` bytes left."""
+    folder.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(folder).free
+    if free < size:
+        raise EnvironmentFault(f"{folder}: {free // MIB} MiB free, {size // MIB} MiB needed; make room there")
+
+
+def make_test_disk(path: Path, size: int, mkfs_options: tuple[str, ...]) -> None:
+    """An empty ext4 file system of `size` bytes as a qcow2 image, which can hold snapshots."""
+    raw = path.with_suffix(".raw")
+    need_room(path.parent, size)
+    # Tables written now, so that no kernel thread does it later during a trial.
+    lazy = "lazy_itable_init=0,lazy_journal_init=0,nodiscard"
+    run_tool(
+        ["mke2fs", "-q", "-F", "-t", "ext4", *mkfs_options, "-E", lazy, str(raw), f"{size // MIB}M"],
+        f"file system {raw}",
+    )
+    path.unlink(missing_ok=True)
+    run_tool(["qemu-img", "convert", "-f", "raw", "-O", "qcow2", str(raw), str(path)], f"disk {path}")
+    raw.unlink()
+
+
+def workload_key(folder: Path, *context: str) -> str:
+    """Hash over a workload's files and whatever they are built with; 16 hex digits."""
+    digest = hashlib.sha256("\0".join(context).encode())
+    for path in sorted(folder.rglob("*")):
+        if path.is_symlink() or not (path.is_file() or path.is_dir()):
+            raise UsageError(f"workload {folder}: {path.name} is neither file nor folder; take it out")
+        if path.is_file():
+            content = path.read_bytes()
+            head = f"{path.relative_to(folder)}\0{os.access(path, os.X_OK):d}\0{len(content)}\0"
+            digest.update(head.encode("utf-8", "surrogateescape") + content)
+    return digest.hexdigest()[:16]
+
+
+def workload_image(folder: Path, workload: Workload, manifest: Manifest) -> Path:
+    """The workload's folder, built if it says so, as a read-only disk image; cached by content."""
+    key = workload_key(folder, manifest.toolchain.key, workload.build or "")
+    image = cache_dir() / "workload" / f"{key}.ext4"
+    if image.exists():
+        return image
+    image.parent.mkdir(parents=True, exist_ok=True)
+    build_root = manifest.toolchain.root / "build"
+    build_root.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=build_root, prefix="workload-") as made:
+        work = Path(made)
+        shutil.copytree(folder, work, dirs_exist_ok=True)
+        if workload.build:
+            inside = f"cd /build/{work.name} && {workload.build}"
+            run_tool(
+                ["chroot", str(manifest.toolchain.root), "/bin/sh", "-ec", inside],
+                f"build of workload {workload.name}",
+            )
+        size = sum(path.lstat().st_size for path in work.rglob("*"))
+        if size > _MAX_WORKLOAD:
+            raise UsageError(f"workload {folder}: {size // MIB} MiB, at most {_MAX_WORKLOAD // MIB} MiB fit")
+        work.chmod(0o755)
+        _pack(work, image, size)
+    return image
+
+
+def _pack(folder: Path, image: Path, size: int) -> None:
+    need_room(image.parent, 2 * size + _SLACK)
+    with tempfile.TemporaryDirectory(dir=image.parent) as made:
+        temporary = Path(made) / image.name
+        blocks = (size * 5 // 4 + _SLACK) // 1024
+        run_tool(
+            ["mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-m", "0", "-d", str(folder), str(temporary)]
+            + [f"{blocks}k"],
+            f"image {image}",
+        )
+        temporary.replace(image)

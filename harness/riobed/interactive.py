@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`riobed shell` and `riobed guest run`: a guest for a person or for one command."""
+
+import io
+import os
+import select
+import shlex
+import sys
+import tarfile
+import termios
+import tty
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from riobed.errors import InfraError, UsageError
+from riobed.guest import Guest, machine_config
+from riobed.modes import cache_mode
+from riobed.scratch import scratch_dir
+from riobed.setup import guest_setup
+from riobed.spec import MachineSpec
+from riobed.vm.connection import connect
+from riobed.vm.libvirt import LibvirtMachine
+
+_ESCAPE = b"\x1d"  # Ctrl-]
+# guest-exec takes its input in one message; larger files go in pieces.
+_PIECE = 4 << 20
+
+
+@contextmanager
+def _booted(mode: str, uri: str | None, interactive: bool) -> Iterator[LibvirtMachine]:
+    cache_mode(mode)
+    setup = guest_setup(MachineSpec(), uri)
+    config = machine_config(setup, mode, scratch_dir() / f"guest-{mode}", interactive)
+    machine = LibvirtMachine(connect(uri), config)
+    try:
+        Guest(setup, mode, machine).boot()
+        yield machine
+    finally:
+        machine.destroy()
+
+
+def shell(mode: str, uri: str | None) -> None:
+    """Connect this terminal to the console of a new guest until Ctrl-] or its end."""
+    if not sys.stdin.isatty():
+        raise UsageError("riobed shell wants a terminal; for commands there is 'riobed guest run'")
+    print(f"Starting a guest in mode {mode} (about 10 s) ...", file=sys.stderr)
+    with _booted(mode, uri, interactive=True) as machine:
+        print(
+            "The file system under test is at /mnt/test. Ctrl-] leaves and ends the guest.", file=sys.stderr
+        )
+        _join_terminal(machine)
+
+
+def _join_terminal(machine: LibvirtMachine) -> None:
+    console = os.open(machine.console_device(), os.O_RDWR | os.O_NOCTTY)
+    stdin = sys.stdin.fileno()
+    saved = termios.tcgetattr(stdin)
+    try:
+        tty.setraw(stdin)
+        os.write(console, b"\n")
+        while machine.alive():
+            ready, _, _ = select.select([stdin, console], [], [], 1.0)
+            if console in ready:
+                os.write(sys.stdout.fileno(), os.read(console, 4096))
+            if stdin in ready:
+                typed = os.read(stdin, 1024)
+                if not typed or _ESCAPE in typed:
+                    return
+                os.write(console, typed)
+    except OSError:
+        # The other end of the console is gone: the guest was powered off.
+        return
+    finally:
+        termios.tcsetattr(stdin, termios.TCSADRAIN, saved)
+        os.close(console)
+
+
+def guest_run(mode: str, command: list[str], put: list[str], timeout: float, uri: str | None) -> int:
+    """Run a command in a new guest, its folder being the file system under test; its exit status.
+
+    `put` entries are SRC:DST: a file or folder here and its path in the guest.
+    """
+    copies = [parse_put(entry) for entry in put]
+    with _booted(mode, uri, interactive=False) as machine:
+        for source, target in copies:
+            copy_in(machine, source, target)
+        result = machine.run(
+            ["/bin/sh", "-c", f"cd /mnt/test && exec {shlex.join(command)}"], timeout=timeout
+        )
+    sys.stdout.buffer.write(result.stdout)
+    sys.stdout.flush()
+    sys.stderr.buffer.write(result.stderr)
+    return result.status
+
+
+def parse_put(entry: str) -> tuple[Path, str]:
+    """Source and target of SRC:DST; UsageError if it is none or there is no such file."""
+    source, colon, target = entry.partition(":")
+    if not source or not colon or not target.startswith("/"):
+        raise UsageError(f"--put {entry}: want SRC:DST with an absolute DST")
+    if not Path(source).exists():
+        raise UsageError(f"--put {entry}: {source} does not exist")
+    return Path(source), target
+
+
+def copy_in(machine: LibvirtMachine, source: Path, target: str) -> None:
+    """Copy a file or folder to that path in the guest, with its modes."""
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        tar.add(source, arcname=target.rstrip("/").rpartition("/")[2])
+    data, parent = archive.getvalue(), target.rstrip("/").rpartition("/")[0] or "/"
+    for start in range(0, len(data), _PIECE):
+        piece = machine.run(["/bin/sh", "-c", "cat >>/tmp/put.tar"], stdin=data[start : start + _PIECE])
+        if piece.status:
+            raise InfraError(f"copy of {source}: {piece.stderr.decode('utf-8', 'replace').strip()}")
+    unpack = (
+        f"mkdir -p {shlex.quote(parent)} && tar -C {shlex.quote(parent)} -xf /tmp/put.tar && rm /tmp/put.tar"
+    )
+    done = machine.run(["/bin/sh", "-c", unpack])
+    if done.status:
+        raise InfraError(
+            f"copy to {target}: {done.stderr.decode('utf-8', 'replace').strip().splitlines()[-1]}"
+        )

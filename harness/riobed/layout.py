@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Physical memory of the guest: who may use which part, so that file cache survives a reset.
+
+Measured on QEMU's pc machine with SeaBIOS: a reset followed by the start of stage 0
+overwrites the first megabyte, the boot window (where the firmware loads stage 0's kernel and
+where that kernel runs and later starts the production kernel), and the top of RAM, where the
+firmware puts the initrd and its ACPI tables. File cache must stay out of these three, and
+stage 0 must not use anything else.
+"""
+
+from dataclasses import dataclass
+
+from riobed.errors import UsageError
+
+MIB = 1 << 20
+PAGE = 4096
+
+# A bzImage runs from its preferred address (CONFIG_PHYSICAL_START) upwards.
+STAGE0_START = 16 * MIB
+STAGE0_SIZE = 96 * MIB
+# Stage 0's initrd (kernel image, e2fsck, tools) and the firmware's tables.
+TOP_SIZE = 32 * MIB
+# struct rio_pair in the kernel's uapi/linux/rio_registry.h, and one header page.
+PAIR_SIZE = 64
+MIN_RAM = 256 * MIB
+# RAM above this is split around the PCI hole of the machine type pc (QEMU hw/i386/pc_piix.c).
+MAX_RAM = 3072 * MIB
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Places of one machine's RAM; all sizes and addresses in bytes."""
+
+    ram: int
+
+    def __post_init__(self) -> None:
+        if not MIN_RAM <= self.ram <= MAX_RAM or self.ram % MIB:
+            raise UsageError(
+                f"memory of {self.ram} bytes: want whole MiB from {MIN_RAM // MIB} to {MAX_RAM // MIB} MiB"
+            )
+
+    @property
+    def registry_start(self) -> int:
+        """Where the header page of the registry lies."""
+        return STAGE0_START + STAGE0_SIZE
+
+    @property
+    def registry_size(self) -> int:
+        """Header page and one pair for each page of RAM, in whole MiB."""
+        need = PAGE + self.ram // PAGE * PAIR_SIZE
+        return -(-need // MIB) * MIB
+
+    @property
+    def registry(self) -> str:
+        """SIZE@START as kernel parameter and riorecover take it."""
+        return f"{self.registry_size:#x}@{self.registry_start:#x}"
+
+    @property
+    def keepout(self) -> str:
+        """Value of the production kernel's rio.keepout=."""
+        # The first MiB Linux keeps out by itself, after taking its real-mode trampoline there
+        # (reserve_real_mode() in arch/x86/realmode/init.c): it must be able to.
+        window = self.registry_start - MIB
+        return f"{window:#x}@{MIB:#x},{TOP_SIZE:#x}@{self.ram - TOP_SIZE:#x}"
+
+    @property
+    def stage0_parameters(self) -> list[str]:
+        """Kernel parameters that confine stage 0 to the boot window."""
+        return [
+            "memmap=exactmap",
+            "memmap=639K@0",
+            f"memmap={STAGE0_SIZE // MIB}M@{STAGE0_START // MIB}M",
+        ]

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The progress log of a workload that reports its steps (protocol of workloads/memtest).
+
+One record a line: a letter, the step, CRC32C of the line so far with the seed before it, and
+for errors two more words. A crashing kernel may garble a line or write anything else into the
+port, so a line counts only if its checksum is right.
+"""
+
+import re
+from dataclasses import dataclass
+
+_RECORD = re.compile(rb"^(([SIDFE]) (\d{1,18}) )([0-9a-f]{8})(?: (\S+) ?(.*))?$")
+_POLYNOMIAL = 0x82F63B78
+
+
+def _table() -> list[int]:
+    table = []
+    for value in range(256):
+        for _ in range(8):
+            value = value >> 1 ^ (_POLYNOMIAL if value & 1 else 0)
+        table.append(value)
+    return table
+
+
+_TABLE = _table()
+
+
+def crc32c(data: bytes) -> int:
+    """CRC32C (Castagnoli) with inversion at both ends, as in RFC 3720, appendix B.4."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = crc >> 8 ^ _TABLE[(crc ^ byte) & 0xFF]
+    return crc ^ 0xFFFFFFFF
+
+
+@dataclass
+class Progress:
+    """What is known of a run: last step done, last step announced, how it ended if it did."""
+
+    seed: int
+    done: int = 0
+    intent: int = 0
+    finished: bool = False
+    error: str = ""
+    damaged: int = 0
+    _rest: bytes = b""
+
+    def feed(self, data: bytes) -> bool:
+        """Take in what was newly written; True if it held a good record."""
+        lines = (self._rest + data).split(b"\n")
+        self._rest = lines.pop()
+        good = [self._take(line) for line in lines if line]
+        return any(good)
+
+    def _take(self, line: bytes) -> bool:
+        match = _RECORD.match(line)
+        if not match or int(match[4], 16) != crc32c(self.seed.to_bytes(8, "little") + match[1]):
+            self.damaged += 1
+            return False
+        kind, step = match[2], int(match[3])
+        if kind == b"I":
+            self.intent = max(self.intent, step)
+        elif kind == b"D":
+            self.done = max(self.done, step)
+        elif kind == b"F":
+            self.finished = True
+        elif kind == b"E":
+            self.error = b" ".join(part for part in (match[5], match[6]) if part).decode("latin-1")
+        return True
+
+    @property
+    def in_flight(self) -> int:
+        """The step that was announced but not reported done; 0 if there is none."""
+        return self.intent if self.intent > self.done else 0

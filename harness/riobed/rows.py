@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From what is known of a trial to its row in the store, and its console log to a file."""
+
+import gzip
+from pathlib import Path
+
+from riobed_results.models import FaultRow, TrialRow, utc_now
+
+from riobed.evidence import Evidence
+from riobed.faults import Fault
+from riobed.trial import TrialRecord
+
+
+def trial_row(record: TrialRecord, campaign_id: int, attempt: int, started: str, error: str) -> TrialRow:
+    """The row of a trial; of an infra error if `error` says what went wrong."""
+    planned, verdict, evidence = record.planned, record.verdict, record.evidence
+    observation = record.observation
+    activations = [s for f in record.faults if (s := evidence.activated_s(f.index)) is not None]
+    row = TrialRow(
+        campaign_id=campaign_id,
+        position=planned.position,
+        attempt=attempt,
+        mode=planned.mode,
+        fault_class=planned.fault_class,
+        seed=planned.seed,
+        outcome=verdict.outcome if verdict and not error else "infra_error",
+        started=started,
+        finished=utc_now(),
+        workload_status=observation.workload_status if observation else None,
+        requested=len(record.faults),
+        injected=len(evidence.injected),
+        activated=len(evidence.activated),
+        first_activation_s=min(activations, default=None),
+        steps_done=record.progress.done,
+        fresh_boot=planned.fresh_boot,
+        detail=error or (observation.detail if observation else ""),
+        recovery=record.recovery,
+        check=record.check,
+        phases=record.phases,
+        faults=[fault_row(fault, evidence) for fault in record.faults],
+    )
+    if verdict and not error:
+        row.crash_kind = verdict.crash_kind
+        row.crash_title = verdict.crash_title
+        row.corruption = verdict.corruption
+        row.corruption_where = verdict.corruption_where
+        if observation and observation.crash:
+            row.time_to_crash_s = round(observation.seconds, 3)
+    return row
+
+
+def fault_row(fault: Fault, evidence: Evidence) -> FaultRow:
+    """The row of one fault."""
+    seen = fault.index in evidence.activated
+    return FaultRow(
+        index=fault.index,
+        fault_class=fault.fault_class,
+        address=None if fault.address is None else f"{fault.address:#018x}",
+        function=fault.function,
+        source=fault.source,
+        old=fault.old.hex(),
+        new=fault.new.hex(),
+        old_asm=fault.old_asm,
+        new_asm=fault.new_asm,
+        injected=fault.index in evidence.injected,
+        activated=seen if seen or fault.probe else None,
+        activated_s=evidence.activated_s(fault.index),
+        params={**fault.params, **evidence.overruns.get(fault.index, {})},
+    )
+
+
+def write_log(folder: Path, row: TrialRow, console: bytes) -> str | None:
+    """Keep a trial's console log, compressed; its path relative to the folder above."""
+    if not console:
+        return None
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{row.position:05d}-{row.attempt}-{row.mode}-{row.fault_class}.log.gz"
+    temporary = path.with_suffix(".tmp")
+    # No time stamp inside, so that equal logs are equal files.
+    temporary.write_bytes(gzip.compress(console, mtime=0))
+    temporary.replace(path)
+    return f"{folder.name}/{path.name}"

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`riobed run`: a campaign with its progress on the terminal."""
+
+import threading
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from riobed_results.location import locate
+from riobed_results.models import TrialRow
+from riobed_results.store import open_store
+
+from riobed.artifacts import cache_dir
+from riobed.campaign import Campaign, Settings
+from riobed.faults import Catalogue
+from riobed.setup import guest_setup
+from riobed.spec import CampaignSpec, load_spec
+
+
+def run_campaign(spec_path: Path, store: str, workers: int, logs: Path | None, uri: str | None) -> None:
+    """Run or resume the campaign in a spec file; rows go to `store`, console logs to `logs`."""
+    spec = load_spec(spec_path)
+    opened = open_store(store, create=True)
+    console = Console()
+    with console.status("Looking for what is built, trying accelerators (up to a minute the first time)"):
+        setup = guest_setup(spec.machine, uri, spec.workload)
+    with console.status("Reading fault sites of the kernel (about a minute the first time)"):
+        catalogue = Catalogue.open(setup.manifest.kernel.vmlinux, cache_dir())
+    folder = logs or log_folder(store)
+    campaign = Campaign(spec, setup, catalogue, opened, Settings(workers, uri, folder))
+    progress = ProgressView(spec, campaign, setup.accelerator)
+    with Live(progress, console=console, refresh_per_second=2) as live:
+
+        def report(row: TrialRow) -> None:
+            progress.count(row)
+            live.console.print(describe(row), highlight=False, markup=False)
+
+        campaign.run(report)
+    console.print(f"Campaign {spec.name!r} is complete. Console logs: {folder}", highlight=False)
+
+
+def log_folder(store: str) -> Path:
+    """Where console logs go by default: beside an SQLite store, else in the current folder."""
+    path = locate(store).path
+    return (path.parent if path else Path.cwd()) / "logs"
+
+
+def describe(row: TrialRow) -> str:
+    """One line about a trial that ended."""
+    head = f"{row.position:5d}  {row.mode:<15} {row.fault_class:<18}"
+    if row.outcome == "infra_error":
+        return f"{head} infra error, attempt {row.attempt}: {row.detail}"
+    if row.outcome == "discard":
+        return f"{head} discard ({row.activated} of {row.requested} faults activated)"
+    found = "" if row.corruption == "none" else "  CORRUPTION"
+    return f"{head} {row.crash_kind} after {row.time_to_crash_s:.1f} s: {row.crash_title}{found}"
+
+
+class ProgressView:
+    """Counts by outcome for each cell, rate and time, redrawn while the campaign runs."""
+
+    def __init__(self, spec: CampaignSpec, campaign: Campaign, accelerator: str) -> None:
+        self._spec = spec
+        self._campaign = campaign
+        self._accelerator = accelerator
+        self._start = time.monotonic()
+        self._lock = threading.Lock()
+        self._outcomes = {"crash": 0, "discard": 0, "infra_error": 0}
+        self._corrupted = 0
+
+    def count(self, row: TrialRow) -> None:
+        """Take in a row that was stored."""
+        with self._lock:
+            self._outcomes[row.outcome] += 1
+            self._corrupted += row.corruption not in (None, "none")
+
+    def __rich__(self) -> Table:
+        table = Table(title=f"{self._spec.name} ({self._accelerator}): crashes of {self._wanted()} wanted")
+        table.add_column("fault class")
+        for mode in self._spec.modes:
+            table.add_column(mode, justify="right")
+        for fault_class in self._spec.fault_classes:
+            cells = [self._campaign.cells[mode, fault_class] for mode in self._spec.modes]
+            table.add_row(fault_class, *(f"{cell.crashes} ({cell.trials} trials)" for cell in cells))
+        table.caption = self._caption()
+        return table
+
+    def _wanted(self) -> int:
+        return self._spec.crashes_per_cell * len(self._campaign.cells)
+
+    def _caption(self) -> str:
+        hours = max(time.monotonic() - self._start, 1e-3) / 3600
+        crashes = self._outcomes["crash"]
+        have = sum(min(c.crashes, self._spec.crashes_per_cell) for c in self._campaign.cells.values())
+        left = ""
+        if crashes:
+            left = f", about {(self._wanted() - have) / (crashes / hours) * 60:.0f} min left"
+        return (
+            f"{hours * 60:.1f} min: {crashes} crashes ({self._corrupted} with corruption), "
+            f"{self._outcomes['discard']} discards, {self._outcomes['infra_error']} infra errors; "
+            f"{crashes / hours:.0f} crashes an hour{left}"
+        )

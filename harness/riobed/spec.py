@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Campaign specification: what is to be compared, read from YAML."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from riobed.errors import UsageError
+from riobed.faults import CLASSES
+from riobed.layout import MIB, Layout
+from riobed.modes import cache_mode
+
+Seconds = Annotated[float, Field(gt=0, le=86400)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class WorkloadSpec(_Strict):
+    """Which workload runs in the guest; `path` is relative to the spec's folder or absolute."""
+
+    path: Path = Path("../../workloads/memtest")
+    options: dict[str, str | int] = {}
+
+
+class MachineSpec(_Strict):
+    """The guest. Sizes in MiB."""
+
+    memory_mib: int = 512
+    disk_mib: Annotated[int, Field(ge=32, le=16384)] = 128
+    vcpus: Annotated[int, Field(ge=1, le=4)] = 1
+    accelerator: Literal["auto", "kvm", "tcg"] = "auto"
+
+    @field_validator("memory_mib")
+    @classmethod
+    def _has_a_layout(cls, value: int) -> int:
+        Layout(value * MIB)
+        return value
+
+
+class CampaignSpec(_Strict):
+    """One campaign. Times in seconds of the host's clock."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
+    modes: Annotated[list[str], Field(min_length=1)]
+    fault_classes: Annotated[list[str], Field(min_length=1)]
+    crashes_per_cell: Annotated[int, Field(ge=1)] = 1
+    max_trials_per_cell: Annotated[int, Field(ge=1)] = 100
+    faults: Annotated[int, Field(ge=1, le=100)] = 20
+    # How long the workload has run when the faults go in, drawn between the two.
+    warmup_s: tuple[Seconds, Seconds] = (1.0, 4.0)
+    # No crash for that long after injection: discard (the paper waits 10 minutes).
+    limit_s: Seconds = 600.0
+    # No sign of life for that long: hang.
+    hang_s: Seconds = 20.0
+    # Trials that do not start from the snapshot, to show that nothing depends on it.
+    fresh_boot_share: Annotated[float, Field(ge=0, le=1)] = 0.0
+    workload: WorkloadSpec = WorkloadSpec()
+    machine: MachineSpec = MachineSpec()
+
+    @field_validator("modes")
+    @classmethod
+    def _modes_exist(cls, value: list[str]) -> list[str]:
+        for name in value:
+            cache_mode(name)
+        return value
+
+    @field_validator("fault_classes")
+    @classmethod
+    def _classes_exist(cls, value: list[str]) -> list[str]:
+        for name in value:
+            if name not in CLASSES:
+                raise UsageError(f"unknown fault class {name!r}; there are: {', '.join(CLASSES)}")
+        return value
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> "CampaignSpec":
+        for what, names in (("modes", self.modes), ("fault_classes", self.fault_classes)):
+            if len(set(names)) != len(names):
+                raise ValueError(f"{what}: a name stands twice")
+        if self.warmup_s[0] > self.warmup_s[1]:
+            raise ValueError("warmup_s: the first number must not be larger than the second")
+        if self.max_trials_per_cell < self.crashes_per_cell:
+            raise ValueError("max_trials_per_cell is smaller than crashes_per_cell")
+        return self
+
+
+def load_spec(path: Path) -> CampaignSpec:
+    """Read a spec; UsageError in one line names the file, the key and what is wrong."""
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"spec {path}: {error.strerror}; see harness/specs/ for examples") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UsageError(f"spec {path}: not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(data, dict):
+        raise UsageError(f"spec {path}: want a mapping of keys; see harness/specs/ for examples")
+    try:
+        spec = CampaignSpec.model_validate(data)
+    except UsageError as error:
+        raise UsageError(f"spec {path}: {error}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "spec"
+        raise UsageError(f"spec {path}: {where}: {first['msg']}") from None
+    workload = (path.parent / spec.workload.path).resolve()
+    return spec.model_copy(update={"workload": spec.workload.model_copy(update={"path": workload})})

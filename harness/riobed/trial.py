@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The life of one trial, as a readable sequence."""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from riobed import oops
+from riobed.errors import BootError, InfraError
+from riobed.evidence import Evidence, read_evidence
+from riobed.faults import Fault, commands
+from riobed.guest import Guest
+from riobed.oops import Crash
+from riobed.plan import PlannedTrial
+from riobed.progress import Progress
+from riobed.spec import CampaignSpec
+from riobed.verdict import Verdict, decide, read_check
+from riobed.watch import Observation, Watcher
+
+_BOOT_S = 90.0
+_CHECK_S = 300.0
+_WARMUP_SLACK_S = 30.0
+_INJECT_S = 10.0
+_INJECTOR = "/dev/riobed-inject"
+_MAX_REPORT = 1 << 16
+
+
+@dataclass
+class TrialRecord:
+    """All that is known of a trial, complete or cut short by an infra error."""
+
+    planned: PlannedTrial
+    faults: list[Fault]
+    phases: dict[str, float] = field(default_factory=dict)
+    progress: Progress = field(default_factory=lambda: Progress(0))
+    evidence: Evidence = field(default_factory=Evidence)
+    observation: Observation | None = None
+    recovery: dict[str, Any] | None = None
+    check: dict[str, Any] | None = None
+    verdict: Verdict | None = None
+    console: bytes = b""
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Measure a phase in seconds of host time."""
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            self.phases[name] = round(time.monotonic() - start, 3)
+
+
+def run_trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
+    """Run one trial and fill in its record; InfraError when we failed, with the record so far."""
+    planned = record.planned
+    try:
+        with record.phase("restore"):
+            guest.ready(fresh=planned.fresh_boot)
+        with record.phase("warmup"):
+            pid = start_workload(guest, record)
+            warm_up(guest, record, pid)
+        with record.phase("inject"):
+            inject(guest, record)
+        with record.phase("watch"):
+            if record.faults:
+                record.observation = Watcher(guest.machine, spec, record.progress, pid).watch()
+            else:
+                # The control without a fault: the reset itself is the crash.
+                record.observation = Observation(Crash("reset", "reset by the harness"), 0.0, "running")
+        read_logs(guest, record)
+        if record.observation.crash:
+            recover(guest, record)
+        record.verdict = decide(record.observation, record.recovery, record.check)
+    finally:
+        record.console = record.console or guest.machine.console.text()
+
+
+def start_workload(guest: Guest, record: TrialRecord) -> int:
+    """Start the workload with the trial's seed; its process id in the guest."""
+    record.progress = Progress(record.planned.workload_seed)
+    return guest.machine.spawn(guest.command("start", seed=record.planned.workload_seed))
+
+
+def warm_up(guest: Guest, record: TrialRecord, pid: int) -> None:
+    """Let the workload run; InfraError when it does not come to its first step."""
+    deadline = time.monotonic() + record.planned.warmup_s
+    patience = deadline + _WARMUP_SLACK_S
+    while time.monotonic() < deadline or (guest.reports_steps and record.progress.done == 0):
+        record.progress.feed(guest.machine.progress.new())
+        if record.progress.error or time.monotonic() > patience:
+            raise InfraError(f"workload did not get going: {record.progress.error or 'no step in time'}")
+        time.sleep(0.02)
+    ended = guest.machine.status(pid)
+    if ended is not None:
+        output = (ended.stdout + ended.stderr).decode("utf-8", "replace").strip()[-200:]
+        raise InfraError(f"workload ended with status {ended.status} before any fault: {output}")
+
+
+def inject(guest: Guest, record: TrialRecord) -> None:
+    """Put the faults in place; InfraError when the injector refuses them.
+
+    What counts is the evidence: a fault may kill the guest before the agent could answer.
+    """
+    if not record.faults:
+        return
+    script = f"cat >/run/faults; cat /run/faults >{_INJECTOR}; echo $? >/run/injected"
+    guest.machine.spawn(["/bin/sh", "-c", script], stdin=commands(record.faults).encode())
+    deadline = time.monotonic() + _INJECT_S
+    while not read_evidence(guest.machine.evidence.text()).injected:
+        if oops.started(guest.machine.console.text()):
+            raise InfraError("the guest crashed before any fault was in place")
+        if time.monotonic() > deadline:
+            answer = guest.machine.run(["/bin/sh", "-c", "cat /run/injected; dmesg | tail -n 2"])
+            raise InfraError(f"the injector did not accept the faults: {answer.stdout[-300:]!r}")
+        time.sleep(0.01)
+
+
+def read_logs(guest: Guest, record: TrialRecord) -> None:
+    """Keep console and evidence before stage 0 adds to them."""
+    record.console = guest.machine.console.text()
+    record.evidence = read_evidence(guest.machine.evidence.text())
+
+
+def recover(guest: Guest, record: TrialRecord) -> None:
+    """Reset with RAM kept, wait for stage 0's recovery, and let the oracle judge."""
+    machine = guest.machine
+    with record.phase("reset"):
+        if not (record.observation and record.observation.restarted):
+            machine.console.clear()
+            machine.reset()
+        try:
+            machine.wait_stage0(_BOOT_S)
+        except BootError as error:
+            raise InfraError(f"after the crash: {error}") from None
+        # The workload may have gone on until the very moment of the reset.
+        record.progress.feed(machine.progress.new())
+    with record.phase("report"):
+        record.recovery = read_recovery(guest)
+    if record.recovery["mount_error"]:
+        return
+    with record.phase("check"):
+        argv = guest.command(
+            "check",
+            seed=record.planned.workload_seed,
+            done=record.progress.done,
+            intent=record.progress.in_flight,
+        )
+        record.check = read_check(machine.run(argv, timeout=_CHECK_S))
+
+
+def read_recovery(guest: Guest) -> dict[str, Any]:
+    """riorecover's report, from the guest; InfraError when it is not one."""
+    result = guest.machine.run(["/bin/cat", "/run/recovery.json"])
+    try:
+        report = json.loads(result.stdout[:_MAX_REPORT])
+        report["mount_error"], report["registry"]
+    except (ValueError, KeyError, TypeError):
+        raise InfraError("stage 0 left no readable recovery report") from None
+    return dict(report)

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The only place that decides what a trial's outcome was."""
+
+import json
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from riobed.errors import InfraError
+from riobed.vm.agent import ExecResult
+from riobed.watch import Observation
+
+# Exit status of a workload's check: the contract in riobed.workload.
+_EQUAL, _DIFFERS = 0, 3
+_MAX_CHECK_OUTPUT = 1 << 20
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Outcome of a trial that was not an infra error."""
+
+    outcome: Literal["crash", "discard"]
+    crash_kind: Literal["panic", "oops", "trap", "hang", "reset"] | None = None
+    crash_title: str | None = None
+    corruption: Literal["none", "unclassified"] | None = None
+    corruption_where: Literal["cache", "disk"] | None = None
+
+
+def read_check(result: ExecResult) -> dict[str, Any]:
+    """What the workload's check printed; InfraError when it did not come to a judgement."""
+    error = result.stderr.decode("utf-8", "replace").strip()[-200:]
+    if result.status not in (_EQUAL, _DIFFERS):
+        raise InfraError(f"the workload's check failed with status {result.status}: {error}")
+    try:
+        report = json.loads(result.stdout[:_MAX_CHECK_OUTPUT]) if result.stdout.strip() else {}
+    except ValueError:
+        raise InfraError("the workload's check did not print JSON") from None
+    if not isinstance(report, dict):
+        raise InfraError("the workload's check did not print a JSON object")
+    return {**report, "equal": result.status == _EQUAL}
+
+
+def decide(
+    observation: Observation, recovery: dict[str, Any] | None, check: dict[str, Any] | None
+) -> Verdict:
+    """The verdict on a trial.
+
+    `recovery` is riorecover's report and `check` the workload's; both None when there was no
+    crash. A file system that cannot be mounted any more is corruption of all its files.
+    Without block checksums direct and indirect corruption cannot be told apart.
+    """
+    if observation.crash is None:
+        return Verdict("discard")
+    if recovery is None:
+        raise InfraError("a crash without a recovery report")
+    kind, title = observation.crash.kind, observation.crash.title
+    if recovery["mount_error"]:
+        return Verdict("crash", kind, title, "unclassified", "disk")  # type: ignore[arg-type]
+    if check is None:
+        raise InfraError("a mounted file system that was not checked")
+    corruption = "none" if check["equal"] else "unclassified"
+    return Verdict("crash", kind, title, corruption)  # type: ignore[arg-type]

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Virtual machines: the contract in machine.py, libvirt behind it."""

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Client of qemu-guest-agent over the socket of its virtio port.
+
+The protocol is that of QEMU's docs/interop/qemu-ga-ref: JSON objects, one a line;
+guest-sync-delimited marks the start of an answer with a byte 0xFF, so that whatever an
+earlier, interrupted conversation left in the channel is thrown away. libvirt's own agent
+support is not used: it gives an agent up for lost when a reset or a restored snapshot cuts a
+conversation, which is what happens here all the time.
+"""
+
+import base64
+import json
+import shlex
+import socket
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from riobed.errors import InfraError
+
+_POLL_S = 0.02
+# An answer is at most the 16 MiB of output that guest-exec captures, in base64.
+_MAX_ANSWER = 32 << 20
+
+
+class AgentLost(InfraError):
+    """The agent did not answer in time or closed its channel."""
+
+
+@dataclass(frozen=True)
+class ExecResult:
+    """How a command in the guest ended; exit status as a shell counts it (128 + signal)."""
+
+    status: int
+    stdout: bytes
+    stderr: bytes
+
+
+class GuestAgent:
+    """One conversation partner; survives resets and restored snapshots by sync()."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._socket: socket.socket | None = None
+        self._buffer = b""
+        self._sync_id = 0
+
+    def close(self) -> None:
+        """Close the channel; the next call opens it again."""
+        if self._socket:
+            self._socket.close()
+        self._socket = None
+        self._buffer = b""
+
+    def sync(self, timeout: float) -> None:
+        """Wait until the agent answers, at most `timeout` seconds; AgentLost if it does not."""
+        deadline = time.monotonic() + timeout
+        while True:
+            self._sync_id += 1
+            patience = min(1.0, deadline - time.monotonic())
+            if patience <= 0:
+                raise AgentLost(f"guest agent: no answer within {timeout:.0f} s")
+            try:
+                self._buffer = b""
+                self._send("guest-sync-delimited", {"id": self._sync_id}, delimit=True)
+                while self._receive(patience, after_delimiter=True) != self._sync_id:
+                    pass
+                return
+            except AgentLost:
+                continue
+
+    def call(self, command: str, arguments: dict[str, Any] | None = None, timeout: float = 10) -> Any:
+        """Run one agent command and return its result; AgentLost, or InfraError on its error."""
+        self._send(command, arguments or {})
+        return self._receive(timeout)
+
+    def spawn(self, argv: list[str], stdin: bytes = b"", capture: bool = False) -> int:
+        """Start a command in the guest and return its process id there."""
+        arguments: dict[str, Any] = {"path": argv[0], "arg": argv[1:], "capture-output": capture}
+        if stdin:
+            arguments["input-data"] = base64.b64encode(stdin).decode()
+        return int(self.call("guest-exec", arguments)["pid"])
+
+    def status(self, pid: int) -> ExecResult | None:
+        """How a spawned command ended, None while it runs. An end can be asked for once."""
+        answer = self.call("guest-exec-status", {"pid": pid})
+        if not answer["exited"]:
+            return None
+        status = answer["exitcode"] if "exitcode" in answer else 128 + answer.get("signal", 0)
+        return ExecResult(
+            status,
+            base64.b64decode(answer.get("out-data", "")),
+            base64.b64decode(answer.get("err-data", "")),
+        )
+
+    def run(self, argv: list[str], stdin: bytes = b"", timeout: float = 60) -> ExecResult:
+        """Run a command in the guest to its end; AgentLost when that takes over `timeout` s."""
+        pid = self.spawn(argv, stdin, capture=True)
+        deadline = time.monotonic() + timeout
+        while (result := self.status(pid)) is None:
+            if time.monotonic() > deadline:
+                raise AgentLost(f"guest command took over {timeout:.0f} s: {shlex.join(argv)[:120]}")
+            time.sleep(_POLL_S)
+        return result
+
+    def _send(self, command: str, arguments: dict[str, Any], delimit: bool = False) -> None:
+        request = json.dumps({"execute": command, "arguments": arguments}).encode() + b"\n"
+        try:
+            if not self._socket:
+                self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+                self._socket.settimeout(10)
+                self._socket.connect(str(self._path))
+            self._socket.settimeout(10)
+            self._socket.sendall((b"\xff" if delimit else b"") + request)
+        except OSError as error:
+            self.close()
+            time.sleep(_POLL_S)
+            raise AgentLost(f"guest agent: {error}") from None
+
+    def _receive(self, timeout: float, after_delimiter: bool = False) -> Any:
+        deadline = time.monotonic() + timeout
+        while True:
+            line = self._line(deadline)
+            if after_delimiter:
+                if b"\xff" not in line:
+                    continue
+                line = line.rpartition(b"\xff")[2]
+            try:
+                answer = json.loads(line)
+            except ValueError:
+                raise AgentLost("guest agent: answer is not JSON") from None
+            if not isinstance(answer, dict) or not ("return" in answer or "error" in answer):
+                raise AgentLost("guest agent: answer of no known form")
+            if "error" in answer:
+                raise InfraError(f"guest agent: {answer['error'].get('desc', 'error')}")
+            return answer["return"]
+
+    def _line(self, deadline: float) -> bytes:
+        while b"\n" not in self._buffer:
+            patience = deadline - time.monotonic()
+            if patience <= 0 or not self._socket:
+                raise AgentLost("guest agent: no answer in time")
+            self._socket.settimeout(patience)
+            try:
+                data = self._socket.recv(1 << 16)
+            except OSError:
+                raise AgentLost("guest agent: no answer in time") from None
+            if not data or len(self._buffer) > _MAX_ANSWER:
+                self.close()
+                raise AgentLost("guest agent: channel closed")
+            self._buffer += data
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line

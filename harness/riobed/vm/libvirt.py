@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A machine driven through libvirt.
+
+Snapshots go through QEMU's own savevm and loadvm: measured, 0.1 s against 2 s and more of
+libvirt's snapshot calls. So one domain is kept alive and never destroyed between trials.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import which
+from xml.etree import ElementTree
+
+import jinja2
+import libvirt
+import libvirt_qemu
+
+from riobed.errors import BootError, EnvironmentFault, InfraError
+from riobed.scratch import memory_dir
+from riobed.vm.agent import AgentLost, ExecResult, GuestAgent
+from riobed.vm.machine import LogFile, MachineConfig
+
+_POLL_S = 0.02
+_template = jinja2.Environment(
+    loader=jinja2.PackageLoader("riobed", "vm"), undefined=jinja2.StrictUndefined
+).get_template("domain.xml.j2")
+
+
+@contextmanager
+def _infra(what: str) -> Iterator[None]:
+    try:
+        yield
+    except libvirt.libvirtError as error:
+        raise InfraError(f"{what}: {error}") from None
+
+
+class LibvirtMachine:
+    """Implements riobed.vm.machine.Machine."""
+
+    def __init__(self, connection: libvirt.virConnect, config: MachineConfig) -> None:
+        self.config = config
+        self._connection = connection
+        self._domain: libvirt.virDomain | None = None
+        config.folder.mkdir(parents=True, exist_ok=True)
+        self.console = LogFile(config.folder / "console.log")
+        self.progress = LogFile(config.folder / "progress.log")
+        self.evidence = LogFile(config.folder / "evidence.log")
+        self._agent = GuestAgent(config.folder / "agent.sock")
+
+    def definition(self) -> str:
+        """The domain's XML."""
+        production = self.config.folder / "production.cmdline"
+        production.write_text(self.config.production_cmdline)
+        emulator = which("qemu-system-x86_64")
+        if not emulator:
+            raise EnvironmentFault("qemu-system-x86_64 is not installed; run 'make setup'")
+        return _template.render(
+            c=self.config,
+            emulator=emulator,
+            production_file=production,
+            console=self.console.path,
+            progress=self.progress.path,
+            evidence=self.evidence.path,
+            agent=self.config.folder / "agent.sock",
+        )
+
+    def start(self) -> None:
+        self.destroy()
+        for log in (self.console, self.progress, self.evidence):
+            log.clear()
+        try:
+            self._domain = self._connection.createXML(self.definition())
+        except libvirt.libvirtError as error:
+            raise BootError(f"{self.config.name}: QEMU does not start: {error}") from None
+
+    def destroy(self) -> None:
+        self._agent.close()
+        domain, self._domain = self._domain, None
+        if domain:
+            try:
+                domain.destroy()
+            except libvirt.libvirtError as error:
+                if error.get_error_code() not in (
+                    libvirt.VIR_ERR_NO_DOMAIN,
+                    libvirt.VIR_ERR_OPERATION_INVALID,
+                ):
+                    raise InfraError(f"{self.config.name}: {error}") from None
+
+    def alive(self) -> bool:
+        try:
+            return bool(self._domain and self._domain.isActive())
+        except libvirt.libvirtError:
+            return False
+
+    def pause(self) -> None:
+        with _infra(f"{self.config.name}: pause"):
+            self._running().suspend()
+
+    def resume(self) -> None:
+        """Let a paused guest run on."""
+        with _infra(f"{self.config.name}: resume"):
+            self._running().resume()
+
+    def wait_stage0(self, timeout: float) -> None:
+        self._wait_for(b"riobed: stage 0 ready", b"riobed: stage 0 failed", timeout)
+        self._agent.sync(timeout)
+
+    def boot_production(self, timeout: float) -> None:
+        self.run(["/bin/sh", "-c", "echo >/run/boot"])
+        self._wait_for(b"riobed: production ready", b"riobed: production failed", timeout)
+        self._agent.sync(timeout)
+
+    def reset(self) -> None:
+        self._agent.close()
+        with _infra(f"{self.config.name}: reset"):
+            self._running().reset()
+
+    def nmi(self) -> None:
+        with _infra(f"{self.config.name}: NMI"):
+            self._running().injectNMI()
+
+    def save(self, name: str) -> None:
+        self._monitor(f"savevm {name}")
+
+    def load(self, name: str) -> None:
+        self._agent.close()
+        if self._running().state()[0] == libvirt.VIR_DOMAIN_PAUSED:
+            # loadvm leaves a paused machine paused.
+            self._monitor(f"loadvm {name}")
+            self.resume()
+        else:
+            self._monitor(f"loadvm {name}")
+
+    def run(self, argv: list[str], stdin: bytes = b"", timeout: float = 60) -> ExecResult:
+        return self._agent.run(argv, stdin, timeout)
+
+    def spawn(self, argv: list[str], stdin: bytes = b"") -> int:
+        return self._agent.spawn(argv, stdin, capture=True)
+
+    def status(self, pid: int) -> ExecResult | None:
+        return self._agent.status(pid)
+
+    def agent_answers(self, timeout: float) -> bool:
+        try:
+            self._agent.sync(timeout)
+        except AgentLost:
+            return False
+        return True
+
+    def console_device(self) -> Path:
+        """The terminal device that is the other end of an interactive console."""
+        source = ElementTree.fromstring(self._running().XMLDesc()).find("devices/serial/source")
+        if source is None or "path" not in source.attrib:
+            raise InfraError(f"{self.config.name}: its console is no terminal")
+        return Path(source.attrib["path"])
+
+    def ram_path(self) -> Path:
+        found = sorted(memory_dir().rglob(f"*{self.config.name}*/*"))
+        files = [path for path in found if path.is_file()]
+        if len(files) != 1:
+            raise InfraError(f"{self.config.name}: its RAM is not one file: {files}")
+        return files[0]
+
+    def _running(self) -> libvirt.virDomain:
+        if not self.alive() or not self._domain:
+            raise InfraError(f"{self.config.name}: QEMU is not running")
+        return self._domain
+
+    def _monitor(self, command: str) -> None:
+        """A human monitor command; those used here print nothing unless they fail."""
+        request = json.dumps({"execute": "human-monitor-command", "arguments": {"command-line": command}})
+        with _infra(f"{self.config.name}: {command}"):
+            answer = json.loads(libvirt_qemu.qemuMonitorCommand(self._running(), request, 0))
+        output = answer.get("return", answer)
+        if output:
+            raise InfraError(f"{self.config.name}: {command}: {str(output).strip()}")
+
+    def _wait_for(self, good: bytes, bad: bytes, timeout: float) -> None:
+        def look() -> bool:
+            text = self.console.text()
+            if bad in text:
+                line = text[text.index(bad) :].splitlines()[0].decode("latin-1")
+                raise BootError(f"{self.config.name}: {line}; see {self.console.path}")
+            return good in text
+
+        if not self.poll(look, timeout):
+            what = good.decode()
+            raise BootError(
+                f"{self.config.name}: no '{what}' within {timeout:.0f} s; see {self.console.path}"
+            )
+
+    def poll(self, condition: Callable[[], bool], timeout: float) -> bool:
+        """Wait for a condition; False after `timeout` seconds. InfraError when QEMU dies."""
+        deadline = time.monotonic() + timeout
+        while not condition():
+            if time.monotonic() > deadline:
+                return False
+            self._running()
+            time.sleep(_POLL_S)
+        return True

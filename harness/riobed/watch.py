@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Watching a guest after injection, until it crashes or the trial's patience ends.
+
+Silence has three meanings and they are told apart: the console prints nothing more, the agent
+no longer answers, the time is over. Only the last is not a crash.
+"""
+
+import time
+from dataclasses import dataclass
+
+from riobed import oops
+from riobed.errors import InfraError
+from riobed.oops import Crash
+from riobed.progress import Progress
+from riobed.spec import CampaignSpec
+from riobed.vm.machine import Machine
+
+_POLL_S = 0.05
+# From the first line of a crash report to its last; a report may itself crash and never end.
+_REPORT_S = 3.0
+_AGENT_S = 3.0
+_STAGE0 = b"riobed: stage 0"
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What was seen: a crash or none, seconds since injection, and how the workload ended."""
+
+    crash: Crash | None
+    seconds: float
+    workload_status: str
+    detail: str = ""
+    # The guest is in stage 0 already: its processor was reset without our doing.
+    restarted: bool = False
+
+
+class Watcher:
+    """Follows one trial from injection on."""
+
+    def __init__(self, machine: Machine, spec: CampaignSpec, progress: Progress, workload_pid: int) -> None:
+        self._machine = machine
+        self._spec = spec
+        self._progress = progress
+        self._pid = workload_pid
+        self._start = time.monotonic()
+        self._alive_at = self._start
+        self._status = "running"
+
+    def watch(self) -> Observation:
+        """Until a crash or the limit; InfraError when QEMU dies."""
+        while True:
+            if not self._machine.alive():
+                raise InfraError(f"{self._machine.config.name}: QEMU died during a trial")
+            console = self._machine.console.text()
+            if _STAGE0 in console:
+                return self._seen(self._reset_crash(console), restarted=True)
+            if oops.started(console):
+                return self._seen(self._read_report())
+            now = time.monotonic()
+            if self._progress.feed(self._machine.progress.new()):
+                self._alive_at = now
+            if now - self._start > self._spec.limit_s:
+                return self._seen(None)
+            if now - self._alive_at > self._spec.hang_s:
+                silence = self._silent()
+                if silence:
+                    return silence
+            time.sleep(_POLL_S)
+
+    def _seen(self, crash: Crash | None, detail: str = "", restarted: bool = False) -> Observation:
+        self._progress.feed(self._machine.progress.new())
+        status = self._progress.error or self._status
+        return Observation(crash, time.monotonic() - self._start, status, detail, restarted)
+
+    def _reset_crash(self, console: bytes) -> Crash:
+        """The processor was reset: by a triple fault, unless the console has a crash before it."""
+        before = oops.recognise(console[: console.index(_STAGE0)])
+        return before or Crash("reset", "processor reset")
+
+    def _read_report(self) -> Crash:
+        deadline = time.monotonic() + _REPORT_S
+        while time.monotonic() < deadline:
+            if oops.ended(self._machine.console.text()):
+                break
+            time.sleep(_POLL_S)
+        console = self._machine.console.text()
+        return oops.recognise(console) or Crash("panic", "unknown crash format")
+
+    def _silent(self) -> Observation | None:
+        """No step for too long: the workload ended, the guest hangs, or both."""
+        if not self._machine.agent_answers(_AGENT_S):
+            return self._hung("agent lost")
+        try:
+            ended = self._machine.status(self._pid)
+        except InfraError:
+            return self._hung("agent lost")
+        if ended is None:
+            return self._hung("workload stuck, agent answers")
+        self._status = f"exit {ended.status}"
+        # The kernel may still crash; only the limit ends the trial now.
+        self._alive_at = float("inf")
+        return None
+
+    def _hung(self, detail: str) -> Observation:
+        """A non-maskable interrupt makes a hung kernel print where it is, if anything can."""
+        observation = self._seen(Crash("hang", "hang"), detail)
+        before = len(self._machine.console.text())
+        self._machine.nmi()
+        deadline = time.monotonic() + _REPORT_S
+        while time.monotonic() < deadline and not oops.ended(self._machine.console.text()):
+            time.sleep(_POLL_S)
+        after = oops.recognise(self._machine.console.text()[before:])
+        title = after.title if after and after.kind == "hang" else f"hang, {detail}"
+        return Observation(Crash("hang", title), observation.seconds, observation.workload_status, detail)

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A workload: a folder with a workload.yaml that says how to start, stop and check it."""
+
+import shlex
+import string
+from pathlib import Path
+from typing import Annotated, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from riobed.errors import UsageError
+
+FILE = "workload.yaml"
+# Where the folder is found in the guest, and where the file system under test is mounted.
+GUEST_FOLDER = "/workload"
+GUEST_DIR = "/mnt/test/workload"
+PROGRESS_PORT = "/dev/virtio-ports/org.riobed.progress"
+
+
+class Workload(BaseModel):
+    """workload.yaml. The commands are run by sh in the guest, with /workload as their folder.
+
+    Placeholders in them: {dir} the folder on the file system under test, {seed} the trial's
+    64-bit seed, {progress} where to report steps, {done} and {intent} the last step reported
+    done and the last announced (0 if none), {fsync} "--fsync" in modes that make each step
+    durable and nothing otherwise, {option:NAME} an entry of options.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Annotated[str, Field(min_length=1)]
+    description: str
+    oracle: str = ""
+    build: str | None = None
+    prepare: str | None = None
+    start: str
+    stop: str | None = None
+    check: str
+    progress: Literal["memtest", "none"] = "none"
+    options: dict[str, str | int] = {}
+
+
+class _Options(dict[str, str]):
+    """What str.format sees as `option`: {option:NAME} arrives as a format specification."""
+
+    def __format__(self, name: str) -> str:
+        return self[name]
+
+
+def load_workload(folder: Path) -> Workload:
+    """Read the workload in a folder; UsageError in one line when it is none."""
+    path = folder / FILE
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        workload = Workload.model_validate(data)
+    except OSError as error:
+        raise UsageError(
+            f"workload {folder}: {FILE}: {error.strerror}; a workload is a folder with that file"
+        ) from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UsageError(f"workload {path}: not YAML: {' '.join(str(error).split())}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "file"
+        raise UsageError(f"workload {path}: {where}: {first['msg']}") from None
+    for key in ("prepare", "start", "stop", "check"):
+        template = getattr(workload, key)
+        if template is not None:
+            _try_placeholders(path, key, template, workload)
+    return workload
+
+
+def _try_placeholders(path: Path, key: str, template: str, workload: Workload) -> None:
+    try:
+        command(template, workload, seed=0, sync=False)
+    except (KeyError, ValueError, IndexError) as error:
+        raise UsageError(f"workload {path}: {key}: bad placeholder {error}") from None
+
+
+def command(
+    template: str,
+    workload: Workload,
+    *,
+    seed: int,
+    sync: bool,
+    done: int = 0,
+    intent: int = 0,
+    options: dict[str, str | int] | None = None,
+) -> list[str]:
+    """One of the workload's commands as an argument vector for the guest."""
+    values = {key: shlex.quote(str(value)) for key, value in {**workload.options, **(options or {})}.items()}
+    text = string.Formatter().vformat(
+        template,
+        (),
+        {
+            "dir": GUEST_DIR,
+            "seed": seed,
+            "progress": PROGRESS_PORT,
+            "done": done,
+            "intent": intent,
+            "fsync": "--fsync" if sync else "",
+            "option": _Options(values),
+        },
+    )
+    return ["/bin/sh", "-c", f"cd {GUEST_FOLDER} && exec {text}"]
+
+
+def check_options(folder: Path, workload: Workload, options: dict[str, str | int]) -> None:
+    """UsageError when a spec sets an option the workload does not have."""
+    for name in options:
+        if name not in workload.options:
+            known = ", ".join(workload.options) or "none"
+            raise UsageError(f"workload {folder}: no option {name!r}; there are: {known}")
