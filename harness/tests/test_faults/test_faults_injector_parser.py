@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The injector module's command parser, built for the host with sanitizers."""
+
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+from riobed.faults import CLASSES, Catalogue, commands
+
+INJECTOR = Path(__file__).parents[3] / "injectors" / "riobed_inject"
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("parser") / "parse_test"
+    subprocess.run(
+        ["gcc", "-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined"]
+        + ["-fno-sanitize-recover=all", "-o", str(out)]
+        + [str(INJECTOR / "parse.c"), str(INJECTOR / "tests" / "parse_test.c")],
+        check=True,
+    )
+    return out
+
+
+def parse(program: Path, text: str) -> list[str]:
+    """What the parser makes of each line."""
+    run = subprocess.run([program], input=text, capture_output=True, text=True, check=True)
+    return run.stdout.splitlines()
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_understands_every_drawn_batch(program: Path, catalogue: Catalogue, name: str) -> None:
+    for seed in range(20):
+        batch = commands(CLASSES[name].draw(catalogue, random.Random(seed), 20))
+        assert parse(program, batch) == batch.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("", "unknown command"),
+        ("stop", "unknown command"),
+        ("g", "unknown command"),
+        ("gone", "unknown command"),
+        (" go", "unknown command"),
+        ("GO", "unknown command"),
+        ("go ", "more words"),
+        ("go 1", "more words"),
+        ("text", "ID"),
+        ("text 65536 1000 90 91 1", "ID"),
+        ("text -1 1000 90 91 1", "ID"),
+        ("text 99999999999999999999 1000 90 91 1", "ID"),
+        ("text 1 0 90 91 1", "ADDR"),
+        ("text 1 0x1000 90 91 1", "ADDR"),
+        ("text 1 10000000000000000 90 91 1", "ADDR"),
+        ("text  1 1000 90 91 1", "ID"),
+        ("text 1 1000 9 9 1", "OLD"),
+        ("text 1 1000 9g 90 1", "OLD"),
+        ("text 1 1000 " + "90" * 16 + " " + "90" * 16 + " 1", "OLD"),
+        ("text 1 1000 90 9190 1", "NEW"),
+        ("text 1 1000 90", "NEW"),
+        ("text 1 1000 90 91", "PROBE"),
+        ("text 1 1000 90 91 2", "PROBE"),
+        ("text 1 1000 90 91 9", "PROBE"),
+        ("text 1 1000 90 91 1 1", "more words"),
+        ("copy_overrun 1 0 1", "CALLS"),
+        ("copy_overrun 1 1000000001 1", "CALLS"),
+        ("copy_overrun 1 1 0", "EXTRA"),
+        ("copy_overrun 1 1 1048577", "EXTRA"),
+        ("copy_overrun 1 1", "EXTRA"),
+    ],
+)
+def test_refuses_with_the_reason(program: Path, line: str, why: str) -> None:
+    (answer,) = parse(program, line + "\n")
+    assert answer.startswith("refused: ")
+    assert why in answer
+
+
+def test_extremes_are_accepted(program: Path) -> None:
+    lines = [
+        f"text 65535 ffffffffffffffff {'ff' * 15} {'00' * 15} 0",
+        "text 0 1 00 01 1",
+        "copy_overrun 0 1 1",
+        "copy_overrun 65535 1000000000 1048576",
+    ]
+    assert parse(program, "\n".join(lines) + "\n") == lines
+
+
+def test_damaged_commands_are_refused_or_understood(program: Path) -> None:
+    run = subprocess.run([program, "fuzz", "300000"], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
+    accepted = int(run.stdout.split()[0])
+    assert 0 < accepted < 300000

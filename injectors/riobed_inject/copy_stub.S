@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include <linux/linkage.h>
+
+/*
+ * Stands in for one call of rep_movs_alternative(): the copy runs over its end
+ * by %rax bytes, but its result is told in terms of what was asked for.
+ * Otherwise a page fault in the bytes too many would give more bytes
+ * "not copied" than the caller wanted to copy, an error of another kind.
+ *
+ * rdi destination, rsi source, rcx count, rax extra bytes
+ * Returns rcx: how many of count were not copied. Clobbers what the routine does.
+ */
+SYM_FUNC_START(copy_user_overrun)
+	pushq	%rax
+	addq	%rax, %rcx
+	call	rep_movs_alternative
+	popq	%rax
+	subq	%rax, %rcx
+	jae	1f
+	xorl	%ecx, %ecx
+1:	RET
+SYM_FUNC_END(copy_user_overrun)

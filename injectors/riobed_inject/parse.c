@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Parser of the injector's commands:
+ *
+ *	text ID ADDR OLDHEX NEWHEX PROBE
+ *	copy_overrun ID CALLS EXTRA
+ *	go
+ *
+ * Words are separated by single spaces. ADDR is hexadecimal without a prefix,
+ * the other numbers are decimal.
+ */
+#include "parse.h"
+
+struct cursor {
+	const char *at;
+	const char *end;
+};
+
+/* The next word; empty when there is none or the separator is wrong. */
+static struct cursor next_word(struct cursor *line)
+{
+	struct cursor word = { line->at, line->at };
+
+	while (line->at < line->end && *line->at != ' ')
+		line->at++;
+	word.end = line->at;
+	/* Step over one space, but never over the last: nothing follows it. */
+	if (line->end - line->at > 1)
+		line->at++;
+	return word;
+}
+
+static int is_word(struct cursor word, const char *text)
+{
+	while (word.at < word.end && *text == *word.at) {
+		word.at++;
+		text++;
+	}
+	return word.at == word.end && !*text;
+}
+
+static int digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	return 16;
+}
+
+/* A number in least..most; 0 on success. */
+static int number(struct cursor word, unsigned int base, unsigned long least,
+		  unsigned long most, unsigned long *value)
+{
+	unsigned long v = 0;
+
+	if (word.at == word.end)
+		return -1;
+	for (; word.at < word.end; word.at++) {
+		unsigned int d = digit(*word.at);
+
+		if (d >= base || d > most || v > (most - d) / base)
+			return -1;
+		v = v * base + d;
+	}
+	*value = v;
+	return v < least ? -1 : 0;
+}
+
+static int decimal(struct cursor *line, unsigned long least,
+		   unsigned long most, unsigned int *value)
+{
+	unsigned long v;
+
+	if (number(next_word(line), 10, least, most, &v))
+		return -1;
+	*value = v;
+	return 0;
+}
+
+/* Bytes in hexadecimal: how many, or 0 if the word is not 1..15 bytes. */
+static unsigned int bytes(struct cursor word, unsigned char *out)
+{
+	long length = word.end - word.at;
+	long i;
+
+	if (length < 2 || length > 2 * INJECT_INSN_MAX || length % 2)
+		return 0;
+	for (i = 0; i < length / 2; i++) {
+		int high = digit(word.at[2 * i]);
+		int low = digit(word.at[2 * i + 1]);
+
+		if (high > 15 || low > 15)
+			return 0;
+		out[i] = high << 4 | low;
+	}
+	return length / 2;
+}
+
+static const char *parse_text(struct cursor *line, struct inject_command *cmd)
+{
+	if (number(next_word(line), 16, 1, ~0UL, &cmd->addr))
+		return "ADDR is not a hexadecimal address";
+	cmd->len = bytes(next_word(line), cmd->old);
+	if (!cmd->len)
+		return "OLD is not 1 to 15 bytes in hexadecimal";
+	if (bytes(next_word(line), cmd->new) != cmd->len)
+		return "NEW is not as many bytes as OLD";
+	if (decimal(line, 0, 1, &cmd->probe))
+		return "PROBE is neither 0 nor 1";
+	return (void *)0;
+}
+
+static const char *parse_copy_overrun(struct cursor *line,
+				      struct inject_command *cmd)
+{
+	if (decimal(line, 1, INJECT_CALLS_MAX, &cmd->calls))
+		return "CALLS is out of range";
+	if (decimal(line, 1, INJECT_EXTRA_MAX, &cmd->extra))
+		return "EXTRA is out of range";
+	return (void *)0;
+}
+
+const char *inject_parse(const char *text, unsigned long len,
+			 struct inject_command *cmd)
+{
+	struct cursor line = { text, text + len };
+	struct cursor name = next_word(&line);
+	const char *wrong = (void *)0;
+
+	if (is_word(name, "go")) {
+		cmd->kind = INJECT_GO;
+	} else if (is_word(name, "text") || is_word(name, "copy_overrun")) {
+		cmd->kind = is_word(name, "text") ? INJECT_TEXT : INJECT_COPY_OVERRUN;
+		if (decimal(&line, 0, INJECT_ID_MAX, &cmd->id))
+			return "ID is out of range";
+		if (cmd->kind == INJECT_TEXT)
+			wrong = parse_text(&line, cmd);
+		else
+			wrong = parse_copy_overrun(&line, cmd);
+	} else {
+		return "unknown command";
+	}
+	if (!wrong && line.at != line.end)
+		return "more words than the command takes";
+	return wrong;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Commands of the injector. No other header is needed, so that the parser is
+ * the same code in the kernel and in a test program.
+ */
+#ifndef RIOBED_INJECT_PARSE_H
+#define RIOBED_INJECT_PARSE_H
+
+#define INJECT_INSN_MAX		15		/* Intel SDM vol. 2, 2.3.11 */
+#define INJECT_LINE_MAX		160		/* longest command, with room */
+#define INJECT_ID_MAX		65535
+#define INJECT_CALLS_MAX	1000000000
+#define INJECT_EXTRA_MAX	1048576
+
+enum inject_kind {
+	INJECT_TEXT,
+	INJECT_COPY_OVERRUN,
+	INJECT_GO,
+};
+
+struct inject_command {
+	enum inject_kind kind;
+	unsigned int id;
+
+	/* INJECT_TEXT */
+	unsigned long addr;
+	unsigned int len;		/* bytes in old and in new, 1..15 */
+	unsigned char old[INJECT_INSN_MAX];
+	unsigned char new[INJECT_INSN_MAX];
+	unsigned int probe;		/* 0 or 1 */
+
+	/* INJECT_COPY_OVERRUN */
+	unsigned int calls;		/* fires at this many further calls, >= 1 */
+	unsigned int extra;		/* bytes, >= 1 */
+};
+
+/*
+ * Parse one command of len bytes, without its newline, into *cmd. Returns
+ * NULL, or what is wrong with it; *cmd is then undefined.
+ */
+const char *inject_parse(const char *line, unsigned long len,
+			 struct inject_command *cmd);
+
+#endif
