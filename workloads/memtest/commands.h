@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The sub-commands; each returns the exit status. See memtest --help. */
+#ifndef MEMTEST_COMMANDS_H
+#define MEMTEST_COMMANDS_H
+
+#include "options.h"
+
+int command_prepare(const struct options *options);
+int command_run(const struct options *options);
+int command_verify(const struct options *options);
+int command_model(const struct options *options);
+int command_steps(const struct options *options);
+
+#endif

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "commands.h"
+#include "util.h"
+
+static const struct {
+	const char *name;
+	int (*function)(const struct options *options);
+	const char *known;	/* as options_parse() takes it */
+} commands[] = {
+	{ "prepare", command_prepare, "Dst" },
+	{ "run", command_run, "DSPbnf" },
+	{ "verify", command_verify, "DSOibtj" },
+	{ "model", command_model, "SNbtj" },
+	{ "steps", command_steps, "SNb" },
+};
+
+static const char help[] =
+"memtest: a repeatable stream of file system steps, and the model that says what they must leave behind\n"
+"\n"
+"  memtest prepare --dir D [--twins N] [--seed S]\n"
+"      make D/tree and N pairs of twin files in D/twins (they do not depend on the seed)\n"
+"  memtest run --dir D --seed S --progress PATH [--max-bytes N] [--steps N] [--fsync]\n"
+"      do the steps from step 1 on, for ever or N of them; --fsync makes each durable before it is reported\n"
+"  memtest verify --dir D --seed S --done N [--intent N+1] [--max-bytes N] [--twins N] [--json]\n"
+"      compare D with what must be there after step N, with step N+1 perhaps in flight\n"
+"  memtest model --seed S --steps N [--max-bytes N] [--twins N] [--json]\n"
+"      print what must be there after step N\n"
+"  memtest steps --seed S --steps N [--max-bytes N]\n"
+"      print the steps 1 to N, one JSON object a line\n"
+"\n"
+"Defaults: --max-bytes 8388608 (all files in D/tree together), --twins 8. Numbers are decimal.\n"
+"Exit status: 0 well, equal; 1 environment; 2 wrong use; 3 something differs; 4 a system call on D failed in run.\n";
+
+int main(int argc, char **argv)
+{
+	size_t count = sizeof(commands) / sizeof(commands[0]);
+
+	for (int i = 1; i < argc; i++)
+		if (!strcmp(argv[i], "--help"))
+			return fputs(help, stdout) < 0 || fflush(stdout) ? EXIT_ENVIRONMENT : EXIT_EQUAL;
+	if (argc < 2)
+		die(EXIT_USAGE, "no command; see memtest --help");
+	umask(022);
+	for (size_t i = 0; i < count; i++) {
+		struct options options;
+		int status;
+
+		if (strcmp(argv[1], commands[i].name))
+			continue;
+		options = options_parse(argc - 1, argv + 1, commands[i].known);
+		status = commands[i].function(&options);
+		if (fflush(stdout) || ferror(stdout))
+			die(EXIT_ENVIRONMENT, "cannot write to standard output");
+		return status;
+	}
+	die(EXIT_USAGE, "unknown command %s; see memtest --help", argv[1]);
+}

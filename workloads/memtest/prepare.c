@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "commands.h"
+#include "model.h"
+#include "util.h"
+
+static uint8_t content[FILE_MAX];
+
+static void make_dir(int root, const char *path)
+{
+	if (mkdirat(root, path, 0755))
+		die(EXIT_ENVIRONMENT, "cannot make directory %s: %s; prepare wants an empty --dir", path,
+		    strerror(errno));
+}
+
+static void make_file(int root, const char *path, size_t size)
+{
+	int fd = openat(root, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+
+	for (size_t done = 0; fd >= 0 && done < size;) {
+		ssize_t written = write(fd, content + done, size - done);
+
+		if (written <= 0)
+			break;
+		done += (size_t)written;
+		if (done == size && !close(fd))
+			return;
+	}
+	die(EXIT_ENVIRONMENT, "cannot make file %s: %s", path, strerror(errno));
+}
+
+static void make_tree(const struct model *model, int root, const struct node *dir)
+{
+	for (size_t i = 0; i < dir->children; i++) {
+		const struct node *node = dir->child[i];
+		char path[PATH_SIZE];
+
+		node_path(node, path);
+		if (node->type == NODE_DIR) {
+			make_dir(root, path);
+			make_tree(model, root, node);
+		} else {
+			file_read(&node->file, model_seed_of(model, node), 0, content, node->file.size);
+			make_file(root, path, node->file.size);
+		}
+	}
+}
+
+int command_prepare(const struct options *options)
+{
+	struct model model;
+	int root;
+
+	if (mkdir(options->dir, 0755) && errno != EEXIST)
+		die(EXIT_ENVIRONMENT, "cannot make %s: %s", options->dir, strerror(errno));
+	root = open(options->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (root < 0)
+		die(EXIT_ENVIRONMENT, "cannot open directory %s: %s", options->dir, strerror(errno));
+	model_init(&model, options->seed, options->max_bytes, options->twins);
+	make_tree(&model, root, model.root);
+	if (syncfs(root))
+		die(EXIT_ENVIRONMENT, "cannot sync %s: %s", options->dir, strerror(errno));
+	model_free(&model);
+	close(root);
+	return EXIT_EQUAL;
+}

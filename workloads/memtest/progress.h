@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Progress records, which must outlive the machine: one line each,
+ *	<letter> <step> <crc>[ <text>]\n
+ * where crc is CRC32C, 8 hex digits, of the seed's 8 bytes (little endian) and
+ * the line up to and including the space before the crc.
+ */
+#ifndef MEMTEST_PROGRESS_H
+#define MEMTEST_PROGRESS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum record {
+	RECORD_START = 'S',
+	RECORD_INTENT = 'I',	/* before the step */
+	RECORD_DONE = 'D',	/* after it */
+	RECORD_FINISH = 'F',	/* all steps that were asked for are done */
+	RECORD_ERROR = 'E',
+};
+
+struct progress {
+	int fd;
+	uint64_t seed;
+	size_t used;
+	char buffer[1024];
+};
+
+/* Exits with EXIT_ENVIRONMENT when @path cannot be opened for writing. */
+void progress_open(struct progress *progress, const char *path, uint64_t seed);
+/* Adds a record to those that the next progress_send() sends. @text may be NULL. */
+void progress_add(struct progress *progress, enum record record, uint64_t step, const char *text);
+/* Sends what was added in one write(2); exits with EXIT_ENVIRONMENT when that fails. */
+void progress_send(struct progress *progress);
+
+#endif

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+
+#include "act.h"
+#include "commands.h"
+#include "progress.h"
+
+/* Opens the test directory, whose tree must be there and empty: step 1 is the first. */
+static int open_root(const char *path)
+{
+	int root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = root < 0 ? -1 : openat(root, "tree", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *tree = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *entry;
+
+	if (!tree)
+		die(EXIT_ENVIRONMENT, "cannot open %s/tree: %s; make it with memtest prepare", path, strerror(errno));
+	while ((entry = readdir(tree)))
+		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
+			die(EXIT_ENVIRONMENT, "%s/tree is not empty; run begins at step 1 of a fresh memtest prepare", path);
+	closedir(tree);
+	return root;
+}
+
+int command_run(const struct options *options)
+{
+	struct model model;
+	struct actor actor = { .fsync = options->fsync, .model = &model };
+	struct progress progress;
+	struct step step;
+	int status = EXIT_EQUAL;
+
+	/* What these two stand for comes as an error of write(2), too. */
+	signal(SIGXFSZ, SIG_IGN);
+	signal(SIGPIPE, SIG_IGN);
+	actor.root = open_root(options->dir);
+	model_init(&model, options->seed, options->max_bytes, 0);
+	progress_open(&progress, options->progress, options->seed);
+	progress_add(&progress, RECORD_START, 0, NULL);
+	while (model.steps < options->steps) {
+		step_plan(&model, &step);
+		/* Goes out together with the D record of the step before. */
+		progress_add(&progress, RECORD_INTENT, step.number, NULL);
+		progress_send(&progress);
+		if (!act(&actor, &step)) {
+			progress_add(&progress, RECORD_ERROR, step.number, actor.text);
+			progress_send(&progress);
+			if (actor.status != EXIT_DIFFERS)
+				die(actor.status, "step %llu: %s", (unsigned long long)step.number, actor.text);
+			/* A wrong read changes nothing on disk: go on, as the load that may yet crash the system. */
+			status = EXIT_DIFFERS;
+		}
+		step_apply(&model, &step);
+		progress_add(&progress, RECORD_DONE, step.number, NULL);
+	}
+	progress_add(&progress, RECORD_FINISH, model.steps, NULL);
+	progress_send(&progress);
+	model_free(&model);
+	return status;
+}

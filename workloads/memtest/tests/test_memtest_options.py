@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Wrong use ends with status 2, a wrong place with 1, and one line either way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from memtest_helper import SEED, STEPS, Memtest
+
+WRONG = {
+    "no command": "",
+    "unknown command": "frobnicate",
+    "unknown option": "model --seed 1 --steps 1 --colour",
+    "unknown short option": "model --seed 1 --steps 1 -x",
+    "option of another command": "model --seed 1 --steps 1 --fsync",
+    "option without its value": "model --steps 1 --seed",
+    "value for a flag": "model --seed 1 --steps 1 --json=yes",
+    "stray argument": "model --seed 1 --steps 1 2",
+    "no seed": "model --steps 1",
+    "no steps": "model --seed 1",
+    "no done": "verify --dir . --seed 1",
+    "no dir": "verify --seed 1 --done 1",
+    "no progress": "run --dir . --seed 1",
+    "seed not a number": "model --seed one --steps 1",
+    "seed negative": "model --seed -1 --steps 1",
+    "seed with a tail": "model --seed 1x --steps 1",
+    "seed empty": "model --steps 1 --seed=",
+    "seed too large": "model --seed 18446744073709551616 --steps 1",
+    "steps too many": "model --seed 1 --steps 100000001",
+    "max-bytes too small": "model --seed 1 --steps 1 --max-bytes 10",
+    "twins too many": "prepare --dir . --twins 1001",
+    "intent far ahead": "verify --dir . --seed 1 --done 5 --intent 7",
+    "intent behind": "verify --dir . --seed 1 --done 5 --intent 5",
+}
+
+
+@pytest.mark.parametrize("command", WRONG.values(), ids=WRONG.keys())
+def test_wrong_use(memtest: Memtest, command: str) -> None:
+    result = memtest(*command.split())
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("memtest: ")
+    assert result.stderr.count("\n") == 1
+
+
+def test_the_line_names_what_is_wrong(memtest: Memtest) -> None:
+    assert "--colour" in memtest("model", "--json", "--colour", "--seed", 1).stderr
+    assert "-x" in memtest("model", "--json", "-xyz", "--seed", 1).stderr
+    assert "--seed" in memtest("model", "--seed", "one", "--steps", 1).stderr
+
+
+@pytest.mark.parametrize("command", ["--help", "run --help"])
+def test_help(memtest: Memtest, command: str) -> None:
+    result = memtest(*command.split())
+    assert (result.returncode, result.stderr) == (0, "")
+    for word in ("prepare", "run", "verify", "model", "steps", "--max-bytes"):
+        assert word in result.stdout
+
+
+def assert_environment(memtest: Memtest, *command: object) -> None:
+    result = memtest(*command)
+    assert result.returncode == 1, result.stderr
+    assert result.stderr.startswith("memtest: ")
+    assert result.stderr.count("\n") == 1
+
+
+def test_prepare_wants_a_place_of_its_own(memtest: Memtest, tree: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert_environment(memtest, "prepare", "--dir", tree)
+    assert_environment(memtest, "prepare", "--dir", tmp_path / "file")
+    assert_environment(memtest, "prepare", "--dir", tmp_path / "no" / "such" / "place")
+    assert memtest.differences(tree, SEED, STEPS) == []
+
+
+def test_run_wants_a_fresh_directory(memtest: Memtest, tree: Path, tmp_path: Path) -> None:
+    progress = tmp_path / "progress"
+    for place in (tree, tmp_path, tmp_path / "none"):
+        assert_environment(memtest, "run", "--dir", place, "--seed", 1, "--steps", 9, "--progress", progress)
+    assert not progress.exists()
+    assert memtest.differences(tree, SEED, STEPS) == []
+
+
+def test_run_makes_its_progress_file(memtest: Memtest, tmp_path: Path) -> None:
+    memtest.prepare(tmp_path / "dir")
+    command = ["run", "--dir", "dir", "--seed", 1, "--steps", 0, "--progress", "log"]
+    assert memtest(*command, cwd=tmp_path).returncode == 0
+    assert (tmp_path / "log").read_text().startswith("S 0 ")
+
+
+@pytest.mark.parametrize("path", ["no/such/place", "/dev/no-such-device", "/dev/full"])
+def test_run_wants_a_progress_channel_that_works(memtest: Memtest, tmp_path: Path, path: str) -> None:
+    memtest.prepare(tmp_path / "dir")
+    command = ("run", "--dir", tmp_path / "dir", "--seed", 1, "--steps", 9, "--progress", path)
+    assert_environment(memtest, *command)
+    assert not Path("/dev/no-such-device").exists()
+    assert memtest.differences(tmp_path / "dir", 1, 0) == []
+
+
+def test_verify_wants_a_place_to_look(memtest: Memtest, tmp_path: Path) -> None:
+    assert_environment(memtest, "verify", "--dir", tmp_path / "no" / "such", "--seed", 1, "--done", 9)
+
+
+def test_standard_output_that_is_full(memtest: Memtest) -> None:
+    with Path("/dev/full").open("w") as full:
+        result = memtest("model", "--seed", 1, "--steps", 9, capture_output=False, stdout=full, stderr=-1)
+    assert result.returncode == 1
+    assert "standard output" in result.stderr

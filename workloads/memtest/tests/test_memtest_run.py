@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What run says of its progress, when it is killed, when a call fails and when a read does not match."""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import os
+import random
+import resource
+import shlex
+import signal
+import subprocess
+import termios
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from memtest_helper import QUICK, SEED, Memtest, last, parse_progress
+
+
+def test_progress_of_a_whole_run(memtest: Memtest, tmp_path: Path) -> None:
+    records = memtest.run(tmp_path / "dir", SEED, 50)
+    expected = [("S", 0)]
+    for step in range(1, 51):
+        expected += [("I", step), ("D", step)]
+    assert [(record.letter, record.step) for record in records] == [*expected, ("F", 50)]
+
+
+def test_progress_of_no_steps(memtest: Memtest, tmp_path: Path) -> None:
+    records = memtest.run(tmp_path / "dir", SEED, 0)
+    assert [(record.letter, record.step) for record in records] == [("S", 0), ("F", 0)]
+
+
+def start(
+    memtest: Memtest, root: Path, progress: Path | str, seed: int = SEED, **keywords: Any
+) -> subprocess.Popen[bytes]:
+    """A run of more steps than any test waits for."""
+    memtest.prepare(root)
+    where = ["--dir", root, "--seed", seed, "--progress", progress, "--steps", 20_000]
+    command = [memtest.binary, "run", *where, *memtest.limit]
+    return subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE, env=QUICK, **keywords)
+
+
+def test_after_kill_9_at_any_moment_verify_says_equal(memtest: Memtest, tmp_path: Path) -> None:
+    rng = random.Random(20)
+    reached = []
+    for trial in range(20):
+        root, log = tmp_path / f"dir{trial}", tmp_path / f"progress{trial}"
+        log.touch()
+        process = start(memtest, root, log)
+        bytes_seen = rng.randrange(1, 8000)  # about 30 a step
+        while log.stat().st_size < bytes_seen:
+            assert process.poll() is None
+            time.sleep(0.0005)
+        time.sleep(rng.uniform(0, 0.002))
+        process.kill()
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL
+        records = parse_progress(log.read_bytes(), SEED)
+        done, intent = last(records, "D"), last(records, "I")
+        assert intent == done + 1
+        assert memtest.differences(root, SEED, done, intent) == [], trial
+        reached.append(done)
+    assert len(set(reached)) > 10
+    assert max(reached) > 50
+
+
+def state_of(process: subprocess.Popen[bytes]) -> str:
+    """The letter of proc(5) for its state."""
+    return Path(f"/proc/{process.pid}/stat").read_text().rpartition(") ")[2][0]
+
+
+def stopped_in_mid_run(memtest: Memtest, root: Path, seed: int = SEED) -> tuple[subprocess.Popen[bytes], int]:
+    """A run that waits, some steps on, because nobody reads its progress; and the pipe's other end."""
+    read, write = os.pipe()
+    fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
+    process = start(memtest, root, "/dev/stdout", seed, stdout=write)
+    os.close(write)
+    unread = array.array("i", [0])
+    while unread[0] < 4000 or state_of(process) != "S":  # asleep, and with a pipe too full for two records
+        assert process.poll() is None
+        time.sleep(0.002)
+        fcntl.ioctl(read, termios.FIONREAD, unread)
+    return process, read
+
+
+def drain(process: subprocess.Popen[bytes], read: int) -> tuple[bytes, str]:
+    """All progress, and what was said on standard error."""
+    with os.fdopen(read, "rb") as pipe:
+        data = pipe.read()
+    assert process.stderr
+    with process.stderr as stderr:
+        said = stderr.read().decode()
+    process.wait()
+    return data, said
+
+
+@pytest.mark.parametrize("damage", ["content", "size"])
+def test_a_read_that_does_not_match_is_reported_and_the_run_goes_on(
+    memtest: Memtest, tmp_path: Path, damage: str
+) -> None:
+    root = tmp_path / "dir"
+    process, read = stopped_in_mid_run(memtest, root)
+    for path in (root / "tree").rglob("f*"):
+        data = path.read_bytes()
+        path.write_bytes(bytes(byte ^ 0xFF for byte in data) if damage == "content" else data + b"x")
+    data, said = drain(process, read)
+    records = parse_progress(data, SEED)
+    errors = [record for record in records if record.letter == "E"]
+    assert process.returncode == 3
+    assert said == ""
+    assert records[-1].letter == "F" and last(records, "D") == records[-1].step
+    for error in errors[:3]:
+        step = memtest.steps(SEED, error.step)[-1]
+        assert step["kind"] == "read"
+        what = "offset" if damage == "content" else "size"
+        assert error.text.startswith(f"mismatch {step['path']} {what}")
+    assert errors
+
+
+def test_a_file_that_is_gone_ends_the_run(memtest: Memtest, tmp_path: Path) -> None:
+    root = tmp_path / "dir"
+    process, read = stopped_in_mid_run(memtest, root)
+    for path in (root / "tree").rglob("f*"):
+        path.unlink()
+    records = parse_progress(drain(process, read)[0], SEED)
+    assert process.returncode == 4
+    assert records[-1].letter == "E"
+    assert records[-1].text.startswith("ENOENT ")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_symlink_is_not_written_through(memtest: Memtest, tmp_path: Path, seed: int) -> None:
+    """The seeds differ in the step that comes next; a change would be seen outside."""
+    root = tmp_path / "dir"
+    process, read = stopped_in_mid_run(memtest, root, seed)
+    outside = {}
+    for path in (root / "tree").rglob("f*"):
+        moved = tmp_path / path.name
+        path.rename(moved)
+        path.symlink_to(moved)
+        outside[moved] = moved.read_bytes()
+    records = parse_progress(drain(process, read)[0], seed)
+    assert (process.returncode, records[-1].text.split()[0]) == (4, "ELOOP")
+    assert {path: path.read_bytes() for path in outside} == outside
+
+
+def test_a_write_that_fails_ends_the_run_and_counts_as_in_flight(memtest: Memtest, tmp_path: Path) -> None:
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+
+    process = start(memtest, tmp_path / "dir", "/dev/stdout", stdout=subprocess.PIPE, preexec_fn=limit)
+    data, said = process.communicate()
+    records = parse_progress(data, SEED)
+    assert process.returncode == 4
+    assert records[-1].letter == "E"
+    assert records[-1].text.split()[:2] in (["EFBIG", kind] for kind in ("write", "append", "truncate"))
+    assert said.decode().count("\n") == 1
+    done = last(records, "D")
+    assert records[-1].step == done + 1
+    assert memtest.differences(tmp_path / "dir", SEED, done, done + 1) == []
+
+
+def test_no_space_on_the_device(memtest: Memtest, tmp_path: Path) -> None:
+    """On a real full file system, mounted in a name space of its own."""
+    inside = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
+    mount = f"mount -t tmpfs -o size=64k,mode=0700 none {shlex.quote(str(tmp_path))}"
+    if subprocess.run([*inside, mount], capture_output=True, check=False).returncode:
+        pytest.skip("this host lets nobody mount a tmpfs")
+    program, root = shlex.quote(str(memtest.binary)), shlex.quote(str(tmp_path / "dir"))
+    script = f"""{mount} && {program} prepare --dir {root} --twins 0 &&
+        {{ {program} run --dir {root} --seed {SEED} --progress /dev/stdout --steps 20000; echo "$?" >&2; }}"""
+    result = subprocess.run([*inside, script], capture_output=True, check=True)
+    records = parse_progress(result.stdout, SEED)
+    assert records[-1].text.startswith("ENOSPC ")
+    assert result.stderr.decode().splitlines()[-1] == "4"
+
+
+@pytest.fixture(scope="session")
+def preload(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    library = tmp_path_factory.mktemp("preload") / "preload_log.so"
+    source = Path(__file__).with_name("preload_log.c")
+    flags = ["-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+    subprocess.run(["cc", *flags, "-o", library, source], check=True)
+    return library
+
+
+def syncs_of(step: dict[str, Any]) -> list[str]:
+    """What must be durable after the step, in order."""
+    path, parent = step["path"], str(Path(step["path"]).parent)
+    if step["kind"] in ("write", "append", "truncate"):
+        return [path]
+    if step["kind"] in ("create", "mkdir"):
+        return [path, parent]
+    if step["kind"] in ("unlink", "rmdir"):
+        return [parent]
+    if step["kind"] == "rename":
+        parents = list(dict.fromkeys([str(Path(step["to"]).parent), parent]))
+        return [*parents, step["to"]] if step["type"] == "dir" else parents
+    return []
+
+
+@pytest.mark.parametrize("fsync", [True, False])
+def test_what_is_synced_and_sent_between_the_steps(
+    memtest: Memtest, preload: Path, tmp_path: Path, fsync: bool
+) -> None:
+    """With --fsync a step is durable before it is done; an intent goes out with the done before it."""
+    root, log = tmp_path / "dir", tmp_path / "log"
+    memtest.prepare(root)
+    log.touch()
+    env = {**QUICK, "PRELOAD_LOG": str(log), "LD_PRELOAD": str(preload)}
+    env["ASAN_OPTIONS"] += ":verify_asan_link_order=0"
+    command = ["run", "--dir", root, "--seed", SEED, "--steps", 200, "--progress", log, *memtest.limit]
+    result = memtest(*command, *(["--fsync"] if fsync else []), env=env)
+    assert result.returncode == 0, result.stderr
+    expected = ["write", "S 0"]
+    for step in memtest.steps(SEED, 200):
+        expected += [f"I {step['step']}", *(f"fsync {path}" for path in syncs_of(step) if fsync)]
+        expected += ["write", f"D {step['step']}"]
+    lines = [line.replace(f"fsync {root}/", "fsync ").split() for line in log.read_text().splitlines()]
+    assert [" ".join(line[:2]) for line in lines] == [*expected, "F 200"]

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Verify on damaged directories: each kind of damage is found, named, and harms nobody."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from memtest_helper import SEED, STEPS, Memtest, flip
+
+
+def files(root: Path, least: int = 0) -> list[str]:
+    """Files of the step tree with at least that size, by name, relative to `root`."""
+    found = [path for path in (root / "tree").rglob("f*") if path.stat().st_size >= least]
+    return sorted(str(path.relative_to(root)) for path in found)
+
+
+def dirs(root: Path, empty: bool) -> list[str]:
+    """Directories of the step tree that are empty, or are not."""
+    found = [path for path in (root / "tree").rglob("d*") if path.is_dir()]
+    found = [path for path in found if empty == (not list(path.iterdir()))]
+    return sorted(str(path.relative_to(root)) for path in found)
+
+
+def one_difference(memtest: Memtest, root: Path, **keywords: Any) -> dict[str, Any]:
+    report = memtest.verify(root, SEED, STEPS, **keywords)
+    assert report["difference_count"] == 1, report
+    difference: dict[str, Any] = report["differences"][0]
+    assert set(difference) == {"path", "kind", "offset", "length", "detail"}
+    assert difference["detail"]
+    return difference
+
+
+def pick(difference: dict[str, Any], *keys: str) -> tuple[Any, ...]:
+    return tuple(difference[key] for key in keys)
+
+
+@pytest.mark.parametrize("place", ["first", "middle", "last"])
+def test_one_flipped_byte(memtest: Memtest, tree: Path, place: str) -> None:
+    path = files(tree, 5000)[0]
+    size = (tree / path).stat().st_size
+    offset = {"first": 0, "middle": size // 2, "last": size - 1}[place]
+    flip(tree / path, offset)
+    difference = one_difference(memtest, tree)
+    assert pick(difference, "path", "kind", "offset", "length") == (path, "content", offset, 1)
+
+
+def test_a_page_of_zeroes_is_one_difference_of_its_length(memtest: Memtest, tree: Path) -> None:
+    sizes = {path: (tree / path).read_bytes() for path in files(tree, 8192)}
+    path, data = next(pair for pair in sizes.items() if 0 not in pair[1][4096:4104] + pair[1][8184:8192])
+    (tree / path).write_bytes(data[:4096] + bytes(4096) + data[8192:])
+    difference = one_difference(memtest, tree)
+    assert pick(difference, "path", "kind", "offset", "length") == (path, "content", 4096, 4096)
+    assert "zero" in difference["detail"]
+    assert data[4096:4104].hex() in difference["detail"]
+
+
+def test_wrong_bytes_far_apart_are_two_differences(memtest: Memtest, tree: Path) -> None:
+    path = files(tree, 5000)[0]
+    flip(tree / path, 100)
+    flip(tree / path, 4000)
+    report = memtest.verify(tree, SEED, STEPS)
+    assert [pick(one, "offset", "length") for one in report["differences"]] == [(100, 1), (4000, 1)]
+
+
+def test_a_shortened_file(memtest: Memtest, tree: Path) -> None:
+    path = files(tree, 5000)[0]
+    size = (tree / path).stat().st_size
+    os.truncate(tree / path, size - 7)
+    difference = one_difference(memtest, tree)
+    assert pick(difference, "path", "kind", "offset", "length") == (path, "size", size - 7, 7)
+
+
+def test_a_lengthened_file_of_monstrous_size(memtest: Memtest, tree: Path) -> None:
+    path = files(tree, 5000)[0]
+    size = (tree / path).stat().st_size
+    os.truncate(tree / path, 1 << 40)
+    difference = one_difference(memtest, tree)
+    assert pick(difference, "path", "kind", "offset", "length") == (path, "size", size, (1 << 40) - size)
+
+
+def test_a_missing_file(memtest: Memtest, tree: Path) -> None:
+    path = files(tree)[0]
+    (tree / path).unlink()
+    assert pick(one_difference(memtest, tree), "path", "kind") == (path, "missing")
+
+
+@pytest.mark.parametrize("empty", [True, False])
+def test_a_missing_dir(memtest: Memtest, tree: Path, empty: bool) -> None:
+    path = dirs(tree, empty)[0]
+    shutil.rmtree(tree / path)
+    assert pick(one_difference(memtest, tree), "path", "kind") == (path, "missing")
+
+
+@pytest.mark.parametrize("path", ["tree", "twins"])
+def test_a_missing_top_dir(memtest: Memtest, tree: Path, path: str) -> None:
+    shutil.rmtree(tree / path)
+    assert pick(one_difference(memtest, tree), "path", "kind") == (path, "missing")
+
+
+@pytest.mark.parametrize("folder", [".", "tree", "twins", "deep"])
+def test_an_extra_entry(memtest: Memtest, tree: Path, folder: str) -> None:
+    place = Path(dirs(tree, False)[0] if folder == "deep" else folder)
+    (tree / place / "extra-file").write_bytes(b"x")
+    (tree / place / "extra-dir" / "below").mkdir(parents=True)
+    expected = {(str(place / "extra-file"), "extra"), (str(place / "extra-dir"), "extra")}
+    assert set(memtest.differences(tree, SEED, STEPS)) == expected
+
+
+def test_names_of_any_bytes_come_out_as_json(memtest: Memtest, tree: Path) -> None:
+    name = b'\xff\x01"\\\n\xc3\xa9'
+    Path(os.fsdecode(os.fsencode(tree / "tree") + b"/" + name)).write_bytes(b"")
+    assert pick(one_difference(memtest, tree), "path", "kind") == ("tree/" + name.decode("latin-1"), "extra")
+
+
+def test_many_differences_are_all_counted_and_100_listed(memtest: Memtest, tree: Path) -> None:
+    for number in range(250):
+        (tree / "tree" / f"extra{number}").touch()
+    report = memtest.verify(tree, SEED, STEPS)
+    assert report["difference_count"] == 250
+    assert report["truncated"]
+    assert {difference["kind"] for difference in report["differences"]} == {"extra"}
+
+
+def make_wrong(path: Path, kind: str, outside: Path) -> None:
+    if kind == "symlink":
+        path.symlink_to(outside)
+    elif kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "socket":
+        here = Path.cwd()
+        os.chdir(path.parent)  # the name of a socket is short
+        socket.socket(socket.AF_UNIX).bind(path.name)
+        os.chdir(here)
+    elif kind == "dir":
+        path.mkdir()
+    else:
+        path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("kind", ["symlink", "fifo", "socket", "dir"])
+def test_something_else_in_place_of_a_file(memtest: Memtest, tree: Path, tmp_path: Path, kind: str) -> None:
+    """A symlink leads to a file with the right content, and is still wrong."""
+    path = files(tree, 1)[0]
+    outside = tmp_path / "outside"
+    (tree / path).rename(outside)
+    make_wrong(tree / path, kind, outside)
+    difference = one_difference(memtest, tree)
+    assert pick(difference, "path", "kind") == (path, "type")
+    assert kind in difference["detail"]
+
+
+@pytest.mark.parametrize("kind", ["symlink", "fifo", "file"])
+@pytest.mark.parametrize("which", ["deep", "tree", "twins"])
+def test_something_else_in_place_of_a_dir(
+    memtest: Memtest, tree: Path, tmp_path: Path, kind: str, which: str
+) -> None:
+    path = dirs(tree, False)[0] if which == "deep" else which
+    (tree / path).rename(tmp_path / "outside")
+    make_wrong(tree / path, kind, tmp_path / "outside")
+    assert pick(one_difference(memtest, tree), "path", "kind") == (path, "type")
+
+
+@pytest.mark.parametrize("damage", ["content", "size", "empty"])
+def test_a_changed_twin(memtest: Memtest, tree: Path, damage: str) -> None:
+    path = tree / "twins" / "003.b"
+    size = path.stat().st_size
+    if damage == "content":
+        flip(path, size - 1)
+        expected = ("twins/003.b", "twin", size - 1, 1)
+    else:
+        keep = size - 5 if damage == "size" else 0
+        os.truncate(path, keep)
+        expected = ("twins/003.b", "twin", keep, size - keep)
+    assert pick(one_difference(memtest, tree), "path", "kind", "offset", "length") == expected
+
+
+def test_a_missing_twin(memtest: Memtest, tree: Path) -> None:
+    (tree / "twins" / "000.a").unlink()
+    assert pick(one_difference(memtest, tree), "path", "kind") == ("twins/000.a", "missing")
+
+
+def drop_capabilities() -> None:
+    """Root obeys permissions, too; for others this does nothing. Numbers from linux/capability.h."""
+    prctl = ctypes.CDLL(None).prctl
+    for capability in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+        prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
+
+
+@pytest.mark.parametrize("kind", ["file", "dir"])
+def test_unreadable(memtest: Memtest, tree: Path, kind: str) -> None:
+    path = files(tree, 1)[0] if kind == "file" else dirs(tree, False)[0]
+    mode = (tree / path).stat().st_mode
+    (tree / path).chmod(0)
+    try:
+        difference = one_difference(memtest, tree, preexec_fn=drop_capabilities)
+    finally:
+        (tree / path).chmod(mode)
+    assert pick(difference, "path", "kind") == (path, "unreadable")
+    assert "Permission denied" in difference["detail"]
+
+
+def test_two_files_changed_for_each_other(memtest: Memtest, tree: Path) -> None:
+    one, other = files(tree, 1)[:2]
+    (tree / one).rename(tree / "swap")
+    (tree / other).rename(tree / one)
+    (tree / "swap").rename(tree / other)
+    found = memtest.differences(tree, SEED, STEPS)
+    assert {path for path, _ in found} == {one, other}
+    assert {kind for _, kind in found} <= {"content", "size"}
+
+
+@pytest.mark.parametrize("slash", ["", "/"])
+@pytest.mark.parametrize("kind", ["missing", "type"])
+def test_the_test_directory_itself(memtest: Memtest, tree: Path, kind: str, slash: str) -> None:
+    place = tree.with_name("place")
+    if kind == "type":
+        place.symlink_to(tree)
+    result = memtest("verify", "--dir", f"{place}{slash}", "--seed", SEED, "--done", STEPS)
+    assert result.returncode == 3
+    assert result.stdout.startswith(f'{kind} "." ')
+
+
+def test_text_names_the_same_differences(memtest: Memtest, tree: Path) -> None:
+    path = files(tree, 100)[0]
+    flip(tree / path, 3)
+    (tree / "tree" / "odd\nname").touch()
+    result = memtest("verify", "--dir", tree, "--seed", SEED, "--done", STEPS, *memtest.limit)
+    assert result.returncode == 3
+    lines = result.stdout.splitlines()
+    assert len(lines) == 3
+    assert lines[0].startswith('extra "tree/odd\\u000aname" ')
+    assert lines[1].startswith(f'content "{path}" offset 3 length 1: ')
+    assert lines[2].startswith(f"differs after step {STEPS}: 2 differences")
