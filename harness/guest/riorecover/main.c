@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "report.h"
+#include "sizes.h"
 #include "step.h"
 
 enum { EXIT_ENVIRONMENT = 1, EXIT_USAGE = 2 };
@@ -54,7 +55,8 @@ static bool parse_bytes(const char *text, char **end, uint64_t *value)
 {
 	errno = 0;
 	*value = strtoull(text, end, 0);
-	if (errno || *end == text || *text == '-')
+	/* strtoull() takes signs and blanks before the number; we do not. */
+	if (errno || *text < '0' || *text > '9')
 		return false;
 	for (const char *unit = "KMG"; *unit; unit++) {
 		if (**end != *unit)
@@ -96,6 +98,7 @@ static int parse_options(int argc, char **argv, struct options *o)
 	char *end;
 	int c;
 
+	opterr = 0; /* one line about wrong use, and it is ours */
 	while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
 		switch (c) {
 		case 'r':
@@ -113,7 +116,7 @@ static int parse_options(int argc, char **argv, struct options *o)
 		case 'e': o->e2fsck = optarg; break;
 		case 'f': o->fsck_log = optarg; break;
 		case 'o': o->report = optarg; break;
-		default: return wrong_use("unknown option");
+		default: return wrong_use("unknown option, or one without its value");
 		}
 	}
 	if (optind != argc)
@@ -197,10 +200,20 @@ static int recover(const struct options *o, struct memory *memory,
 	report->mount_error = -mount_file_system(o->device, o->mount_point);
 	if (report->mount_error)
 		return 0; /* a result: the file system is lost */
+	if (warm) {
+		report->sizes_put_back = put_back_sizes(o->fsck_log, o->mount_point);
+		if (report->sizes_put_back < 0)
+			return EXIT_ENVIRONMENT;
+	}
 	if (warm && restore_data(registry, memory, o->mount_point, &report->data))
 		return EXIT_ENVIRONMENT;
 	report->seconds_data = now() - start;
 
+	if (report->metadata.failed || report->data.failed) {
+		fprintf(stderr, "riorecover: %s: not all could be written; the registry stays valid\n",
+			o->device);
+		return 0;
+	}
 	/* Last, so that a crash anywhere above only means: once again. */
 	return warm && registry_mark_recovered(registry, memory) ?
 	       EXIT_ENVIRONMENT : 0;

@@ -36,9 +36,10 @@ int memory_open(struct memory *memory, const char *path, uint64_t limit,
 	memory->fd = fd;
 	memory->writable = writable;
 	memory->limit = limit;
-	memory->nr_chunks = (limit + CHUNK - 1) / CHUNK;
-	memory->chunks = calloc(memory->nr_chunks + 1, sizeof(void *));
+	memory->nr_chunks = limit / CHUNK + 1;
+	memory->chunks = calloc(memory->nr_chunks, sizeof(void *));
 	if (!memory->chunks) {
+		fprintf(stderr, "riorecover: %s: not enough memory for --limit\n", path);
 		close(fd);
 		return -ENOMEM;
 	}

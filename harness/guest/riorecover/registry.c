@@ -130,12 +130,14 @@ static bool makes_sense(const struct rio_entry *entry, uint64_t device_blocks)
 	uint64_t index = le64toh(entry->index);
 
 	if (le16toh(entry->bytes) > RIO_PAGE_SIZE ||
+	    entry->state & ~(RIO_STATE_MASK | RIO_METADATA) ||
 	    (entry->state & RIO_STATE_MASK) > RIO_DIRTY)
 		return false;
 	if ((entry->state & RIO_STATE_MASK) == RIO_FREE)
 		return true;
 	if (entry->state & RIO_METADATA)
-		return !entry->ino && index < device_blocks &&
+		return !entry->ino && !entry->generation &&
+		       index < device_blocks &&
 		       le16toh(entry->bytes) == RIO_PAGE_SIZE;
 	return index <= MAX_INDEX;
 }
@@ -158,7 +160,6 @@ static void note_dirty(struct registry *registry, struct memory *memory,
 	page->index = le64toh(entry->index);
 	page->ino = le32toh(entry->ino);
 	page->generation = le32toh(entry->generation);
-	page->bytes = le16toh(entry->bytes);
 	registry->nr_pages++;
 	if (metadata)
 		registry->counts.dirty_metadata++;

@@ -21,7 +21,6 @@ struct page {
 	uint64_t index;		/* page of the file, or block of the device */
 	uint32_t ino;		/* 0: metadata */
 	uint32_t generation;
-	uint16_t bytes;
 };
 
 struct registry_counts {

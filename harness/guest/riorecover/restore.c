@@ -84,38 +84,45 @@ int restore_metadata(const struct registry *registry, struct memory *memory,
 	return fsync(device->fd) ? complain("device", errno) : 0;
 }
 
-/* Opens by inode number and generation, so no name has to have survived. */
-static int open_inode(int mount_fd, const struct page *page, off_t *size)
+int open_inode(int mount_fd, uint32_t ino, uint32_t generation, off_t *size)
 {
 	union {
 		struct file_handle handle;
 		char room[sizeof(struct file_handle) + 8];
 	} u = { .handle = { .handle_bytes = 8, .handle_type = HANDLE_INO32_GEN } };
-	uint32_t id[2] = { page->ino, page->generation };
+	uint32_t id[2] = { ino, generation };
 	struct stat st;
 	int fd;
 
 	memcpy(u.handle.f_handle, id, sizeof(id));
 	fd = open_by_handle_at(mount_fd, &u.handle, O_RDWR | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0)
+	if (fd < 0) {
+		if (errno == EISDIR || errno == ELOOP)
+			errno = ESTALE;
 		return -1;
+	}
 	if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
 		close(fd);
+		errno = ESTALE;
 		return -1;
 	}
 	*size = st.st_size;
 	return fd;
 }
 
-/* Exact sizes: the size comes from the restored inode and is never changed. */
+/*
+ * Exact sizes: the size comes from the restored inode and is never changed. Not
+ * from the entry: a file that grows gets its new size in the inode first, and
+ * the page's rest, zeros, is part of it then.
+ */
 static void restore_page(int fd, off_t size, const struct page *page,
 			 struct memory *memory, struct data_counts *counts)
 {
 	off_t offset = (off_t)(page->index * RIO_PAGE_SIZE);
-	size_t length = page->bytes;
+	size_t length = RIO_PAGE_SIZE;
 	const void *content = memory_at(memory, page->address, RIO_PAGE_SIZE);
 
-	if (offset >= size || !length) {
+	if (offset >= size) {
 		counts->beyond_size++;
 		return;
 	}
@@ -135,6 +142,7 @@ int restore_data(const struct registry *registry, struct memory *memory,
 	int mount_fd = open(mount_point, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	const struct page *last = NULL;
 	off_t size = 0;
+	bool gone = false;
 	int fd = -1, err = 0;
 
 	if (mount_fd < 0)
@@ -148,14 +156,17 @@ int restore_data(const struct registry *registry, struct memory *memory,
 		    page->generation != last->generation) {
 			if (fd >= 0)
 				close(fd);
-			fd = open_inode(mount_fd, page, &size);
+			fd = open_inode(mount_fd, page->ino, page->generation, &size);
+			gone = fd < 0 && errno == ESTALE;
 			counts->files += fd >= 0;
 		}
 		last = page;
-		if (fd < 0)
+		if (fd >= 0)
+			restore_page(fd, size, page, memory, counts);
+		else if (gone)
 			counts->lost_inodes++;
 		else
-			restore_page(fd, size, page, memory, counts);
+			counts->failed++;
 	}
 	if (fd >= 0)
 		close(fd);

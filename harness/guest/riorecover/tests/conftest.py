@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""riorecover built with the sanitizers, an image of RAM and an ext4 disk."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import uuid
+from pathlib import Path
+
+import pytest
+from riorecover_helper import SOURCE, UUID, Ram, Riorecover, run_tool
+
+
+@pytest.fixture(scope="session")
+def riorecover(tmp_path_factory: pytest.TempPathFactory) -> Riorecover:
+    out = tmp_path_factory.mktemp("riorecover-build")
+    for file in [*SOURCE.glob("*.[ch]"), SOURCE / "Makefile"]:
+        shutil.copy(file, out)
+    subprocess.run(["make", "-s", "-C", out, "riorecover-sanitize"], check=True)
+    return Riorecover(out / "riorecover-sanitize")
+
+
+@pytest.fixture(scope="session")
+def fresh_disk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """8 MiB of ext4, made as for the cache modes with a registry; not to be changed."""
+    disk = tmp_path_factory.mktemp("riorecover-disk") / "disk"
+    options = ["-b", 4096, "-O", "^has_journal,^metadata_csum,^uninit_bg", "-U", uuid.UUID(bytes=UUID)]
+    run_tool("mke2fs", "-q", "-F", "-t", "ext4", *options, disk, "8M")
+    return disk
+
+
+@pytest.fixture
+def disk(fresh_disk: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(fresh_disk, tmp_path / "disk"))
+
+
+@pytest.fixture
+def ram(tmp_path: Path) -> Ram:
+    return Ram(tmp_path / "ram")

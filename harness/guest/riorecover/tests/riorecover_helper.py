@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Running riorecover, and an independent writer of what it reads: registries in images of RAM.
+
+The layout is written down a second time here, as struct formats, from the comments of the
+kernel's uapi/linux/rio_registry.h; nothing is taken from riorecover's C code.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import struct
+import subprocess
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+SOURCE = Path(__file__).resolve().parents[1]
+PAGE = 4096
+MAGIC = int.from_bytes(b"RIOREG", "little")
+FREE, CLEAN, DIRTY, METADATA = 0, 1, 2, 0x40
+ACTIVE, RECOVERED = 1, 2
+STRIDE = 2048
+PAIR = 64
+
+RAM_PAGES = 4096
+START = 1 << 20
+SIZE = PAGE + RAM_PAGES * PAIR
+BOOT_ID = 0x1122334455667788
+DEV = 0xFE00010
+OTHER_DEV = 0xFE00020
+UUID = bytes.fromhex("5d6f9f541aeb49529ad05c4791c91712")
+
+TOOLS = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+# What a sanitizer found must not look like riorecover's own exit status 1. The search for
+# leaks doubles the time of a process; one test is made for it.
+_SANITIZE = "exitcode=99:allocator_may_return_null=1:detect_leaks="
+CATEGORIES = ("free", "clean", "dirty_data", "dirty_metadata", "rejected", "foreign", "unreadable")
+
+
+def _crc_table() -> list[int]:
+    table = []
+    for index in range(256):
+        crc = index
+        for _ in range(8):
+            crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
+        table.append(crc)
+    return table
+
+
+_TABLE = _crc_table()
+
+
+def crc32c(data: bytes, crc: int = 0) -> int:
+    """CRC32C (RFC 3720, appendix B.4) without inversion at either end, from the seed `crc`."""
+    for byte in data:
+        crc = (crc >> 8) ^ _TABLE[(crc ^ byte) & 0xFF]
+    return crc
+
+
+@dataclass(frozen=True)
+class Entry:
+    """struct rio_entry; for a block of metadata leave `ino` and `generation` 0."""
+
+    state: int = DIRTY
+    ino: int = 0
+    index: int = 0
+    generation: int = 0
+    dev: int = DEV
+    length: int = PAGE
+    seq: int = 1
+
+    def pack(self, pfn: int, boot_id: int = BOOT_ID) -> bytes:
+        body = struct.pack(
+            "<IIQIHBBI",
+            self.ino,
+            self.generation,
+            self.index,
+            self.dev,
+            self.length,
+            self.state,
+            self.seq,
+            0,
+        )
+        return body + struct.pack("<I", crc32c(body, crc32c(struct.pack("<QQ", boot_id, pfn))))
+
+
+def metadata(block: int, seq: int = 1, state: int = DIRTY, dev: int = DEV) -> Entry:
+    return Entry(state=state | METADATA, index=block, seq=seq, dev=dev)
+
+
+def data(ino: int, index: int, size: int = PAGE, generation: int = 0, seq: int = 1) -> Entry:
+    return Entry(ino=ino, index=index, length=size, generation=generation, seq=seq)
+
+
+@dataclass(frozen=True)
+class Header:
+    """struct rio_header."""
+
+    magic: int = MAGIC
+    version: int = 1
+    seq: int = 1
+    boot_id: int = BOOT_ID
+    start: int = START
+    size: int = SIZE
+    first_pfn: int = 0
+    nr_pairs: int = RAM_PAGES
+    phase: int = ACTIVE
+    nr_fs: int = 4
+    file_systems: tuple[tuple[int, bytes], ...] = ((DEV, UUID),)
+
+    def pack(self) -> bytes:
+        body = struct.pack(
+            "<QIIQQQQQII",
+            self.magic,
+            self.version,
+            self.seq,
+            self.boot_id,
+            self.start,
+            self.size,
+            self.first_pfn,
+            self.nr_pairs,
+            self.phase,
+            self.nr_fs,
+        )
+        for dev, uuid in (*self.file_systems, *[(0, bytes(16))] * 4)[:4]:
+            body += struct.pack("<II16s", dev, 0, uuid)
+        body += struct.pack("<I", 0)
+        return body + struct.pack("<I", crc32c(body))
+
+    def newer(self, **changes: Any) -> Header:
+        return replace(self, seq=(self.seq + 1) & 0xFFFFFFFF, **changes)
+
+
+@dataclass
+class Ram:
+    """A sparse image of RAM_PAGES pages with a registry at START."""
+
+    path: Path
+    pages: int = RAM_PAGES
+
+    def __post_init__(self) -> None:
+        with self.path.open("wb") as file:
+            file.truncate(self.pages * PAGE)
+
+    def put(self, address: int, content: bytes) -> None:
+        with self.path.open("r+b") as file:
+            file.seek(address)
+            file.write(content)
+
+    def headers(self, first: bytes, second: bytes = b"") -> Ram:
+        self.put(START, first)
+        self.put(START + STRIDE, second)
+        return self
+
+    def valid(self, **changes: Any) -> Ram:
+        """Both copies of a good header, the second one newer."""
+        header = Header(**changes)
+        return self.headers(header.pack(), header.newer().pack())
+
+    def pair(self, pfn: int, first: bytes, second: bytes = b"") -> None:
+        self.put(pair_address(pfn), first + second)
+
+    def entry(self, pfn: int, entry: Entry, content: bytes = b"") -> None:
+        """The page's first state, which the kernel writes to the second copy."""
+        self.pair(pfn, bytes(32), entry.pack(pfn))
+        if content:
+            self.put(pfn * PAGE, content)
+
+    def table(self, pairs: list[bytes]) -> None:
+        """The pairs of all page frames at once."""
+        self.put(pair_address(0), b"".join(pairs))
+
+
+def pair_address(pfn: int) -> int:
+    return START + PAGE + pfn * PAIR
+
+
+def flip(blob: bytes, bit: int) -> bytes:
+    """`blob` with one bit inverted."""
+    changed = bytearray(blob)
+    changed[bit // 8] ^= 1 << bit % 8
+    return bytes(changed)
+
+
+def tool(name: str) -> str:
+    path = shutil.which(name, path=TOOLS)
+    assert path, f"{name} is not installed"
+    return path
+
+
+def run_tool(name: str, *arguments: object) -> str:
+    command = [tool(name), *map(str, arguments)]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+@dataclass(frozen=True)
+class Riorecover:
+    program: Path
+
+    def __call__(self, *arguments: object, leaks: bool = False) -> subprocess.CompletedProcess[str]:
+        options = _SANITIZE + str(int(leaks))
+        result = subprocess.run(
+            [self.program, *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "ASAN_OPTIONS": options, "UBSAN_OPTIONS": options},
+        )
+        assert result.returncode in (0, 1, 2), result.stderr
+        return result
+
+    def inspect(self, ram: Ram, disk: Path, **keywords: Any) -> dict[str, Any]:
+        result = self("inspect", *registry_options(ram), "--device", disk, **keywords)
+        assert result.returncode == 0, result.stderr
+        return checked(json.loads(result.stdout))
+
+    def recover(self, ram: Ram, disk: Path, mount: Path, e2fsck: str = "", **more: Path) -> dict[str, Any]:
+        """The report; without root, or for a plain file, mounting fails and is reported."""
+        result = self(
+            "recover",
+            *registry_options(ram),
+            "--device",
+            disk,
+            "--mount",
+            mount,
+            "--e2fsck",
+            e2fsck or tool("e2fsck"),
+            *(word for key, value in more.items() for word in (f"--{key.replace('_', '-')}", value)),
+        )
+        assert result.returncode == 0, result.stderr
+        return checked(json.loads(result.stdout))
+
+
+def registry_options(ram: Ram) -> list[object]:
+    return ["--registry", f"{SIZE:#x}@{START:#x}", "--limit", RAM_PAGES * PAGE, "--memory", ram.path]
+
+
+def checked(report: dict[str, Any]) -> dict[str, Any]:
+    """`report`, in which every pair is counted in exactly one category."""
+    entries = report["entries"]
+    assert sum(entries[name] for name in CATEGORIES) == entries["pairs"], entries
+    return report
+
+
+def counts(report: dict[str, Any]) -> dict[str, int]:
+    """The entries that are not simply free, without the zeros."""
+    return {
+        name: count for name, count in report["entries"].items() if count and name not in ("pairs", "free")
+    }

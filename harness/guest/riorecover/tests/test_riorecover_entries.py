@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The entries: which copy of two is believed, what makes no sense, and damage of every kind."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from riorecover_helper import (
+    BOOT_ID,
+    CLEAN,
+    DEV,
+    DIRTY,
+    FREE,
+    METADATA,
+    OTHER_DEV,
+    PAGE,
+    RAM_PAGES,
+    START,
+    Entry,
+    Ram,
+    Riorecover,
+    checked,
+    counts,
+    data,
+    flip,
+    metadata,
+    pair_address,
+    registry_options,
+)
+
+BLOCKS = 2048  # of the disk
+
+
+def look(riorecover: Riorecover, ram: Ram, disk: Path) -> dict[str, int]:
+    ram.valid()
+    return counts(riorecover.inspect(ram, disk))
+
+
+def test_every_state(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
+    ram.entry(200, Entry(state=FREE, dev=0, length=0))
+    ram.entry(201, replace(data(12, 0), state=CLEAN))
+    ram.entry(202, data(12, 1))
+    ram.entry(203, metadata(BLOCKS - 1))
+    ram.entry(204, metadata(3, state=CLEAN))
+    ram.entry(205, metadata(3, dev=OTHER_DEV))
+    ram.entry(206, data(12, 2, size=0))
+    found = look(riorecover, ram, disk)
+    assert found == {"clean": 2, "dirty_data": 2, "dirty_metadata": 1, "foreign": 1}
+
+
+NONSENSE = {
+    "unknown state": Entry(state=3, ino=12),
+    "unknown flag": Entry(state=DIRTY | 0x80, ino=12),
+    "more bytes than a page": data(12, 0, size=PAGE + 1),
+    "block behind the disk": metadata(BLOCKS),
+    "block far behind the disk": metadata(2**52),
+    "last block there can be": metadata(2**64 - 1),
+    "metadata of a file": Entry(state=DIRTY | METADATA, ino=12, index=3),
+    "metadata of a generation": Entry(state=DIRTY | METADATA, generation=1, index=3),
+    "half a block of metadata": Entry(state=DIRTY | METADATA, index=3, length=PAGE // 2),
+    "no file": data(0, 0),
+    "root directory": data(2, 0),
+    "inode of the file system's own": data(10, 0),
+    "page behind the largest file": data(12, 2**51 - 1),
+    "last page there can be": data(12, 2**64 - 1),
+}
+
+
+@pytest.mark.parametrize("entry", NONSENSE.values(), ids=NONSENSE.keys())
+def test_nonsense_is_rejected(riorecover: Riorecover, ram: Ram, disk: Path, entry: Entry) -> None:
+    ram.entry(300, entry)
+    assert look(riorecover, ram, disk) == {"rejected": 1}
+
+
+def test_nonsense_does_not_uncover_the_older_copy(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
+    """It was written so: what was true before is of no use."""
+    ram.pair(300, metadata(5, seq=1).pack(300), metadata(BLOCKS, seq=2).pack(300))
+    assert look(riorecover, ram, disk) == {"rejected": 1}
+
+
+def test_foreign_entries_are_rejected(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
+    ram.pair(300, bytes(32), metadata(5).pack(301))
+    ram.pair(301, metadata(5).pack(301, boot_id=BOOT_ID + 1), metadata(5).pack(300))
+    assert look(riorecover, ram, disk) == {"rejected": 2}
+
+
+@pytest.mark.parametrize("seq", [0, 1, 126, 127, 128, 254, 255])
+@pytest.mark.parametrize("newest", [0, 1])
+def test_newer_copy_holds(riorecover: Riorecover, ram: Ram, disk: Path, seq: int, newest: int) -> None:
+    copies = [metadata(5, seq=seq, state=CLEAN).pack(300)] * 2
+    copies[newest] = metadata(5, seq=(seq + 1) & 0xFF).pack(300)
+    ram.pair(300, *copies)
+    assert look(riorecover, ram, disk) == {"dirty_metadata": 1}
+
+
+def test_torn_update(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
+    """Cut after any byte: the state before or the one after, and nothing is rejected."""
+    frames = range(500, 500 + 33)
+    for cut, pfn in enumerate(frames):
+        oldest = metadata(5, seq=1).pack(pfn)
+        before = metadata(5, seq=2, state=CLEAN).pack(pfn)
+        after = metadata(6, seq=3).pack(pfn)
+        ram.pair(pfn, after[:cut] + oldest[cut:], before)
+    found = look(riorecover, ram, disk)
+    # Cut before the first byte that differs: still whole, as is the update once complete.
+    whole = metadata(5, seq=1).pack(500)
+    first = next(i for i, byte in enumerate(metadata(6, seq=3).pack(500)) if byte != whole[i])
+    assert found["dirty_metadata"] == 1
+    assert found["clean"] == 32 and found["fallback"] == 32 - (first + 1)
+    assert set(found) == {"dirty_metadata", "clean", "fallback"}
+
+
+def test_single_flipped_bits(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
+    """One bit in each of 4096 lone entries: all are rejected."""
+    rng = random.Random(2)
+    lone = [metadata(rng.randrange(BLOCKS)).pack(pfn) for pfn in range(RAM_PAGES)]
+    ram.table([bytes(32) + flip(entry, rng.randrange(256)) for entry in lone])
+    assert look(riorecover, ram, disk) == {"rejected": RAM_PAGES}
+
+
+def test_flipped_bit_beside_a_whole_copy(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
+    """One bit in either copy of 4096 pairs: the other copy is used, and that is counted."""
+    rng = random.Random(3)
+    pairs, dirty = [], 0
+    for pfn in range(RAM_PAGES):
+        copies = [metadata(5, seq=9, state=CLEAN).pack(pfn), metadata(5, seq=10).pack(pfn)]
+        damaged = rng.randrange(2)
+        dirty += damaged == 0
+        copies[damaged] = flip(copies[damaged], rng.randrange(256))
+        pairs.append(b"".join(copies))
+    ram.table(pairs)
+    found = look(riorecover, ram, disk)
+    assert found == {"dirty_metadata": dirty, "clean": RAM_PAGES - dirty, "fallback": RAM_PAGES}
+
+
+def test_random_damage(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
+    """Noise, runs of noise and swapped bytes in thousands of pairs: none passes for an entry."""
+    rng = random.Random(4)
+    for _ in range(3):
+        pairs = []
+        for pfn in range(RAM_PAGES):
+            pair = bytearray(bytes(32) + data(rng.randrange(11, 99), rng.randrange(9)).pack(pfn))
+            at, length = rng.randrange(32, 64), rng.randrange(1, 33)
+            noise = rng.randbytes(length)
+            if pair[at : at + length] == noise[: 64 - at]:
+                noise = bytes(byte ^ 1 for byte in noise)
+            pair[at : at + length] = noise
+            pairs.append(bytes(pair[:64]))
+        ram.table(pairs)
+        assert look(riorecover, ram, disk) == {"rejected": RAM_PAGES}
+
+
+def cuts() -> list[int]:
+    rng = random.Random(5)
+    borders = [0, START, START + 2048, START + PAGE, pair_address(100), RAM_PAGES * PAGE]
+    near = {border + delta for border in borders for delta in (-1, 0, 1, 32)}
+    return sorted(cut for cut in {*near, *(rng.randrange(RAM_PAGES * PAGE) for _ in range(40))} if cut >= 0)
+
+
+def test_image_cut_off_anywhere(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
+    """What lies behind the end is unreadable, never guessed, never touched."""
+    ram.valid()
+    whole = [metadata(pfn % BLOCKS).pack(pfn) for pfn in range(RAM_PAGES)]
+    for cut in cuts():
+        with ram.path.open("r+b") as file:
+            file.truncate(RAM_PAGES * PAGE)
+        ram.valid()
+        ram.table([bytes(32) + entry for entry in whole])
+        with ram.path.open("r+b") as file:
+            file.truncate(cut)
+        report = riorecover.inspect(ram, disk)
+        pages = cut // PAGE
+        if pages <= START // PAGE:
+            assert report["registry"] == "cold" and report["entries"]["pairs"] == 0, cut
+            continue
+        pairs_there = min(RAM_PAGES, (pages - START // PAGE - 1) * PAGE // 64)
+        expect = {"dirty_metadata": min(pages, pairs_there)}
+        expect["unreadable"] = RAM_PAGES - expect["dirty_metadata"]
+        assert counts(report) == {name: count for name, count in expect.items() if count}, cut
+
+
+def test_page_that_the_limit_cuts(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
+    ram.valid().entry(RAM_PAGES - 1, metadata(5))
+    ram.entry(RAM_PAGES - 2, metadata(6))
+    options = registry_options(ram)
+    options[3] = RAM_PAGES * PAGE - 1
+    result = riorecover("inspect", *options, "--device", disk)
+    report = checked(json.loads(result.stdout))
+    assert counts(report) == {"dirty_metadata": 1, "unreadable": 1}
+
+
+def test_device_number_is_compared_whole(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
+    for bit in range(32):
+        ram.entry(400 + bit, metadata(5, dev=DEV ^ 1 << bit))
+    assert look(riorecover, ram, disk) == {"foreign": 32}

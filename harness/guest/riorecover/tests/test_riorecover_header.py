@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The header: which registries are believed, which copy of two, and what is said of the others."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from riorecover_helper import (
+    OTHER_DEV,
+    PAGE,
+    RAM_PAGES,
+    RECOVERED,
+    SIZE,
+    START,
+    UUID,
+    Header,
+    Ram,
+    Riorecover,
+    counts,
+    flip,
+    metadata,
+    registry_options,
+)
+
+GOOD = Header()
+
+
+def verdict(riorecover: Riorecover, ram: Ram, disk: Path) -> tuple[str, str]:
+    """The word in the report and what was said on standard error."""
+    result = riorecover("inspect", *registry_options(ram), "--device", disk)
+    assert result.returncode == 0, result.stderr
+    return riorecover.inspect(ram, disk)["registry"], result.stderr
+
+
+def test_both_copies_whole(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
+    ram.valid().entry(100, metadata(1000))
+    assert verdict(riorecover, ram, disk) == ("recovered", "")
+    assert counts(riorecover.inspect(ram, disk)) == {"dirty_metadata": 1}
+
+
+def test_empty_memory_is_a_cold_start(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
+    word, said = verdict(riorecover, ram, disk)
+    assert word == "cold" and said.count("\n") == 1 and "cold start" in said
+
+
+@pytest.mark.parametrize("damaged", [0, 1])
+@pytest.mark.parametrize("older", [0, 1])
+def test_one_damaged_copy_does_no_harm(
+    riorecover: Riorecover, ram: Ram, disk: Path, damaged: int, older: int
+) -> None:
+    copies = [GOOD.newer().pack(), GOOD.newer().pack()]
+    copies[older] = GOOD.pack()
+    copies[damaged] = flip(copies[damaged], 77)
+    ram.headers(*copies).entry(100, metadata(1000))
+    assert verdict(riorecover, ram, disk) == ("recovered", "")
+    assert counts(riorecover.inspect(ram, disk)) == {"dirty_metadata": 1}
+
+
+def test_two_damaged_copies_are_named(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
+    ram.headers(b"\0" + GOOD.pack()[1:], flip(GOOD.pack(), 300)).entry(100, metadata(1000))
+    word, said = verdict(riorecover, ram, disk)
+    assert word == "damaged" and said.count("\n") == 1
+    assert "wrong magic number; wrong checksum" in said and f"{START:#x}" in said
+    assert riorecover.inspect(ram, disk)["entries"]["pairs"] == 0
+
+
+@pytest.mark.parametrize("seq", [1, 0x7FFFFFFE, 0x7FFFFFFF, 0xFFFFFFFE, 0xFFFFFFFF])
+@pytest.mark.parametrize("newest", [0, 1])
+def test_newer_copy_holds(riorecover: Riorecover, ram: Ram, disk: Path, seq: int, newest: int) -> None:
+    older = replace(GOOD, seq=seq)
+    copies = [older, older]
+    copies[newest] = older.newer(phase=RECOVERED)
+    ram.headers(*(copy.pack() for copy in copies))
+    assert verdict(riorecover, ram, disk)[0] == "cold"
+    copies = [older.newer(), older.newer()]
+    copies[1 - newest] = replace(older, phase=RECOVERED)
+    ram.headers(*(copy.pack() for copy in copies))
+    assert verdict(riorecover, ram, disk)[0] == "recovered"
+
+
+NONSENSE: dict[str, dict[str, Any]] = {
+    "magic": {"magic": 0x4745524F4953},
+    "version": {"version": 2},
+    "another place": {"start": START + PAGE},
+    "larger than its place": {"size": SIZE + PAGE},
+    "smaller than its header": {"size": PAGE - 1},
+    "one pair too many": {"nr_pairs": RAM_PAGES + 1},
+    "pairs without end": {"nr_pairs": 2**64 - 1},
+    "pairs that wrap": {"nr_pairs": 2**58 + 1},
+    "page frames without end": {"first_pfn": 2**63},
+    "phase": {"phase": 3},
+    "phase 0": {"phase": 0},
+    "file systems": {"nr_fs": 5},
+}
+
+
+@pytest.mark.parametrize("changes", NONSENSE.values(), ids=NONSENSE.keys())
+def test_whole_but_impossible(riorecover: Riorecover, ram: Ram, disk: Path, changes: dict[str, Any]) -> None:
+    ram.valid(**changes).entry(100, metadata(1000))
+    word, said = verdict(riorecover, ram, disk)
+    assert word == "damaged" and said.count("\n") == 1
+    assert riorecover.inspect(ram, disk)["entries"]["pairs"] == 0
+
+
+def test_recovered_already(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
+    ram.valid(phase=RECOVERED).entry(100, metadata(1000))
+    word, said = verdict(riorecover, ram, disk)
+    assert word == "cold" and said.count("\n") == 1
+    assert riorecover.inspect(ram, disk)["entries"]["pairs"] == 0
+
+
+@pytest.mark.parametrize("listed", [(), ((OTHER_DEV, bytes(16)),), ((0, UUID),), ((OTHER_DEV, UUID[::-1]),)])
+def test_disk_is_not_listed(
+    riorecover: Riorecover, ram: Ram, disk: Path, listed: tuple[tuple[int, bytes], ...]
+) -> None:
+    ram.valid(file_systems=listed).entry(100, metadata(1000))
+    word, said = verdict(riorecover, ram, disk)
+    assert word == "cold" and said.count("\n") == 1 and str(disk) in said
+
+
+def test_disk_is_found_by_its_uuid(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
+    ram.valid(file_systems=((7, bytes(16)), (0, UUID), (8, UUID[::-1]), (OTHER_DEV, UUID)))
+    ram.entry(100, metadata(1000))
+    ram.entry(101, metadata(1001, dev=OTHER_DEV))
+    assert counts(riorecover.inspect(ram, disk)) == {"dirty_metadata": 1, "foreign": 1}
+
+
+def test_any_flipped_bit_is_noticed(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
+    ram.entry(100, metadata(1000))
+    rng = random.Random(1)
+    for bit in rng.sample(range(8 * len(GOOD.pack())), 100):
+        ram.headers(flip(GOOD.pack(), bit), bytes(len(GOOD.pack())))
+        report = riorecover.inspect(ram, disk)
+        assert report["registry"] == "damaged" and report["entries"]["pairs"] == 0, bit

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Wrong use ends with status 2, a wrong environment with 1, and one line either way."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from riorecover_helper import PAGE, RAM_PAGES, Ram, Riorecover, metadata, registry_options, run_tool, tool
+
+WRONG = {
+    "no command": "",
+    "unknown command": "restore --device d",
+    "unknown option": "inspect --colour",
+    "unknown short option": "inspect -x",
+    "option without its value": "inspect --device",
+    "stray argument": "inspect --registry 8K@0 --limit 1M --device d e",
+    "no device": "recover --mount m",
+    "no mount": "recover --device d",
+    "no registry": "inspect --device d",
+    "no limit": "inspect --device d --registry 8K@0",
+    "limit 0": "inspect --device d --registry 8K@0 --limit 0",
+    "limit not a number": "inspect --device d --registry 8K@0 --limit much",
+    "limit negative": "inspect --device d --registry 8K@0 --limit -1",
+    "limit with a tail": "inspect --device d --registry 8K@0 --limit 1Mx",
+    "limit too large": "inspect --device d --registry 8K@0 --limit 18446744073709551616",
+    "limit too large by its unit": "inspect --device d --registry 8K@0 --limit 99999999999G",
+    "registry without a place": "inspect --device d --limit 1M --registry 8K",
+    "registry without a size": "inspect --device d --limit 1M --registry @8K",
+    "registry with an empty place": "inspect --device d --limit 1M --registry 8K@",
+    "registry without pairs": "inspect --device d --limit 1M --registry 4K@0",
+    "registry of size 0": "inspect --device d --limit 1M --registry 0@0",
+    "registry off a page": "inspect --device d --limit 1M --registry 8K@100",
+    "registry not in pages": "inspect --device d --limit 1M --registry 8193@0",
+    "registry that wraps": "inspect --device d --limit 1M --registry 8K@0xfffffffffffff000",
+    "registry negative": "inspect --device d --limit 1M --registry 8K@-4096",
+    "registry with a sign": "inspect --device d --limit 1M --registry +8K@0",
+    "registry with a tail": "inspect --device d --limit 1M --registry 8K@0,4K",
+}
+
+
+@pytest.mark.parametrize("command", WRONG.values(), ids=WRONG.keys())
+def test_wrong_use(riorecover: Riorecover, command: str) -> None:
+    result = riorecover(*command.split())
+    assert result.returncode == 2 and not result.stdout
+    assert result.stderr.startswith("riorecover: ") and result.stderr.count("\n") == 1
+    assert result.stderr.endswith("; see riorecover --help\n")
+
+
+def test_blank_before_a_number_is_wrong_use(riorecover: Riorecover) -> None:
+    result = riorecover("inspect", "--device", "d", "--registry", "8K@0", "--limit", " -1")
+    assert result.returncode == 2
+
+
+def test_help(riorecover: Riorecover) -> None:
+    result = riorecover("--help")
+    assert result.returncode == 0 and not result.stderr
+    assert {"inspect", "recover", "--registry", "--report"} <= set(result.stdout.split())
+
+
+def environment_fault(riorecover: Riorecover, *arguments: object) -> str:
+    result = riorecover(*arguments)
+    assert result.returncode == 1 and not result.stdout
+    assert result.stderr.startswith("riorecover: ") and result.stderr.count("\n") == 1
+    return result.stderr
+
+
+def test_no_memory_image(riorecover: Riorecover, disk: Path, tmp_path: Path) -> None:
+    options = ["--registry", "8K@0", "--limit", "1M", "--memory", tmp_path / "nothing"]
+    said = environment_fault(riorecover, "inspect", *options, "--device", disk)
+    assert str(tmp_path / "nothing") in said
+
+
+def test_no_device(riorecover: Riorecover, ram: Ram, tmp_path: Path) -> None:
+    options = [*registry_options(ram), "--device", tmp_path / "nothing"]
+    assert str(tmp_path / "nothing") in environment_fault(riorecover, "inspect", *options)
+    environment_fault(riorecover, "recover", *options, "--mount", tmp_path)
+
+
+def test_device_is_no_disk(riorecover: Riorecover, ram: Ram, tmp_path: Path) -> None:
+    (tmp_path / "short").write_bytes(bytes(2047))
+    environment_fault(riorecover, "inspect", *registry_options(ram), "--device", tmp_path / "short")
+    environment_fault(riorecover, "inspect", *registry_options(ram), "--device", tmp_path)
+
+
+def test_inspect_wants_blocks_of_a_page(riorecover: Riorecover, ram: Ram, tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    run_tool("mke2fs", "-q", "-F", "-t", "ext4", "-b", 1024, small, "4M")
+    said = environment_fault(riorecover, "inspect", *registry_options(ram), "--device", small)
+    assert f"blocks of {PAGE} bytes" in said
+
+
+def test_more_memory_than_can_be_described(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
+    """A character device has no size that would bound --limit."""
+    options = ["--registry", "8K@0", "--limit", "0xffffffffffffffff", "--memory", "/dev/zero"]
+    result = riorecover("inspect", *options, "--device", disk)
+    assert result.returncode == 1 or json.loads(result.stdout)["registry"] == "cold"
+
+
+def test_limit_beyond_the_image_is_harmless(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
+    ram.valid().entry(100, metadata(5))
+    options = registry_options(ram)
+    options[3] = "0xffffffffffffffff"
+    result = riorecover("inspect", *options, "--device", disk)
+    assert json.loads(result.stdout)["entries"]["dirty_metadata"] == 1
+
+
+def test_report_that_cannot_be_written(riorecover: Riorecover, ram: Ram, disk: Path, tmp_path: Path) -> None:
+    ram.valid()
+    options = [*registry_options(ram), "--device", disk, "--report"]
+    environment_fault(riorecover, "inspect", *options, tmp_path / "nothing" / "report")
+    environment_fault(riorecover, "inspect", *options, "/dev/full")
+
+
+def test_report_file(riorecover: Riorecover, ram: Ram, disk: Path, tmp_path: Path) -> None:
+    ram.valid()
+    report = tmp_path / "report"
+    result = riorecover("inspect", *registry_options(ram), "--device", disk, "--report", report)
+    assert result.returncode == 0 and not result.stdout
+    assert json.loads(report.read_text())["entries"]["pairs"] == RAM_PAGES
+
+
+def test_e2fsck_is_missing(riorecover: Riorecover, disk: Path, tmp_path: Path) -> None:
+    options = ["--device", disk, "--mount", tmp_path, "--e2fsck", tmp_path / "nothing"]
+    said = environment_fault(riorecover, "recover", *options)
+    assert str(tmp_path / "nothing") in said
+
+
+def test_e2fsck_output_is_kept(riorecover: Riorecover, ram: Ram, disk: Path, tmp_path: Path) -> None:
+    log = tmp_path / "fsck.log"
+    riorecover.recover(ram.valid(), disk, tmp_path, fsck_log=log)
+    assert "Pass 5" in log.read_text()
+
+
+def test_no_leak(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
+    ram.valid().entry(100, metadata(5))
+    options = [*registry_options(ram), "--device", disk]
+    assert riorecover("inspect", *options, leaks=True).returncode == 0
+    command = ["recover", *options, "--mount", "/", "--e2fsck", tool("e2fsck")]
+    assert riorecover(*command, leaks=True).returncode == 0
