@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+# The targets people use; `make` lists them. What they do is in playbooks/ and harness/.
+SHELL := /bin/sh
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+
+BIN := .venv/bin
+CAMPAIGN := campaigns/quick
+STORE := sqlite:///$(CAMPAIGN)/store.sqlite
+# Compilers run at the same time while the kernel is built.
+JOBS ?= $(shell expr $$(nproc) + 1)
+
+USER_ID := $(shell id -u)
+
+# Python and Ansible want UTF-8, wherever they are started; some hosts set nothing.
+export LC_ALL := C.UTF-8
+export PATH := $(PATH):/usr/sbin:/sbin
+
+.PHONY: help
+help: ## say what there is
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1@/p' Makefile | while IFS=@ read -r target text; do \
+		printf 'make %-12s %s\n' "$$target" "$$text"; done
+
+lint: $(BIN)/ruff lint-python ## check the sources only
+	$(BIN)/pytest -q playbooks/tests/test_lint.py
+
+$(BIN)/ruff:
+	@echo "make lint: nothing is set up: run make setup" >&2; exit 1
+
+lint-python:
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+TARGETS := setup campaign test clean clean-cache
+.PHONY: $(TARGETS) lint lint-python
+.NOTPARALLEL:
+ifneq ($(USER_ID),0)
+
+# The toolchain root and the guests need root; everything is then kept by root.
+$(TARGETS):
+	@command -v sudo >/dev/null || { echo "make $@ needs root: run it as root or install sudo" >&2; exit 1; }
+	@exec sudo --preserve-env=RIOBED_CACHE,XDG_CACHE_HOME,http_proxy,https_proxy,no_proxy make $@ JOBS=$(JOBS)
+
+else
+
+setup: ## install what is needed and build kernel and images (about 12 minutes on 2 cores, then seconds)
+	@playbooks/setup -e riobed_jobs=$(JOBS)
+
+campaign: setup ## run harness/specs/quick.yaml and print its corruption table
+	@mkdir -p $(CAMPAIGN)
+	$(BIN)/riobed run harness/specs/quick.yaml --store $(STORE)
+	$(BIN)/riobed table corruption --store $(STORE)
+
+test: setup lint-python ## set up, check the sources, run all tests (real guests included)
+	$(BIN)/pytest
+
+clean: ## remove everything from the checkout that is neither source nor result
+	rm -rf .venv .riobed .mypy_cache .pytest_cache .ruff_cache *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+clean-cache: setup ## remove from the cache what this checkout does not use
+	PYTHONPATH=harness $(BIN)/python -m riobed.artifacts prune
+
+endif

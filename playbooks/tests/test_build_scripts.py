@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scripts that build a stage, where they decide something: atomic products, the configuration."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from riobed import artifacts
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+ROLES = CHECKOUT / "playbooks/roles"
+
+
+def call(*command: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return subprocess.run(
+        command,
+        env={**os.environ, "PATH": path, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def run_build(tmp_path: Path, body: str) -> subprocess.CompletedProcess[str]:
+    """Run a stage's build with `body` as its script, in a checkout of its own."""
+    checkout = tmp_path / "checkout"
+    package = checkout / "harness/riobed"
+    package.mkdir(parents=True)
+    for name in ("__init__.py", "errors.py", "artifacts.py"):
+        (package / name).write_bytes((CHECKOUT / "harness/riobed" / name).read_bytes())
+    for name in (artifacts.DEBIAN_ROOT, "playbooks/roles/toolchain/files/build"):
+        (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+        (checkout / name).write_text(f"#!/bin/sh\nset -e\n{body}\n")
+        (checkout / name).chmod(0o755)
+    return call(
+        ROLES / "build/files/build",
+        "toolchain",
+        artifacts.key_of("toolchain", checkout),
+        tmp_path / "cache/toolchain/key",
+        tmp_path / "cache/log/toolchain.log",
+        "playbooks/roles/toolchain/files/build",
+        "argument",
+        PYTHONPATH=str(checkout / "harness"),
+    )
+
+
+def left_in_cache(tmp_path: Path) -> list[str]:
+    return sorted(path.name for path in (tmp_path / "cache/toolchain").iterdir())
+
+
+def test_a_build_gets_inputs_and_arguments_and_is_renamed_when_done(tmp_path: Path) -> None:
+    body = 'cd "$1"; echo "$3" >argument; cp "$2/playbooks/roles/toolchain/files/build" copy; echo said'
+    done = run_build(tmp_path, body)
+    assert done.returncode == 0, done.stderr
+    assert left_in_cache(tmp_path) == ["key"]
+    products = tmp_path / "cache/toolchain/key"
+    assert (products / "argument").read_text() == "argument\n"
+    assert body in (products / "copy").read_text()
+    assert (tmp_path / "cache/log/toolchain.log").read_text() == "said\n"
+
+
+def test_a_failed_build_leaves_its_log_and_shows_the_end(tmp_path: Path) -> None:
+    done = run_build(tmp_path, 'touch "$1/half"; seq 100; echo "no luck" >&2; exit 3')
+    assert done.returncode == 1
+    log = tmp_path / "cache/log/toolchain.log"
+    assert done.stderr.splitlines()[0] == (
+        f"the build failed; all its output is in {log}, the last lines are:"
+    )
+    assert done.stderr.splitlines()[-2:] == ["100", "no luck"]
+    assert log.read_text().startswith("1\n2\n")
+    assert left_in_cache(tmp_path) == []
+
+
+def test_what_a_killed_build_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    stale = tmp_path / "cache/toolchain/key.tmp/stale"
+    stale.parent.mkdir(parents=True)
+    stale.touch()
+    assert run_build(tmp_path, 'ls "$1" >"$1/list"').returncode == 0
+    assert (tmp_path / "cache/toolchain/key/list").read_text() == "list\n"
+
+
+@pytest.fixture
+def fragments(tmp_path: Path) -> Path:
+    for name, text in {
+        "base": "CONFIG_A=y\nCONFIG_B=y\n",
+        "rio": "CONFIG_C=m\n",
+        "alpha": "# CONFIG_A is not set\n",
+        "zulu": 'CONFIG_D="text=1"\n',
+    }.items():
+        (tmp_path / f"{name}.config").write_text(text)
+    return tmp_path
+
+
+def merged(fragments: Path) -> str:
+    done = call(ROLES / "kernel/files/merge-fragments", fragments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_fragments_are_merged_base_first_then_rio(fragments: Path) -> None:
+    assert merged(fragments).splitlines() == [
+        "CONFIG_A=y",
+        "CONFIG_B=y",
+        "CONFIG_C=m",
+        "# CONFIG_A is not set",
+        'CONFIG_D="text=1"',
+    ]
+
+
+def check(tmp_path: Path, config: str, wanted: str) -> subprocess.CompletedProcess[str]:
+    (tmp_path / "have").write_text(config)
+    (tmp_path / "wanted").write_text(wanted)
+    return call(ROLES / "kernel/files/check-config", tmp_path / "have", tmp_path / "wanted")
+
+
+def test_a_configuration_that_has_all_that_is_wanted_passes(fragments: Path) -> None:
+    config = '# CONFIG_A is not set\nCONFIG_B=y\nCONFIG_C=m\nCONFIG_D="text=1"\nCONFIG_E=y\n'
+    assert check(fragments, config, merged(fragments)).returncode == 0
+
+
+@pytest.mark.parametrize("line", ["CONFIG_B=y", "CONFIG_C=m", 'CONFIG_D="text=1"'])
+def test_an_option_that_kconfig_dropped_is_named(fragments: Path, line: str) -> None:
+    config = 'CONFIG_B=y\nCONFIG_C=m\nCONFIG_D="text=1"\n'.replace(line, "# gone")
+    done = check(fragments, config, merged(fragments))
+    assert done.returncode == 1
+    assert done.stdout == f"the configuration has no {line}: what it depends on is not set\n"
+
+
+def test_a_module_is_not_a_builtin(fragments: Path) -> None:
+    config = 'CONFIG_B=m\nCONFIG_C=m\nCONFIG_D="text=1"\n'
+    assert "no CONFIG_B=y" in check(fragments, config, merged(fragments)).stdout
