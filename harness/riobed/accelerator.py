@@ -33,10 +33,16 @@ def boots(accelerator: str, manifest: Manifest, uri: str | None) -> str:
         machine.start()
         machine.wait_stage0(_TRY_S[accelerator])
     except InfraError as error:
-        return str(error).partition("; see")[0]
+        return _in_short(str(error))
     finally:
         machine.destroy()
     return ""
+
+
+def _in_short(error: str) -> str:
+    """The last thing QEMU said, in one line a table has room for."""
+    last = error.partition("; see")[0].strip().splitlines()[-1]
+    return last if len(last) <= 120 else f"{last[:117]}..."
 
 
 def choose(wanted: str, manifest: Manifest, uri: str | None) -> str:

@@ -13,12 +13,14 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Any
 
 import yaml
 from riobed_results.models import CampaignRow, TrialRow, utc_now
 from riobed_results.queries import cell_counts
 from riobed_results.store import Store
 
+from riobed.artifacts import CHECKOUT
 from riobed.errors import EnvironmentFault, InfraError, UsageError
 from riobed.faults import CLASSES, Catalogue
 from riobed.guest import Guest, GuestSetup, machine_config
@@ -101,7 +103,7 @@ class Campaign:
 
     def _enter(self) -> CampaignRow:
         """The campaign's row; UsageError if one of that name asked for something else."""
-        text = yaml.safe_dump(self.spec.model_dump(mode="json"), sort_keys=False)
+        text = yaml.safe_dump(spec_data(self.spec), sort_keys=False)
         manifest = self._setup.manifest
         new = CampaignRow(
             name=self.spec.name,
@@ -196,6 +198,14 @@ class Campaign:
         row = trial_row(record, self._row.id, attempt, started, error)
         row.log = write_log(self._settings.logs, row, record.console)
         return self.store.add_trial(row)
+
+
+def spec_data(spec: CampaignSpec) -> dict[str, Any]:
+    """A spec as stored: a workload of the project goes by its path in the project."""
+    data = spec.model_dump(mode="json")
+    if spec.workload.path.is_relative_to(CHECKOUT):
+        data["workload"]["path"] = str(spec.workload.path.relative_to(CHECKOUT))
+    return data
 
 
 def _comparable(spec: str) -> object:

@@ -4,11 +4,11 @@
 Tables and lists of trials are computed from stored rows alone and need neither QEMU nor libvirt.
 """
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
 
-import click
 import typer
 from riobed_results import cli as results_cli
 from riobed_results.errors import StoreError
@@ -40,7 +40,9 @@ def run(
     store: Annotated[
         str, typer.Option(help="Where rows go: SQLAlchemy URL, or a folder or file for SQLite.")
     ] = (DEFAULT_STORE),
-    workers: Annotated[int, typer.Option(min=1, max=64, help="Trials at the same time.")] = 1,
+    workers: Annotated[
+        int, typer.Option(min=1, max=64, help="Trials at the same time; default: one a processor.")
+    ] = len(os.sched_getaffinity(0)),
     logs: Annotated[
         Path | None, typer.Option(help="Folder of console logs; default: beside the store.")
     ] = None,
@@ -49,7 +51,11 @@ def run(
     """Run a campaign, or go on with it where it was stopped."""
     from riobed.run import run_campaign
 
-    run_campaign(spec, store, workers, logs, connect)
+    try:
+        run_campaign(spec, store, workers, logs, connect)
+    except KeyboardInterrupt:
+        print("riobed: stopped; run the same command to go on", file=sys.stderr)
+        raise typer.Exit(130) from None
 
 
 @app.command()
@@ -97,9 +103,6 @@ def main() -> None:
     except (RiobedError, StoreError) as error:
         print(f"riobed: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
-    except click.exceptions.Abort:
-        print("riobed: stopped; run the same command to go on", file=sys.stderr)
-        sys.exit(130)
 
 
 if __name__ == "__main__":

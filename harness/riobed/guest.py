@@ -22,7 +22,11 @@ _INJECTOR = "/lib/riobed/riobed_inject.ko"
 # Kernel parameters of both stages. A crash stops the machine with its report on the console;
 # it is the harness that resets it. An oops is a panic (recorded here: it is a factor).
 _COMMON = ["console=ttyS0,115200", "panic=0", "oops=panic", "unknown_nmi_panic=1"]
-_PRODUCTION = ["root=/dev/vda", "ro", "init=/usr/sbin/riobed-init", "softlockup_panic=1", "nokaslr"]
+# QEMU never lets the TSC go back, so that a snapshot restored in the same process finds it
+# ahead by all the time since it was taken (softmmu/cpu-timers.c, cpu_get_ticks()): timers,
+# stall detectors and time stamps would jump. The HPET is restored with the snapshot.
+_CLOCK = ["tsc=unstable", "clocksource=hpet"]
+_PRODUCTION = ["root=/dev/vda", "ro", "init=/usr/sbin/riobed-init", "softlockup_panic=1", "nokaslr", *_CLOCK]
 
 
 @dataclass(frozen=True)

@@ -97,8 +97,8 @@ def guest_run(mode: str, command: list[str], put: list[str], timeout: float, uri
 def parse_put(entry: str) -> tuple[Path, str]:
     """Source and target of SRC:DST; UsageError if it is none or there is no such file."""
     source, colon, target = entry.partition(":")
-    if not source or not colon or not target.startswith("/"):
-        raise UsageError(f"--put {entry}: want SRC:DST with an absolute DST")
+    if not source or not colon or not target.startswith("/") or not target.strip("/"):
+        raise UsageError(f"--put {entry}: want SRC:DST, DST being the copy's absolute path")
     if not Path(source).exists():
         raise UsageError(f"--put {entry}: {source} does not exist")
     return Path(source), target

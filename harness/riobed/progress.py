@@ -64,7 +64,7 @@ class Progress:
             self.done = max(self.done, step)
         elif kind == b"F":
             self.finished = True
-        elif kind == b"E":
+        elif kind == b"E" and not self.error:
             self.error = b" ".join(part for part in (match[5], match[6]) if part).decode("latin-1")
         return True
 

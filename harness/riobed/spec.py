@@ -1,18 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """Campaign specification: what is to be compared, read from YAML."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from riobed.artifacts import CHECKOUT
 from riobed.errors import UsageError
 from riobed.faults import CLASSES
 from riobed.layout import MIB, Layout
 from riobed.modes import cache_mode
 
 Seconds = Annotated[float, Field(gt=0, le=86400)]
+
+
+@contextmanager
+def _as_value_error() -> Iterator[None]:
+    """A complaint in the form in which pydantic adds the key to it."""
+    try:
+        yield
+    except UsageError as error:
+        raise ValueError(str(error)) from None
 
 
 class _Strict(BaseModel):
@@ -22,7 +34,7 @@ class _Strict(BaseModel):
 class WorkloadSpec(_Strict):
     """Which workload runs in the guest; `path` is relative to the spec's folder or absolute."""
 
-    path: Path = Path("../../workloads/memtest")
+    path: Path = CHECKOUT / "workloads/memtest"
     options: dict[str, str | int] = {}
 
 
@@ -37,7 +49,8 @@ class MachineSpec(_Strict):
     @field_validator("memory_mib")
     @classmethod
     def _has_a_layout(cls, value: int) -> int:
-        Layout(value * MIB)
+        with _as_value_error():
+            Layout(value * MIB)
         return value
 
 
@@ -65,8 +78,9 @@ class CampaignSpec(_Strict):
     @field_validator("modes")
     @classmethod
     def _modes_exist(cls, value: list[str]) -> list[str]:
-        for name in value:
-            cache_mode(name)
+        with _as_value_error():
+            for name in value:
+                cache_mode(name)
         return value
 
     @field_validator("fault_classes")
@@ -74,7 +88,7 @@ class CampaignSpec(_Strict):
     def _classes_exist(cls, value: list[str]) -> list[str]:
         for name in value:
             if name not in CLASSES:
-                raise UsageError(f"unknown fault class {name!r}; there are: {', '.join(CLASSES)}")
+                raise ValueError(f"unknown fault class {name!r}; there are: {', '.join(CLASSES)}")
         return value
 
     @model_validator(mode="after")
@@ -95,17 +109,18 @@ def load_spec(path: Path) -> CampaignSpec:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"spec {path}: {error.strerror}; see harness/specs/ for examples") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UsageError(f"spec {path}: not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(data, dict):
         raise UsageError(f"spec {path}: want a mapping of keys; see harness/specs/ for examples")
     try:
         spec = CampaignSpec.model_validate(data)
-    except UsageError as error:
-        raise UsageError(f"spec {path}: {error}") from None
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "spec"
-        raise UsageError(f"spec {path}: {where}: {first['msg']}") from None
-    workload = (path.parent / spec.workload.path).resolve()
+        where = " ".join(".".join(str(part) for part in first["loc"]).split()) or "spec"
+        raise UsageError(f"spec {path}: {where}: {first['msg'].removeprefix('Value error, ')}") from None
+    try:
+        workload = (path.parent / spec.workload.path).resolve()
+    except (ValueError, OSError) as error:
+        raise UsageError(f"spec {path}: workload.path: {error}") from None
     return spec.model_copy(update={"workload": spec.workload.model_copy(update={"path": workload})})

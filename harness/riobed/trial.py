@@ -4,7 +4,7 @@
 import json
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ from riobed.plan import PlannedTrial
 from riobed.progress import Progress
 from riobed.spec import CampaignSpec
 from riobed.verdict import Verdict, decide, read_check
+from riobed.vm.agent import AgentLost
 from riobed.watch import Observation, Watcher
 
 _BOOT_S = 90.0
@@ -66,7 +67,9 @@ def run_trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
             inject(guest, record)
         with record.phase("watch"):
             if record.faults:
-                record.observation = Watcher(guest.machine, spec, record.progress, pid).watch()
+                record.observation = Watcher(
+                    guest.machine, spec, record.progress, pid, guest.reports_steps
+                ).watch()
             else:
                 # The control without a fault: the reset itself is the crash.
                 record.observation = Observation(Crash("reset", "reset by the harness"), 0.0, "running")
@@ -107,7 +110,8 @@ def inject(guest: Guest, record: TrialRecord) -> None:
     if not record.faults:
         return
     script = f"cat >/run/faults; cat /run/faults >{_INJECTOR}; echo $? >/run/injected"
-    guest.machine.spawn(["/bin/sh", "-c", script], stdin=commands(record.faults).encode())
+    with suppress(AgentLost):
+        guest.machine.spawn(["/bin/sh", "-c", script], stdin=commands(record.faults).encode())
     deadline = time.monotonic() + _INJECT_S
     while not read_evidence(guest.machine.evidence.text()).injected:
         if oops.started(guest.machine.console.text()):
@@ -157,6 +161,6 @@ def read_recovery(guest: Guest) -> dict[str, Any]:
     try:
         report = json.loads(result.stdout[:_MAX_REPORT])
         report["mount_error"], report["registry"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise InfraError("stage 0 left no readable recovery report") from None
     return dict(report)

@@ -32,7 +32,7 @@ def read_check(result: ExecResult) -> dict[str, Any]:
         raise InfraError(f"the workload's check failed with status {result.status}: {error}")
     try:
         report = json.loads(result.stdout[:_MAX_CHECK_OUTPUT]) if result.stdout.strip() else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         raise InfraError("the workload's check did not print JSON") from None
     if not isinstance(report, dict):
         raise InfraError("the workload's check did not print a JSON object")

@@ -37,12 +37,21 @@ class Observation:
 class Watcher:
     """Follows one trial from injection on."""
 
-    def __init__(self, machine: Machine, spec: CampaignSpec, progress: Progress, workload_pid: int) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        spec: CampaignSpec,
+        progress: Progress,
+        workload_pid: int,
+        reports_steps: bool = True,
+    ) -> None:
+        self._reports_steps = reports_steps
         self._machine = machine
         self._spec = spec
         self._progress = progress
         self._pid = workload_pid
         self._start = time.monotonic()
+        self._until = self._start + spec.limit_s
         self._alive_at = self._start
         self._status = "running"
 
@@ -59,7 +68,7 @@ class Watcher:
             now = time.monotonic()
             if self._progress.feed(self._machine.progress.new()):
                 self._alive_at = now
-            if now - self._start > self._spec.limit_s:
+            if now > self._until:
                 return self._seen(None)
             if now - self._alive_at > self._spec.hang_s:
                 silence = self._silent()
@@ -94,21 +103,39 @@ class Watcher:
             ended = self._machine.status(self._pid)
         except InfraError:
             return self._hung("agent lost")
+        if ended is None and not self._reports_steps:
+            # The agent is the only sign of life such a workload gives.
+            self._alive_at = time.monotonic()
+            return None
         if ended is None:
-            return self._hung("workload stuck, agent answers")
+            return self._stuck()
         self._status = f"exit {ended.status}"
-        # The kernel may still crash; only the limit ends the trial now.
+        # Without load the kernel may still crash, but it gets no more than this to do it.
+        self._until = min(self._until, time.monotonic() + self._spec.hang_s)
         self._alive_at = float("inf")
         return None
 
-    def _hung(self, detail: str) -> Observation:
-        """A non-maskable interrupt makes a hung kernel print where it is, if anything can."""
-        observation = self._seen(Crash("hang", "hang"), detail)
+    def _stuck(self) -> Observation | None:
+        """The workload waits for ever in a kernel that still answers: ask it where."""
         before = len(self._machine.console.text())
+        try:
+            self._machine.run(["/bin/sh", "-c", "echo w >/proc/sysrq-trigger"], timeout=_AGENT_S)
+        except InfraError:
+            return self._hung("agent lost")
+        where = oops.blocked_in(self._machine.console.text()[before:])
+        return self._seen(Crash("hang", f"workload stuck in {where}"), "workload stuck, agent answers")
+
+    def _hung(self, detail: str) -> Observation | None:
+        """A non-maskable interrupt makes a hung kernel print where it is, if anything can."""
+        console = self._machine.console.text()
+        if _STAGE0 in console or oops.started(console):
+            # It crashed while we were asking.
+            return None
+        observation = self._seen(Crash("hang", "hang"), detail)
         self._machine.nmi()
         deadline = time.monotonic() + _REPORT_S
         while time.monotonic() < deadline and not oops.ended(self._machine.console.text()):
             time.sleep(_POLL_S)
-        after = oops.recognise(self._machine.console.text()[before:])
+        after = oops.recognise(self._machine.console.text())
         title = after.title if after and after.kind == "hang" else f"hang, {detail}"
         return Observation(Crash("hang", title), observation.seconds, observation.workload_status, detail)

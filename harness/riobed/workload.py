@@ -3,8 +3,9 @@
 
 import shlex
 import string
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -48,21 +49,34 @@ class _Options(dict[str, str]):
         return self[name]
 
 
+class _Placeholders(string.Formatter):
+    """Names only: no parts of values, nor other forms of them that no quoting covers."""
+
+    def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        return kwargs[field_name], field_name
+
+    def convert_field(self, value: Any, conversion: str | None) -> Any:
+        if conversion:
+            raise ValueError(f"!{conversion}")
+        return value
+
+
 def load_workload(folder: Path) -> Workload:
     """Read the workload in a folder; UsageError in one line when it is none."""
     path = folder / FILE
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
-        workload = Workload.model_validate(data)
     except OSError as error:
         raise UsageError(
             f"workload {folder}: {FILE}: {error.strerror}; a workload is a folder with that file"
         ) from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UsageError(f"workload {path}: not YAML: {' '.join(str(error).split())}") from None
+    try:
+        workload = Workload.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "file"
+        where = " ".join(".".join(str(part) for part in first["loc"]).split()) or "file"
         raise UsageError(f"workload {path}: {where}: {first['msg']}") from None
     for key in ("prepare", "start", "stop", "check"):
         template = getattr(workload, key)
@@ -74,7 +88,7 @@ def load_workload(folder: Path) -> Workload:
 def _try_placeholders(path: Path, key: str, template: str, workload: Workload) -> None:
     try:
         command(template, workload, seed=0, sync=False)
-    except (KeyError, ValueError, IndexError) as error:
+    except (KeyError, ValueError) as error:
         raise UsageError(f"workload {path}: {key}: bad placeholder {error}") from None
 
 
@@ -90,7 +104,7 @@ def command(
 ) -> list[str]:
     """One of the workload's commands as an argument vector for the guest."""
     values = {key: shlex.quote(str(value)) for key, value in {**workload.options, **(options or {})}.items()}
-    text = string.Formatter().vformat(
+    text = _Placeholders().vformat(
         template,
         (),
         {
@@ -103,7 +117,8 @@ def command(
             "option": _Options(values),
         },
     )
-    return ["/bin/sh", "-c", f"cd {GUEST_FOLDER} && exec {text}"]
+    # Not `exec TEXT`: of "a; b" it would run only a, and a check would pass unseen.
+    return ["/bin/sh", "-c", f"cd {GUEST_FOLDER} || exit\n{text}"]
 
 
 def check_options(folder: Path, workload: Workload, options: dict[str, str | int]) -> None:

@@ -15,6 +15,8 @@ from riobed_results.queries import Counts, cell_counts
 from riobed_results.store import Store
 
 CONFIDENCE = 0.95
+# Classes that inject nothing: rows of the table, but no part of its totals.
+CONTROLS = frozenset({"none", "planted"})
 
 
 class Row(BaseModel):
@@ -78,7 +80,8 @@ def corruption_table(store: Store, campaign_name: str | None = None) -> Corrupti
         Row(fault_class=name, cells={mode: counts.get((mode, name), Counts()) for mode in modes})
         for name in classes
     ]
-    totals = {mode: sum((row.cells[mode] for row in rows), Counts()) for mode in modes}
+    faulty = [row for row in rows if row.fault_class not in CONTROLS]
+    totals = {mode: sum((row.cells[mode] for row in faulty), Counts()) for mode in modes}
     statistics = Statistics(
         totals={mode: corrupted_share(total) for mode, total in totals.items()},
         environment=Environment.model_validate(campaign, from_attributes=True),

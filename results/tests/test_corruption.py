@@ -140,3 +140,13 @@ def test_intervals_leave_a_fortieth_on_either_side(corrupted: int, crashes: int)
     share = corrupted_share(Counts(crashes=crashes, corrupted=corrupted))
     assert binom.sf(corrupted - 1, crashes, share.low) == pytest.approx(0.025)
     assert binom.cdf(corrupted, crashes, share.high) == pytest.approx(0.025)
+
+
+def test_controls_are_rows_but_not_in_the_totals(store: Store) -> None:
+    campaign_id = store.add_campaign(campaign()).id
+    for position, fault_class in enumerate(["none", "kernel_text", "planted"]):
+        store.add_trial(trial(campaign_id, position, fault_class=fault_class, corruption="unclassified"))
+    table = corruption_table(store)
+    assert [row.fault_class for row in table.rows] == ["none", "kernel_text", "planted"]
+    assert all(row.cells["rio"].corrupted == 1 for row in table.rows)
+    assert (table.totals["rio"].crashes, table.totals["rio"].corrupted) == (1, 1)

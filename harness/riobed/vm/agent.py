@@ -13,6 +13,8 @@ import json
 import shlex
 import socket
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +39,15 @@ class ExecResult:
     stderr: bytes
 
 
+@contextmanager
+def _known_form() -> Iterator[None]:
+    """What a crashing guest answers need not have the form its protocol promises."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise AgentLost("guest agent: answer of no known form") from None
+
+
 class GuestAgent:
     """One conversation partner; survives resets and restored snapshots by sync()."""
 
@@ -58,16 +69,16 @@ class GuestAgent:
         deadline = time.monotonic() + timeout
         while True:
             self._sync_id += 1
-            patience = min(1.0, deadline - time.monotonic())
-            if patience <= 0:
+            until = min(time.monotonic() + 1.0, deadline)
+            if time.monotonic() >= deadline:
                 raise AgentLost(f"guest agent: no answer within {timeout:.0f} s")
             try:
                 self._buffer = b""
                 self._send("guest-sync-delimited", {"id": self._sync_id}, delimit=True)
-                while self._receive(patience, after_delimiter=True) != self._sync_id:
+                while self._receive(until - time.monotonic(), after_delimiter=True) != self._sync_id:
                     pass
                 return
-            except AgentLost:
+            except InfraError:
                 continue
 
     def call(self, command: str, arguments: dict[str, Any] | None = None, timeout: float = 10) -> Any:
@@ -80,19 +91,21 @@ class GuestAgent:
         arguments: dict[str, Any] = {"path": argv[0], "arg": argv[1:], "capture-output": capture}
         if stdin:
             arguments["input-data"] = base64.b64encode(stdin).decode()
-        return int(self.call("guest-exec", arguments)["pid"])
+        with _known_form():
+            return int(self.call("guest-exec", arguments)["pid"])
 
     def status(self, pid: int) -> ExecResult | None:
         """How a spawned command ended, None while it runs. An end can be asked for once."""
         answer = self.call("guest-exec-status", {"pid": pid})
-        if not answer["exited"]:
-            return None
-        status = answer["exitcode"] if "exitcode" in answer else 128 + answer.get("signal", 0)
-        return ExecResult(
-            status,
-            base64.b64decode(answer.get("out-data", "")),
-            base64.b64decode(answer.get("err-data", "")),
-        )
+        with _known_form():
+            if not answer["exited"]:
+                return None
+            status = answer["exitcode"] if "exitcode" in answer else 128 + answer.get("signal", 0)
+            return ExecResult(
+                int(status),
+                base64.b64decode(answer.get("out-data", "")),
+                base64.b64decode(answer.get("err-data", "")),
+            )
 
     def run(self, argv: list[str], stdin: bytes = b"", timeout: float = 60) -> ExecResult:
         """Run a command in the guest to its end; AgentLost when that takes over `timeout` s."""
@@ -128,19 +141,22 @@ class GuestAgent:
                 line = line.rpartition(b"\xff")[2]
             try:
                 answer = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 raise AgentLost("guest agent: answer is not JSON") from None
             if not isinstance(answer, dict) or not ("return" in answer or "error" in answer):
                 raise AgentLost("guest agent: answer of no known form")
             if "error" in answer:
-                raise InfraError(f"guest agent: {answer['error'].get('desc', 'error')}")
+                with _known_form():
+                    raise InfraError(f"guest agent: {answer['error']['desc']}")
             return answer["return"]
 
     def _line(self, deadline: float) -> bytes:
-        while b"\n" not in self._buffer:
+        while True:
             patience = deadline - time.monotonic()
             if patience <= 0 or not self._socket:
                 raise AgentLost("guest agent: no answer in time")
+            if b"\n" in self._buffer:
+                break
             self._socket.settimeout(patience)
             try:
                 data = self._socket.recv(1 << 16)

@@ -10,6 +10,7 @@ from riobed.errors import UsageError
 from riobed.faults import CLASSES, Catalogue, Fault, commands
 
 TEXT_CLASSES = ("kernel_text", "delete_branch")
+FAULTY = (*TEXT_CLASSES, "copy_overrun")
 
 
 def draw(catalogue: Catalogue, name: str, seed: str, count: int = 20) -> list[Fault]:
@@ -21,11 +22,11 @@ def decode(code: bytes) -> list[capstone.CsInsn]:
 
 
 def test_table_is_keyed_by_name() -> None:
-    assert list(CLASSES) == ["kernel_text", "delete_branch", "copy_overrun"]
+    assert list(CLASSES) == [*FAULTY, "none"]
     assert all(name == c.name and c.summary and c.category for name, c in CLASSES.items())
 
 
-@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize("name", FAULTY)
 def test_a_seed_names_its_faults(catalogue: Catalogue, name: str) -> None:
     random.seed(1)
     first = draw(catalogue, name, "a seed")
@@ -36,14 +37,14 @@ def test_a_seed_names_its_faults(catalogue: Catalogue, name: str) -> None:
     assert {fault.fault_class for fault in first} == {name}
 
 
-@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize("name", FAULTY)
 def test_a_draw_leaves_the_global_generator_alone(catalogue: Catalogue, name: str) -> None:
     before = random.getstate()
     draw(catalogue, name, "x")
     assert random.getstate() == before
 
 
-@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize("name", FAULTY)
 def test_fewer_faults_are_the_first_of_more(catalogue: Catalogue, name: str) -> None:
     assert draw(catalogue, name, "x", 5) == draw(catalogue, name, "x", 20)[:5]
     assert draw(catalogue, name, "x", 0) == []
@@ -148,7 +149,7 @@ def test_overruns_have_the_papers_distribution(catalogue: Catalogue) -> None:
     assert all(f.address is None and f.probe for f in faults)
 
 
-@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize("name", FAULTY)
 @pytest.mark.parametrize("count", [-1, 10**7])
 def test_impossible_counts_are_refused(catalogue: Catalogue, name: str, count: int) -> None:
     with pytest.raises(UsageError, match=f"{name}: {count} faults asked for") as caught:
@@ -168,3 +169,8 @@ def test_commands_of_a_batch() -> None:
         "copy_overrun 2 1234 5",
         "go",
     ]
+
+
+def test_the_control_has_no_faults_whatever_is_asked_for(catalogue: Catalogue) -> None:
+    assert draw(catalogue, "none", 1, 20) == []
+    assert commands([]) == "go\n"

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real guests for tests: what `make setup` built, booted by the accelerator that works here."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from riobed.artifacts import CHECKOUT, Manifest, load_manifest
+from riobed.guest import Guest, GuestSetup, machine_config
+from riobed.scratch import scratch_dir
+from riobed.setup import guest_setup
+from riobed.spec import CampaignSpec, MachineSpec, WorkloadSpec
+from riobed.vm.connection import connect
+from riobed.vm.libvirt import LibvirtMachine
+
+MEMTEST = CHECKOUT / "workloads/memtest"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.integration)
+
+
+@pytest.fixture(scope="session")
+def manifest() -> Manifest:
+    return load_manifest()
+
+
+@pytest.fixture(scope="session")
+def setup() -> GuestSetup:
+    return guest_setup(MachineSpec(), None, WorkloadSpec(path=MEMTEST))
+
+
+@pytest.fixture
+def spec() -> CampaignSpec:
+    return CampaignSpec(
+        name="test",
+        modes=["rio"],
+        fault_classes=["kernel_text"],
+        warmup_s=(0.5, 1.0),
+        limit_s=20,
+        hang_s=4,
+        workload=WorkloadSpec(path=MEMTEST),
+    )
+
+
+@pytest.fixture(scope="session")
+def guest_in(setup: GuestSetup) -> Iterator[Callable[[str], Guest]]:
+    """A guest in a mode, one for the whole session: trials restore its snapshot anyway."""
+    guests: dict[str, Guest] = {}
+
+    def make(mode: str) -> Guest:
+        if mode not in guests:
+            config = machine_config(setup, mode, scratch_dir() / f"test-{mode}")
+            guests[mode] = Guest(setup, mode, LibvirtMachine(connect(), config))
+        return guests[mode]
+
+    yield make
+    for guest in guests.values():
+        guest.discard()
+        shutil.rmtree(guest.machine.config.folder)

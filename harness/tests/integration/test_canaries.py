@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One canary for each outcome, through the whole trial: real faults with a known effect."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from riobed.artifacts import Manifest, cache_dir
+from riobed.errors import InfraError
+from riobed.faults import Catalogue, Fault
+from riobed.guest import Guest
+from riobed.plan import PlannedTrial
+from riobed.spec import CampaignSpec
+from riobed.trial import TrialRecord, recover, run_trial, start_workload, warm_up
+from riobed.verdict import decide
+from riobed.watch import Watcher
+
+UD2, JUMP_TO_SELF = b"\x0f\x0b", b"\xeb\xfe"
+
+
+@pytest.fixture(scope="module")
+def fault_in(manifest: Manifest) -> Callable[[str, bytes], Fault]:
+    """A fault at the beginning of a function, behind what ftrace patches there."""
+    catalogue = Catalogue.open(manifest.kernel.vmlinux, cache_dir())
+    lines = manifest.kernel.system_map.read_text().splitlines()
+    symbols = {name: int(address, 16) for address, _, name in map(str.split, lines)}
+
+    def make(function: str, new: bytes) -> Fault:
+        address = symbols[function] + 5
+        old = catalogue.code(address, len(new))
+        return Fault(0, "kernel_text", address, function, "", ".text", old, new, "", "", True, {})
+
+    return make
+
+
+def trial(guest: Guest, spec: CampaignSpec, *faults: Fault) -> TrialRecord:
+    record = TrialRecord(PlannedTrial(0, "rio", "kernel_text", "canary", 0.5, False), list(faults))
+    run_trial(guest, spec, record)
+    return record
+
+
+def test_oops(guest_in: Callable, spec: CampaignSpec, fault_in: Callable) -> None:
+    record = trial(guest_in("rio"), spec, fault_in("ext4_file_write_iter", UD2))
+    assert record.verdict is not None
+    assert (record.verdict.outcome, record.verdict.crash_kind) == ("crash", "oops")
+    assert record.verdict.crash_title == "invalid opcode in ext4_file_write_iter"
+    assert record.verdict.corruption == "none"
+    assert record.evidence.activated.keys() == {0}
+    assert 0 <= record.evidence.activated_s(0) < 5
+
+
+def test_panic(guest_in: Callable, spec: CampaignSpec) -> None:
+    guest = guest_in("rio")
+    record = TrialRecord(PlannedTrial(0, "rio", "kernel_text", "panic", 0.5, False), [])
+    guest.ready()
+    pid = start_workload(guest, record)
+    warm_up(guest, record, pid)
+    guest.machine.spawn(["/bin/sh", "-c", "echo c >/proc/sysrq-trigger"])
+    record.observation = Watcher(guest.machine, spec, record.progress, pid).watch()
+    recover(guest, record)
+    verdict = decide(record.observation, record.recovery, record.check)
+    assert (verdict.crash_kind, verdict.crash_title) == ("panic", "panic: sysrq triggered crash")
+    assert verdict.corruption == "none"
+
+
+def test_hang_with_the_agent_lost(guest_in: Callable, spec: CampaignSpec, fault_in: Callable) -> None:
+    # Spins with interrupts off: only a non-maskable interrupt gets through.
+    record = trial(guest_in("rio"), spec, fault_in("handle_edge_irq", JUMP_TO_SELF))
+    assert record.verdict is not None
+    assert (record.verdict.outcome, record.verdict.crash_kind) == ("crash", "hang")
+    assert record.verdict.crash_title == "hang in handle_edge_irq"
+    assert record.observation is not None and record.observation.detail == "agent lost"
+    assert record.verdict.corruption == "none"
+
+
+def test_hang_with_the_agent_answering(guest_in: Callable, spec: CampaignSpec, fault_in: Callable) -> None:
+    # The first write never comes back, but the kernel is preemptible.
+    record = trial(guest_in("rio"), spec, fault_in("ext4_file_write_iter", JUMP_TO_SELF))
+    assert record.verdict is not None and record.verdict.crash_kind == "hang"
+    assert record.observation is not None
+    assert record.observation.detail == "workload stuck, agent answers"
+    assert record.verdict.corruption == "none"
+
+
+def test_discard(guest_in: Callable, spec: CampaignSpec, fault_in: Callable) -> None:
+    short = spec.model_copy(update={"limit_s": 2.0})
+    record = trial(guest_in("rio"), short, fault_in("ext4_resize_fs", UD2))
+    assert record.verdict is not None and record.verdict.outcome == "discard"
+    assert record.check is None and record.recovery is None
+    assert record.evidence.injected.keys() == {0} and not record.evidence.activated
+
+
+def test_qemu_killed_is_an_infra_error_and_the_guest_comes_back(
+    guest_in: Callable, spec: CampaignSpec, fault_in: Callable
+) -> None:
+    guest = guest_in("rio")
+    guest.ready()
+    name = guest.machine.config.name.encode()
+    pids = [
+        int(path.name)
+        for path in Path("/proc").glob("[0-9]*")
+        if b"qemu-system" in (line := (path / "cmdline").read_bytes()) and name in line
+    ]
+    assert len(pids) == 1
+
+    def kill() -> None:
+        time.sleep(2.0)
+        os.kill(pids[0], signal.SIGKILL)
+
+    threading.Thread(target=kill).start()
+    with pytest.raises(InfraError):
+        trial(guest, spec, fault_in("ext4_resize_fs", UD2))
+    guest.discard()
+    record = trial(guest, spec, fault_in("ext4_file_write_iter", UD2))
+    assert record.verdict is not None and record.verdict.outcome == "crash"
+
+
+def test_a_guest_with_other_bytes_than_the_catalogue_is_an_infra_error(
+    guest_in: Callable, spec: CampaignSpec, fault_in: Callable
+) -> None:
+    good = fault_in("ext4_file_write_iter", UD2)
+    wrong = Fault(**{f: getattr(good, f) for f in good.__slots__ if f != "old"}, old=b"\xcc\xcc")
+    with pytest.raises(InfraError, match="did not accept"):
+        trial(guest_in("rio"), spec, wrong)

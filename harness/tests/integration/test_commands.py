@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command as its user calls it, on real guests."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+RIOBED = [sys.executable, "-m", "riobed.cli"]
+MEMTEST = Path(__file__).parents[3] / "workloads/memtest"
+
+
+def riobed(*arguments: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*RIOBED, *arguments], capture_output=True, text=True, timeout=timeout)
+
+
+def guests_of(pid: int) -> list[int]:
+    """QEMU processes whose files belong to that riobed process."""
+    mark = f"riobed-{pid}-".encode()
+    return [
+        int(path.name)
+        for path in Path("/proc").glob("[0-9]*")
+        if b"qemu-system" in (line := (path / "cmdline").read_bytes()) and mark in line
+    ]
+
+
+def test_guest_run_gives_output_and_exit_status(tmp_path: Path) -> None:
+    (tmp_path / "tool").write_text("#!/bin/sh\necho hello from $(stat -f -c %T /mnt/test); exit 7\n")
+    (tmp_path / "tool").chmod(0o755)
+    done = riobed("guest", "run", "rio", "--put", f"{tmp_path}/tool:/tmp/x/tool", "--", "/tmp/x/tool")
+    assert (done.returncode, done.stdout) == (7, "hello from ext2/ext3\n"), done.stderr
+
+
+def test_doctor_says_what_boots() -> None:
+    done = riobed("doctor", "--json")
+    report = json.loads(done.stdout)
+    assert done.returncode == 0 and report["ready"] and report["accelerator"] in ("kvm", "tcg")
+    tcg = next(finding for finding in report["findings"] if finding["what"] == "tcg")
+    assert tcg["good"]
+
+
+def trials_in(store: Path) -> int:
+    """How many rows the store has; 0 while there is none."""
+    try:
+        with sqlite3.connect(f"file:{store}?mode=ro", uri=True) as connection:
+            return int(connection.execute("select count(*) from trials").fetchone()[0])
+    except sqlite3.OperationalError:
+        return 0
+
+
+SPEC = f"""
+name: small
+modes: [rio]
+fault_classes: [copy_overrun, kernel_text]
+crashes_per_cell: 2
+max_trials_per_cell: 2
+limit_s: 3
+hang_s: 2
+warmup_s: [0.5, 0.6]
+workload: {{path: {MEMTEST}, options: {{twins: 2}}}}
+"""
+
+
+def test_a_campaign_that_is_killed_goes_on(tmp_path: Path) -> None:
+    spec, store = tmp_path / "spec.yaml", tmp_path / "store.sqlite"
+    spec.write_text(SPEC)
+    first = subprocess.Popen(
+        [*RIOBED, "run", str(spec), "--store", str(store)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    deadline = time.monotonic() + 240
+    while first.poll() is None and not trials_in(store):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert first.poll() is None, first.stdout and first.stdout.read()
+    os.kill(first.pid, signal.SIGKILL)
+    first.wait()
+    assert guests_of(first.pid), "QEMU was expected to outlive the harness"
+
+    second = riobed("run", str(spec), "--store", str(store))
+    assert second.returncode == 0, second.stdout + second.stderr
+    assert not guests_of(first.pid), "the next run has to end what the killed one left behind"
+    trials = json.loads(riobed("trials", "--store", str(store), "--format", "json").stdout)
+    results = [trial for trial in trials if trial["outcome"] != "infra_error"]
+    assert [trial["position"] for trial in results] == [0, 1, 2, 3]
+    assert all(trial["requested"] == trial["injected"] == 20 for trial in results)
+    assert all((tmp_path / trial["log"]).exists() for trial in results if trial["log"])
+    table = json.loads(riobed("table", "corruption", "--store", str(store), "--format", "json").stdout)
+    assert table["totals"]["rio"]["trials"] == 4
+
+
+def test_a_workload_from_outside_the_repository(tmp_path: Path) -> None:
+    """Counts in a file, durable by rename; the check compares with nothing but itself."""
+    folder = tmp_path / "counter"
+    folder.mkdir()
+    (folder / "count.sh").write_text(
+        'i=0; while :; do i=$((i + 1)); echo "$i" >"$1/new" && mv "$1/new" "$1/count"; sleep 0.05; done\n'
+    )
+    (folder / "check.sh").write_text(
+        'n=$(cat "$1/count") && [ "$n" -gt 0 ] && echo "{\\"count\\": $n}" || { echo "{}"; exit 3; }\n'
+    )
+    (folder / "workload.yaml").write_text(
+        "name: counter\ndescription: counts\nprepare: mkdir -p {dir}\n"
+        "start: sh /workload/count.sh {dir}\ncheck: sh /workload/check.sh {dir}\n"
+    )
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(
+        SPEC.replace(f"path: {MEMTEST}, options: {{twins: 2}}", "path: counter").replace("small", "own")
+    )
+    done = riobed("run", str(spec), "--store", str(tmp_path / "own.sqlite"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    trials = json.loads(riobed("trials", "--store", str(tmp_path / "own.sqlite"), "--format", "json").stdout)
+    assert {trial["outcome"] for trial in trials} <= {"crash", "discard"}
+
+
+def test_a_kernel_that_does_not_boot_is_one_line(tmp_path: Path) -> None:
+    code = f"""
+import sys
+from pathlib import Path
+import riobed.setup as setup
+from riobed.artifacts import load_manifest
+broken = Path({str(tmp_path)!r}) / "bzImage"
+broken.write_bytes(load_manifest().kernel.bzimage.read_bytes()[:200000])
+real = load_manifest()
+kernel = real.kernel.model_copy(update={{"bzimage": broken}})
+setup.load_manifest = lambda: real.model_copy(update={{"kernel": kernel}})
+setup.choose = lambda *_: "tcg"
+import riobed.guest
+riobed.guest._BOOT_S = 8.0
+from riobed.cli import main
+sys.argv = ["riobed", "guest", "run", "rio", "--", "true"]
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    lines = done.stderr.strip().splitlines()
+    assert done.returncode == 1 and len(lines) == 1, done.stderr
+    assert lines[0].startswith("riobed: ") and "see " in lines[0]
+
+
+@pytest.mark.parametrize("uri", ["qemu:///nowhere", "nonsense://x"])
+def test_a_libvirt_that_is_not_there_is_one_line(uri: str) -> None:
+    done = riobed("guest", "run", "rio", "--connect", uri, "--", "true")
+    assert done.returncode == 1 and len(done.stderr.strip().splitlines()) == 1, done.stderr

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernel series in the real production guest: its KUnit tests, and what it promises users."""
+
+import re
+from collections.abc import Callable
+
+from riobed.guest import Guest
+
+from .test_warm_reboot import shell
+
+
+def test_kunit(guest_in: Callable[[str], Guest]) -> None:
+    guest = guest_in("rio")
+    guest.ready()
+    shell(guest, "dmesg -C; insmod /lib/riobed/kunit.ko; insmod /lib/riobed/rio-test.ko")
+    log = shell(guest, "dmesg -t").decode()
+    results = re.findall(r"^ *(ok|not ok) \d+ (\w+)(.*)$", log, re.MULTILINE)
+    suites = {
+        name for _, name, _ in results if name in ("rio_entry", "rio_policy", "rio_registry", "rio_reserve")
+    }
+    assert len(suites) == 4, log
+    assert len(results) >= 4 + 15
+    bad = [(verdict, name, rest) for verdict, name, rest in results if verdict != "ok" or "SKIP" in rest]
+    assert bad == []
+
+
+def written(guest: Guest) -> int:
+    """Sectors written to the file system under test so far."""
+    return int(shell(guest, "awk '$3 == \"vdb\" {print $10}' /proc/diskstats"))
+
+
+def test_reliability_writes_are_off_and_can_be_turned_on(guest_in: Callable[[str], Guest]) -> None:
+    guest = guest_in("rio")
+    guest.ready()
+    before = written(guest)
+    shell(guest, "cd /mnt/test && head -c 400000 /dev/urandom >file && sync && sync -d file && sync -f file")
+    shell(guest, "dd if=/dev/zero of=/mnt/test/osync bs=4k count=10 oflag=sync 2>/dev/null")
+    assert written(guest) - before < 16
+    shell(guest, "echo 1 >/sys/module/rio/parameters/reliability_writes; sync")
+    assert (written(guest) - before) * 512 >= 400000
+    shell(guest, "echo 0 >/sys/module/rio/parameters/reliability_writes")
+
+
+def test_unmounting_writes_everything(guest_in: Callable[[str], Guest]) -> None:
+    guest = guest_in("rio")
+    guest.ready()
+    shell(guest, "head -c 100000 /dev/urandom >/mnt/test/file")
+    before = written(guest)
+    digest = shell(guest, "sha256sum </mnt/test/file; umount /mnt/test")
+    assert (written(guest) - before) * 512 >= 100000
+    assert shell(guest, "mount -t ext4 /dev/vdb /mnt/test && sha256sum </mnt/test/file") == digest
+
+
+def test_memory_pressure_writes_back_and_nothing_is_lost(guest_in: Callable[[str], Guest]) -> None:
+    """More dirty data than the limit: some is written, the rest restored, all is equal."""
+    guest = guest_in("rio")
+    guest.ready()
+    before = written(guest)
+    shell(
+        guest,
+        "echo 5 >/proc/sys/vm/dirty_background_ratio; echo 10 >/proc/sys/vm/dirty_ratio; cd /mnt/test;"
+        "for i in 1 2 3 4 5 6 7 8; do head -c 8000001 /dev/urandom >big$i; done;"
+        "rm big2; head -c 5 /dev/zero >big3",
+    )
+    hashes = shell(guest, "cd /mnt/test && sha256sum big*")
+    assert written(guest) - before > 1000
+    guest.machine.console.clear()
+    guest.machine.reset()
+    guest.machine.wait_stage0(60)
+    assert shell(guest, "cd /mnt/test && sha256sum big*") == hashes
+
+
+def test_mounts_that_rio_cannot_protect_are_refused(guest_in: Callable[[str], Guest]) -> None:
+    guest = guest_in("rio")
+    guest.ready()
+    for mkfs, options, why in (
+        ("-b 4096", "rio,nodelalloc", "journal"),
+        ("-b 4096 -O ^has_journal", "rio", "nodelalloc"),
+        ("-b 1024 -O ^has_journal", "rio,nodelalloc", "block size"),
+    ):
+        script = (
+            "if mountpoint -q /mnt/test; then umount /mnt/test; fi; mke2fs -q -F -t ext4 "
+            + mkfs
+            + " /dev/vdb 32M && dmesg -C;"
+            f" mount -t ext4 -o {options} /dev/vdb /mnt/test && exit 9; dmesg"
+        )
+        assert why in shell(guest, script).decode()

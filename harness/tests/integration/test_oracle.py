@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The oracle says nothing when nothing is lost, and something when something is."""
+
+from collections.abc import Callable
+
+import pytest
+from riobed.guest import Guest
+from riobed.layout import Layout
+from riobed.oops import Crash
+from riobed.plan import PlannedTrial
+from riobed.spec import CampaignSpec
+from riobed.trial import TrialRecord, recover, run_trial, start_workload, warm_up
+from riobed.watch import Observation
+
+from . import ram
+
+
+def no_fault_trial(guest: Guest, spec: CampaignSpec, number: int) -> TrialRecord:
+    planned = PlannedTrial(number, "rio", "none", f"no-fault/{number}", 0.3 + number % 7 * 0.17, False)
+    record = TrialRecord(planned, [])
+    run_trial(guest, spec, record)
+    return record
+
+
+def test_rio_loses_nothing_in_20_resets(guest_in: Callable[[str], Guest], spec: CampaignSpec) -> None:
+    restored = 0
+    for number in range(20):
+        record = no_fault_trial(guest_in("rio"), spec, number)
+        assert record.check is not None and record.recovery is not None
+        assert record.check["differences"] == [] and record.check["equal"], number
+        assert record.recovery["entries"]["rejected"] == 0
+        assert record.progress.done > 0
+        restored += record.recovery["data"]["pages"]
+    assert restored > 20 * 100, "hardly anything came from memory: nothing was tested"
+
+
+def test_write_through_loses_nothing(guest_in: Callable[[str], Guest], spec: CampaignSpec) -> None:
+    for number in range(3):
+        record = no_fault_trial(guest_in("write-through"), spec, number)
+        assert record.check is not None and record.check["equal"]
+
+
+def test_delayed_loses_recent_data(guest_in: Callable[[str], Guest], spec: CampaignSpec) -> None:
+    record = no_fault_trial(guest_in("delayed"), spec, 1)
+    assert record.verdict is not None and record.verdict.corruption == "unclassified"
+    assert record.check is not None and record.check["difference_count"] > 0
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_a_planted_byte_in_a_cached_page_is_found(
+    guest_in: Callable[[str], Guest], spec: CampaignSpec, number: int
+) -> None:
+    guest = guest_in("rio")
+    record = TrialRecord(PlannedTrial(number, "rio", "none", f"planted/{number}", 0.5, False), [])
+    guest.ready()
+    pid = start_workload(guest, record)
+    warm_up(guest, record, pid)
+    guest.machine.pause()
+    record.progress.feed(guest.machine.progress.new())
+    with ram.mapped(guest.machine.ram_path()) as memory:
+        pages = [
+            page
+            for page in ram.listed(memory, Layout(guest.machine.config.memory))
+            if page.state == ram.DIRTY and page.bytes > 64
+        ]
+        page = pages[len(pages) * (number + 1) // 4]
+        memory[page.address + 33] ^= 0x04
+    # recover() resets; the guest must run again to see it.
+    guest.machine.console.clear()
+    guest.machine.reset()
+    guest.machine.resume()
+    recover_after_own_reset(guest, record)
+    assert record.check is not None and not record.check["equal"]
+    kinds = {difference["kind"] for difference in record.check["differences"]}
+    assert record.check["difference_count"] == 1 and kinds <= {"content", "twin"}
+    assert record.check["differences"][0]["offset"] == page.index * 4096 + 33
+
+
+def recover_after_own_reset(guest: Guest, record: TrialRecord) -> None:
+    record.observation = Observation(Crash("reset", "by the test"), 0.0, "running", restarted=True)
+    recover(guest, record)

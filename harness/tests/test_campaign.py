@@ -1,0 +1,488 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a campaign runs, stores and repeats, however disturbed. The store is real, the guests are not."""
+
+import gzip
+import multiprocessing
+import os
+import random
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from harness_builders import spec, text_fault
+from riobed import campaign
+from riobed.artifacts import CHECKOUT, Manifest
+from riobed.campaign import Campaign, Settings
+from riobed.errors import EnvironmentFault, InfraError, RiobedError, UsageError
+from riobed.guest import GuestSetup
+from riobed.oops import Crash
+from riobed.plan import plan
+from riobed.spec import CampaignSpec, MachineSpec
+from riobed.trial import TrialRecord
+from riobed.verdict import Verdict
+from riobed.watch import Observation
+from riobed_results.models import TrialRow
+from riobed_results.queries import trial_rows
+from riobed_results.store import Store, open_store
+
+MODES = ["write-through", "rio"]
+CLASSES = ["kernel_text", "delete_branch"]
+SPEC = spec(modes=MODES, fault_classes=CLASSES, crashes_per_cell=2, max_trials_per_cell=8, faults=3, seed=15)
+CELLS = [(mode, fault_class) for mode in MODES for fault_class in CLASSES]
+FORK = multiprocessing.get_context("fork")
+
+Trial = Callable[["FakeGuest", CampaignSpec, TrialRecord], None]
+
+
+class FakeGuest:
+    """Counts how it is used; two trials in one guest at once are an error."""
+
+    def __init__(self, setup: GuestSetup, mode: str, machine: object) -> None:
+        self.mode = mode
+        self.machine = SimpleNamespace(pause=lambda: None)
+        self.discarded = threading.Event()
+        self.discards = 0
+        self.busy = threading.Lock()
+
+    def discard(self) -> None:
+        self.discards += 1
+        self.discarded.set()
+
+
+def result(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+    """A crash or a discard, as the trial's seed and mode have it."""
+    planned = record.planned
+    assert guest.mode == planned.mode
+    rng = random.Random(f"{planned.seed}/{planned.mode}")
+    record.console = f"console of {planned.seed} in {planned.mode}".encode()
+    if rng.random() < 0.6:
+        record.observation = Observation(Crash("oops", "BUG at fs/inode.c"), 1.0, "running")
+        record.verdict = Verdict("crash", "oops", "BUG at fs/inode.c", "none")
+    else:
+        record.observation = Observation(None, 600.0, "running")
+        record.verdict = Verdict("discard")
+
+
+class World:
+    """A campaign with everything below it replaced, and what was seen of it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+        self.folder = folder
+        self.trial: Trial = result
+        self.started: list[int] = []
+        self.reported: list[TrialRow] = []
+        self.guests: list[FakeGuest] = []
+        self.build_id = "0123abcd"
+        self.accelerator = "tcg"
+        self.qemu = "QEMU emulator version 7.2.0\nCopyright"
+        monkeypatch.setattr(campaign, "run_tool", lambda argv, what: self.qemu)
+        monkeypatch.setattr(campaign, "connect", lambda uri: None)
+        monkeypatch.setattr(campaign, "LibvirtMachine", lambda connection, config: config)
+        monkeypatch.setattr(campaign, "scratch_dir", lambda: folder)
+        monkeypatch.setattr(campaign, "Guest", self._guest)
+        monkeypatch.setattr(campaign, "run_trial", self._run_trial)
+        monkeypatch.setattr(campaign, "CLASSES", {name: SimpleNamespace(draw=self._draw) for name in CLASSES})
+
+    def _guest(self, setup: GuestSetup, mode: str, machine: object) -> FakeGuest:
+        self.guests.append(FakeGuest(setup, mode, machine))
+        return self.guests[-1]
+
+    def _draw(self, catalogue: object, rng: random.Random, count: int) -> list[Any]:
+        return [text_fault(index, probe=rng.random() < 0.5) for index in range(count)]
+
+    def _run_trial(self, guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+        assert guest.busy.acquire(blocking=False), "two trials in one guest"
+        try:
+            self.started.append(record.planned.position)
+            self.trial(guest, spec, record)
+        finally:
+            guest.busy.release()
+
+    def store(self) -> Store:
+        return open_store(str(self.folder / "store.sqlite"), create=True)
+
+    def campaign(self, spec: CampaignSpec = SPEC, workers: int = 1) -> Campaign:
+        somewhere = self.folder / "product"
+        key = "0" * 16
+        places = ("bzimage", "vmlinux", "system_map", "tree", "config")
+        manifest = Manifest.model_validate(
+            {
+                "schema": 1,
+                "toolchain": {"key": key, "root": somewhere},
+                "kernel": {"key": key, "release": "6.12.107", "build_id": self.build_id, "series_commit": key}
+                | dict.fromkeys(places, somewhere),
+                "image": {"key": key, "root": somewhere, "recovery": somewhere},
+            }
+        )
+        setup = GuestSetup(manifest, MachineSpec(), self.accelerator)
+        settings = Settings(workers, None, self.folder / "logs")
+        return Campaign(spec, setup, None, self.store(), settings)  # type: ignore[arg-type]
+
+    def run(self, spec: CampaignSpec = SPEC, workers: int = 1) -> list[TrialRow]:
+        """Run or resume; the rows there are then."""
+        self.campaign(spec, workers).run(self.reported.append)
+        return self.rows()
+
+    def rows(self) -> list[TrialRow]:
+        return trial_rows(self.store(), self.store().campaign().id)
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
+    return World(monkeypatch, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[object, ...]]:
+    """What a campaign that nothing disturbs leaves."""
+    with pytest.MonkeyPatch.context() as patch:
+        return [essence(row) for row in World(patch, tmp_path_factory.mktemp("undisturbed")).run()]
+
+
+def essence(row: TrialRow) -> tuple[object, ...]:
+    """What must not depend on how often a campaign was interrupted."""
+    faults = tuple((fault.index, fault.address, fault.activated) for fault in row.faults)
+    return row.position, row.seed, row.mode, row.fault_class, row.outcome, row.crash_title, faults
+
+
+def crashes(rows: list[TrialRow]) -> Counter[tuple[str, str]]:
+    return Counter((row.mode, row.fault_class) for row in rows if row.outcome == "crash")
+
+
+def test_a_campaign_from_start_to_end(world: World) -> None:
+    rows = world.run()
+    by_position = {planned.position: planned for planned in plan(SPEC)}
+    assert [row.position for row in rows] == sorted({row.position for row in rows})
+    for row in rows:
+        planned = by_position[row.position]
+        assert (row.seed, row.mode, row.fault_class) == (planned.seed, planned.mode, planned.fault_class)
+        assert (row.attempt, row.requested) == (1, 3)
+        assert row.log
+        console = gzip.decompress((world.folder / row.log).read_bytes()).decode()
+        assert console == f"console of {row.seed} in {row.mode}"
+    assert [row.position for row in world.reported] == [row.position for row in rows]
+    assert all(guest.discards for guest in world.guests)
+
+
+def test_a_cell_that_has_enough_is_skipped(world: World) -> None:
+    rows = world.run()
+    assert crashes(rows) == Counter(dict.fromkeys(CELLS, 2))
+    for cell in CELLS:
+        outcomes = [row.outcome for row in rows if (row.mode, row.fault_class) == cell]
+        # It ends with the crash that was enough.
+        assert outcomes[-1] == "crash"
+    sizes = Counter((row.mode, row.fault_class) for row in rows)
+    assert len(set(sizes.values())) > 1, "the seeds make all cells alike, the test says nothing"
+
+
+def test_a_cell_that_never_gets_enough_ends_as_well(world: World) -> None:
+    def discard(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+        record.verdict = Verdict("discard")
+
+    world.trial = discard
+    rows = world.run()
+    assert len(rows) == 8 * len(CELLS)
+
+
+def test_a_campaign_that_is_complete_runs_nothing_more(world: World) -> None:
+    rows = [essence(row) for row in world.run()]
+    count = len(world.started)
+    assert [essence(row) for row in world.run()] == rows
+    assert len(world.started) == count
+
+
+def test_the_campaigns_row_says_what_was_asked_and_on_what_it_ran(world: World) -> None:
+    world.run()
+    row = world.store().campaign("test")
+    assert yaml.safe_load(row.spec)["crashes_per_cell"] == 2
+    assert (row.seed, row.kernel_release, row.kernel_build_id) == (str(SPEC.seed), "6.12.107", "0123abcd")
+    assert (row.qemu_version, row.accelerator) == ("QEMU emulator version 7.2.0", "tcg")
+    assert row.host["cpus"] >= 1
+
+
+def test_modes_share_seeds_and_faults(world: World) -> None:
+    rows = world.run()
+    by_seed: dict[str, set[object]] = {}
+    for row in rows:
+        drawn = [(fault.address, fault.activated) for fault in row.faults]
+        by_seed.setdefault(row.seed, set()).add(str(drawn))
+    assert {len(faults) for faults in by_seed.values()} == {1}
+    assert len({next(iter(faults)) for faults in by_seed.values()}) > 1
+
+
+class Boom(Exception):
+    """No error of ours: a bug, or Ctrl-C."""
+
+
+@pytest.mark.parametrize(("at", "workers"), [(0, 1), (5, 1), (9, 1), (1, 3), (8, 3)])
+def test_an_exception_leaves_complete_rows_and_the_next_run_goes_on(
+    world: World, undisturbed: list[tuple[object, ...]], at: int, workers: int
+) -> None:
+    def explode(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+        result(guest, spec, record)
+        if record.planned.position >= at:
+            raise Boom
+
+    world.trial = explode
+    with pytest.raises(Boom):
+        world.run(workers=workers)
+    before = [essence(row) for row in world.rows()]
+    assert set(before) < set(undisturbed)
+    assert all(row[0] < at for row in before)  # type: ignore[operator]
+    world.trial = result
+    assert sorted(map(essence, world.run())) == undisturbed
+
+
+@pytest.mark.parametrize("at", [7])
+def test_ctrl_c(world: World, undisturbed: list[tuple[object, ...]], at: int) -> None:
+    def report(row: TrialRow) -> None:
+        if row.position >= at:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        world.campaign().run(report)
+    assert max(row.position for row in world.rows()) >= at
+    assert sorted(map(essence, world.run())) == undisturbed
+
+
+@pytest.mark.parametrize("at", [0, 7])
+def test_sigkill(world: World, undisturbed: list[tuple[object, ...]], at: int) -> None:
+    def killed(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+        if record.planned.position >= at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        result(guest, spec, record)
+
+    world.trial = killed
+    child = FORK.Process(target=world.run)
+    child.start()
+    child.join(20)
+    assert child.exitcode == -signal.SIGKILL
+    before = [essence(row) for row in world.rows()]
+    assert before == [row for row in undisturbed if row[0] < at]  # type: ignore[operator]
+    world.trial = result
+    assert sorted(map(essence, world.run())) == undisturbed
+
+
+def failing(times: int, position: int = 3) -> Trial:
+    """One trial fails that often before it gives a result."""
+    left = [times]
+
+    def trial(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+        record.console = b"half a console"
+        if record.planned.position == position and left[0]:
+            left[0] -= 1
+            record.verdict = Verdict("discard")
+            raise InfraError("QEMU died during a trial")
+        result(guest, spec, record)
+
+    return trial
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_an_infra_error_is_a_row_and_the_trial_runs_again(
+    world: World, undisturbed: list[tuple[object, ...]], times: int
+) -> None:
+    world.trial = failing(times)
+    rows = world.run()
+    attempts = [row for row in rows if row.position == 3]
+    assert [row.outcome for row in attempts[:-1]] == ["infra_error"] * times
+    assert [row.attempt for row in attempts] == list(range(1, times + 2))
+    assert [row.detail for row in attempts[:-1]] == ["QEMU died during a trial"] * times
+    assert len({row.log for row in attempts}) == times + 1
+    assert [essence(row) for row in rows if row.outcome != "infra_error"] == undisturbed
+    assert Counter(row.outcome for row in world.reported)["infra_error"] == times
+    (guest,) = [guest for guest in world.guests if guest.mode == attempts[0].mode]
+    # Each failure throws the machine away, and the end of the campaign once more.
+    assert guest.discards == times + 1
+
+
+def test_a_pause_that_fails_spoils_the_trial_only(world: World) -> None:
+    failures = [InfraError("QEMU is not running")]
+
+    def trial(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+        result(guest, spec, record)
+
+        def pause() -> None:
+            if failures:
+                raise failures.pop()
+
+        guest.machine.pause = pause
+
+    world.trial = trial
+    rows = world.run()
+    assert (rows[0].position, rows[0].outcome, rows[0].crash_kind) == (0, "infra_error", None)
+    assert (rows[1].position, rows[1].attempt) == (0, 2)
+
+
+def test_infra_errors_without_end_stop_the_campaign(
+    world: World, undisturbed: list[tuple[object, ...]]
+) -> None:
+    world.trial = failing(100)
+    with pytest.raises(EnvironmentFault) as caught:
+        world.run()
+    assert str(caught.value) == (
+        "trial 3 (rio, delete_branch) failed 4 times for our own reasons, "
+        f"last: QEMU died during a trial; see {world.folder}/logs"
+    )
+    rows = world.rows()
+    assert [row.outcome for row in rows if row.position == 3] == ["infra_error"] * 4
+    assert [essence(row) for row in rows if row.position < 3] == undisturbed[:3]
+    assert max(row.position for row in rows) == 3
+    world.trial = result
+    rows = world.run()
+    assert [row.attempt for row in rows if row.position == 3] == [1, 2, 3, 4, 5]
+    assert sorted(essence(row) for row in rows if row.outcome != "infra_error") == undisturbed
+
+
+def test_what_was_there_counts_when_a_campaign_goes_on(world: World) -> None:
+    world.trial = failing(100, position=10)
+    with pytest.raises(EnvironmentFault):
+        world.run()
+    there = world.rows()
+    cells = world.campaign().cells
+    for cell in CELLS:
+        outcomes = [
+            r.outcome for r in there if (r.mode, r.fault_class) == cell and r.outcome != "infra_error"
+        ]
+        assert (cells[cell].trials, cells[cell].crashes) == (len(outcomes), outcomes.count("crash"))
+
+
+def changed(**fields: Any) -> CampaignSpec:
+    return spec(**(SPEC.model_dump() | fields))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        changed(seed=9),
+        changed(crashes_per_cell=3),
+        changed(modes=["rio"]),
+        changed(faults=4),
+        changed(workload={"path": "/srv/otherload"}),
+        changed(workload={"path": SPEC.workload.path, "options": {"twins": 1}}),
+        changed(machine={"memory_mib": 1024}),
+    ],
+)
+def test_the_same_name_with_another_spec_is_refused(world: World, other: CampaignSpec) -> None:
+    world.campaign()
+    before = (world.folder / "store.sqlite").read_bytes()
+    with pytest.raises(UsageError) as caught:
+        world.campaign(other)
+    assert str(caught.value) == (
+        "campaign 'test' is in this store with another spec; give this one another name or another store"
+    )
+    assert (world.folder / "store.sqlite").read_bytes() == before
+    world.campaign(other.model_copy(update={"name": "other"}))
+    assert [row.name for row in world.store().campaigns()] == ["test", "other"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "what"),
+    [
+        ("build_id", "ffff", "kernel_build_id"),
+        ("accelerator", "kvm", "accelerator"),
+        ("qemu", "QEMU emulator version 8.0.0\n", "qemu_version"),
+    ],
+)
+def test_a_campaign_does_not_go_on_on_something_else(world: World, field: str, value: str, what: str) -> None:
+    world.campaign()
+    setattr(world, field, value)
+    with pytest.raises(UsageError, match=rf"with another {what}; give this one another name"):
+        world.campaign()
+
+
+def test_a_campaign_goes_on_in_a_moved_checkout(world: World) -> None:
+    world.run(changed(workload={"path": CHECKOUT / "workloads" / "memtest"}))
+    stored = yaml.safe_load(world.store().campaign().spec)
+    assert not Path(stored["workload"]["path"]).is_absolute()
+    count = len(world.started)
+    world.run(changed(workload={"path": "/elsewhere/workloads/memtest"}))
+    assert len(world.started) == count
+
+
+@pytest.mark.parametrize("workers", [2, 5])
+@pytest.mark.parametrize("classes", [CLASSES, ["kernel_text"]])
+def test_workers_change_the_order_only(world: World, workers: int, classes: list[str]) -> None:
+    """A cell may get as many trials too many as were under way when its last crash came."""
+    asked = changed(fault_classes=classes, modes=MODES if classes == CLASSES else ["rio"])
+    rng = random.Random(workers)
+
+    def trial(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+        time.sleep(rng.uniform(0, 0.01))
+        result(guest, spec, record)
+
+    world.trial = trial
+    parallel = world.run(asked, workers)
+    world.trial = result
+    alone = world.run(asked.model_copy(update={"name": "alone"}))
+    assert len(parallel) == len({row.position for row in parallel})
+    assert {essence(row) for row in alone} <= {essence(row) for row in parallel}
+    by_position = {planned.position: planned for planned in plan(asked)}
+    assert all(row.seed == by_position[row.position].seed for row in parallel)
+    most, wanted = crashes(parallel), crashes(alone)
+    assert all(wanted[cell] <= most[cell] <= wanted[cell] + workers - 1 for cell in wanted)
+
+
+def test_workers_work_at_the_same_time_each_with_guests_of_its_own(world: World) -> None:
+    meeting = threading.Barrier(2, timeout=10)
+
+    def trial(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+        if record.planned.position < 2:
+            meeting.wait()
+        result(guest, spec, record)
+
+    world.trial = trial
+    world.run(changed(modes=["rio"]), workers=2)
+    assert not meeting.broken
+    assert [guest.mode for guest in world.guests] == ["rio", "rio"]
+
+
+def test_a_failure_ends_the_trials_under_way_without_a_row(world: World) -> None:
+    under_way = threading.Event()
+
+    def trial(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+        if record.planned.position == 0:
+            under_way.set()
+            assert guest.discarded.wait(10)
+            raise InfraError("the machine is gone")
+        assert under_way.wait(10)
+        raise InfraError("no room")
+
+    world.trial = trial
+    start = time.monotonic()
+    with pytest.raises(EnvironmentFault, match=r"trial 1 .* failed 4 times .* last: no room"):
+        world.run(workers=2)
+    assert time.monotonic() - start < 5
+    assert {row.position for row in world.rows()} == {1}
+
+
+def test_a_result_that_comes_after_the_end_is_dropped(world: World) -> None:
+    def trial(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+        result(guest, spec, record)
+        if record.planned.position == 0:
+            assert guest.discarded.wait(10)
+        else:
+            raise Boom
+
+    world.trial = trial
+    with pytest.raises(Boom):
+        world.run(workers=2)
+    assert world.rows() == []
+
+
+def test_a_store_that_fails_stops_the_campaign(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Store, trial: TrialRow) -> TrialRow:
+        raise RiobedError("store: has no room left on its disk")
+
+    monkeypatch.setattr(Store, "add_trial", full)
+    with pytest.raises(RiobedError, match="no room left"):
+        world.run()
+    assert world.started == [0]
+    assert world.rows() == []

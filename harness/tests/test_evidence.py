@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The evidence log: whole lines count, the first of a kind, and nothing else does any harm."""
+
+import random
+
+import pytest
+from riobed.evidence import Evidence, read_evidence
+
+
+def test_a_log_as_the_module_writes_it() -> None:
+    log = (
+        b"I 0 6000000000\nI 1 6000000100\nI 19 6000000200\n"
+        b"A 1 6500000000\nO 19 memcpy 300 17\nA 19 7000000000\n"
+    )
+    evidence = read_evidence(log)
+    assert evidence.injected == {0: 6000000000, 1: 6000000100, 19: 6000000200}
+    assert evidence.activated == {1: 6500000000, 19: 7000000000}
+    assert evidence.overruns == {19: {"routine": "memcpy", "length": 300, "extra": 17}}
+
+
+def test_activation_is_in_seconds_since_the_first_injection() -> None:
+    evidence = read_evidence(b"I 1 2000000000\nI 0 1500000000\nA 1 4000000000\nA 0 1500000000\n")
+    assert evidence.activated_s(1) == 2.5
+    assert evidence.activated_s(0) == 0.0
+    assert evidence.activated_s(2) is None
+
+
+def test_activation_without_an_injection_has_no_time() -> None:
+    assert read_evidence(b"A 1 5\n").activated_s(1) is None
+    assert Evidence().activated_s(0) is None
+
+
+def test_the_first_record_counts() -> None:
+    evidence = read_evidence(b"I 0 5\nI 0 9\nA 0 6\nA 0 7\nO 0 memcpy 1 2\nO 0 memmove 3 4\n")
+    assert (evidence.injected, evidence.activated) == ({0: 5}, {0: 6})
+    assert evidence.overruns == {0: {"routine": "memcpy", "length": 1, "extra": 2}}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"I",
+        b"I 0",
+        b"I 0 ",
+        b"I x 5",
+        b"I 0 5 6",
+        b" I 0 5",
+        b"I 0 5\r",
+        b"i 0 5",
+        b"I -1 5",
+        b"I 0 -5",
+        b"I  0 5",
+        b"I 1000 5",
+        b"I 0 9999999999999999999",
+        b"A 0",
+        b"O 0 memcpy 1",
+        b"O 0 mem cpy 1 2",
+        b"O 0 " + b"m" * 65 + b" 1 2",
+        b"O 0 memcpy 1 9999999",
+        b"X 0 5",
+        b"\0I 0 5",
+        b"I 0 5\0",
+        b"\xff" * 99,
+        "I \u0661 5".encode(),
+        b"I 0 I 0 5",
+    ],
+)
+def test_a_line_that_makes_no_sense_is_dropped(line: bytes) -> None:
+    assert read_evidence(line) == read_evidence(line + b"\n") == Evidence()
+    around = read_evidence(b"I 3 7\n" + line + b"\nA 3 8\n")
+    assert (around.injected, around.activated, around.overruns) == ({3: 7}, {3: 8}, {})
+
+
+def test_a_cut_last_line_is_read_as_far_as_it_makes_sense() -> None:
+    assert read_evidence(b"I 3 7\nA 3").activated == {}
+    assert read_evidence(b"I 3 7\nA ").injected == {3: 7}
+
+
+def test_noise() -> None:
+    rng = random.Random(4)
+    for _ in range(300):
+        noise = rng.randbytes(300).replace(b"\n", b"?")
+        evidence = read_evidence(b"I 3 7\n" + noise + b"\nO 3 memcpy 5 6\n")
+        assert evidence.injected == {3: 7}
+        assert evidence.overruns == {3: {"routine": "memcpy", "length": 5, "extra": 6}}
+        assert evidence.activated == {}

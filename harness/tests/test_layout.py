@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Places in the guest's RAM must not overlap, and together keep the file cache out of harm's way."""
+
+import pytest
+from riobed.errors import UsageError
+from riobed.layout import MIB, PAGE, Layout
+
+SIZES = [256, 257, 511, 512, 768, 1024, 2048, 3071, 3072]
+
+
+def ranges(value: str) -> list[tuple[int, int]]:
+    """(start, end) of each SIZE@START in a kernel parameter's value."""
+    pairs = [part.split("@") for part in value.split(",")]
+    return [(int(start, 0), int(start, 0) + int(size, 0)) for size, start in pairs]
+
+
+def whole(text: str) -> int:
+    """Bytes of a memmap= number."""
+    return int(text[:-1]) * {"K": 1024, "M": MIB}[text[-1]] if text[-1] in "KM" else int(text)
+
+
+@pytest.mark.parametrize("mib", SIZES)
+def test_places_are_in_ram_and_do_not_overlap(mib: int) -> None:
+    layout = Layout(mib * MIB)
+    places = sorted([*ranges(layout.keepout), *ranges(layout.registry)])
+    for (start, end), (following, _) in zip(places, [*places[1:], (mib * MIB, 0)], strict=True):
+        assert start % PAGE == 0 and end % PAGE == 0
+        assert start < end <= following
+    # The first MiB is Linux's own; right behind it begins what is kept out.
+    assert places[0][0] == MIB
+    assert places[-1][1] == mib * MIB
+
+
+@pytest.mark.parametrize("mib", SIZES)
+def test_the_registry_has_a_header_and_a_pair_for_each_page(mib: int) -> None:
+    layout = Layout(mib * MIB)
+    ((start, end),) = ranges(layout.registry)
+    assert (start, end - start) == (layout.registry_start, layout.registry_size)
+    assert end - start >= 4096 + mib * MIB // 4096 * 64
+    assert (end - start) - (4096 + mib * MIB // 4096 * 64) < MIB
+
+
+@pytest.mark.parametrize("mib", SIZES)
+def test_stage_0_uses_only_what_production_keeps_out(mib: int) -> None:
+    layout = Layout(mib * MIB)
+    first, low, window = layout.stage0_parameters
+    assert first == "memmap=exactmap"
+    size, start = low.removeprefix("memmap=").split("@")
+    assert int(start) + whole(size) <= MIB
+    size, start = window.removeprefix("memmap=").split("@")
+    kept_start, kept_end = ranges(layout.keepout)[0]
+    assert kept_start <= whole(start)
+    assert whole(start) + whole(size) == kept_end == layout.registry_start
+
+
+@pytest.mark.parametrize("ram", [0, -1, 255 * MIB, 3073 * MIB, 512 * MIB + 4096, 512 * MIB - 1])
+def test_other_sizes_are_refused(ram: int) -> None:
+    with pytest.raises(UsageError, match=rf"^memory of {ram} bytes: want whole MiB from 256 to 3072 MiB$"):
+        Layout(ram)

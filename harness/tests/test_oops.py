@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Crash recognition: on real console logs, and on corner cases of the formats one by one."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+from riobed import oops
+from riobed.oops import Crash
+
+CONSOLE = Path(__file__).parent / "data" / "console"
+LOGS = sorted(CONSOLE.glob("*.log.gz"))
+REGISTERS = b"[    9.1] RIP: 0010:%b+0x17/0x120\n[    9.2] Code: 48 8b <83>\n"
+PANIC = b"[    9.9] Kernel panic - not syncing: Fatal exception\n"
+END = b"[   10.0] ---[ end Kernel panic - not syncing: Fatal exception ]---\n"
+
+
+def name_of(path: Path) -> str:
+    return path.name.removesuffix(".log.gz")
+
+
+def test_there_are_real_logs_and_each_has_its_expectation() -> None:
+    assert len(LOGS) >= 8
+    assert {name_of(path) for path in LOGS} == {path.stem for path in CONSOLE.glob("*.expected")}
+
+
+@pytest.mark.parametrize("path", LOGS, ids=name_of)
+def test_real_logs(path: Path) -> None:
+    console = gzip.decompress(path.read_bytes())
+    kind, *title = path.with_name(f"{name_of(path)}.expected").read_text().splitlines()
+    crash = oops.recognise(console)
+    if kind == "none":
+        assert (crash, title) == (None, [])
+        assert not oops.started(console)
+    else:
+        assert crash == Crash(kind, *title)
+        assert oops.started(console)
+        assert oops.ended(console)
+
+
+@pytest.mark.parametrize("path", LOGS, ids=name_of)
+def test_a_report_in_the_making_is_noticed_before_it_ends(path: Path) -> None:
+    """However much of it is there, whole lines tell a start, and nothing else does."""
+    console = gzip.decompress(path.read_bytes())
+    crash = oops.recognise(console)
+    lines = console.splitlines(keepends=True)
+    started = [oops.started(b"".join(lines[:count])) for count in range(len(lines) + 1)]
+    assert started == sorted(started)
+    assert started[-1] == (crash is not None)
+    if crash:
+        first = oops.recognise(b"".join(lines[: started.index(True)]))
+        assert first is not None
+        assert first.kind == crash.kind
+
+
+def oops_lines(first: bytes, function: bytes = b"iput") -> bytes:
+    return b"[    9.0] " + first + b"\n" + REGISTERS % function + PANIC + END
+
+
+FORMATS = [
+    (b"rio: protection trap: store by memtest/77", "trap", "protection trap in iput"),
+    (
+        b"BUG: kernel NULL pointer dereference, address: 0000000000000006",
+        "oops",
+        "NULL pointer dereference in iput",
+    ),
+    (b"BUG: unable to handle page fault for address: ffff888012345678", "oops", "page fault in iput"),
+    (b"kernel BUG at fs/ext4/inode.c:1234!", "oops", "BUG at fs/ext4/inode.c"),
+    (b"BUG: IRQ stack guard page was hit at 000000001 (stack is 0..1)", "panic", "stack overflow in iput"),
+    (b"BUG: #DF stack guard page was hit at 000000001 (stack is 0..1)", "panic", "stack overflow in iput"),
+    (b"traps: PANIC: double fault, error_code: 0x0", "panic", "double fault in iput"),
+    (
+        b"usercopy: Kernel memory overwrite attempt detected to SLUB object 'km-64' (offset 1, size 8)!",
+        "oops",
+        "usercopy overwrite of SLUB object",
+    ),
+    (
+        b"usercopy: Kernel memory exposure attempt detected from process stack (offset 0, size 9)!",
+        "oops",
+        "usercopy exposure of process stack",
+    ),
+    (b"watchdog: BUG: soft lockup - CPU#0 stuck for 26s! [memtest:77]", "hang", "soft lockup in iput"),
+    (b"Kernel panic - not syncing: NMI: Not continuing", "hang", "hang in iput"),
+    (
+        b"Kernel panic - not syncing: stack-protector: Kernel stack is corrupted in: do_sys+0x12/0x34",
+        "panic",
+        "stack corrupted in do_sys",
+    ),
+    (b"Kernel panic - not syncing: Attempted to kill init! exitcode=0x0000000b", "panic", "init killed"),
+    (b"Kernel panic - not syncing: Attempted to kill the idle task!", "panic", "idle task killed"),
+    (b"Kernel panic - not syncing: EXT4-fs (vdb): forced", "panic", "panic: EXT4-fs (vdb): forced"),
+    (b"Oops: general protection fault: 0000 [#1] PREEMPT SMP", "oops", "general protection fault in iput"),
+    (
+        b"Oops: general protection fault, maybe for address 0xffffffff81000000: 0000 [#1] PREEMPT SMP",
+        "oops",
+        "general protection fault in iput",
+    ),
+    (
+        b"Oops: general protection fault, probably for non-canonical address 0xdead00000100: 0000 [#1] SMP",
+        "oops",
+        "general protection fault in iput",
+    ),
+    (b"Oops: invalid opcode: 0000 [#1] PREEMPT SMP", "oops", "invalid opcode in iput"),
+    (b"Oops: stack segment: 0000 [#1] PREEMPT SMP", "oops", "stack segment in iput"),
+    (b"Oops: unexpected #NM exception: 0000 [#1] PREEMPT SMP", "oops", "unexpected #NM exception in iput"),
+    (b"Oops: Bad pagetable: 0009 [#1] PREEMPT SMP", "oops", "Bad pagetable in iput"),
+    (b"Oops: Oops: 0002 [#1] PREEMPT SMP", "oops", "oops in iput"),
+]
+
+
+@pytest.mark.parametrize(("line", "kind", "title"), FORMATS)
+def test_each_format(line: bytes, kind: str, title: str) -> None:
+    console = b"[    1.0] EXT4-fs (vdb): mounted\n" + oops_lines(line)
+    assert oops.recognise(console) == Crash(kind, title)
+    assert oops.started(b"[    9.0] " + line + b"\n")
+    assert not oops.ended(console.removesuffix(END))
+    assert oops.ended(console)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"riobed: production ready",
+        b"EXT4-fs error (device vdb): ext4_find_dest_de:2074: inode #115: comm memtest: bad entry",
+        # The kernel goes on after these.
+        b"traps: memtest[77] general protection fault ip:401234 sp:7ffc0000 error:0 in memtest[401000+b9000]",
+        b"traps: memtest[77] trap invalid opcode ip:401234 sp:7ffc0000 error:0 in memtest[401000+b9000]",
+        b"memtest[77]: segfault at 8 ip 0000000000401234 sp 00007ffc0000 error 4 in memtest[401000+b9000]",
+        b"BUG: Bad page state in process memtest  pfn:1b8d0",
+        b"BUG: Bad rss-counter state mm:(____ptrval____) type:MM_FILEPAGES val:-1",
+        b"BUG: scheduling while atomic: memtest/77/0x00000002",
+        b"WARNING: CPU: 0 PID: 77 at fs/inode.c:417 drop_nlink+0x28/0x40",
+        b"INFO: task memtest:77 blocked for more than 120 seconds.",
+        b"rcu: INFO: rcu_preempt self-detected stall on CPU",
+        b"Kernel command line: oops=panic panic=0",
+        b"DEBUG: Oops, I did it again",
+        b"Uhhuh. NMI received for unknown reason 21 on CPU 0.",
+    ],
+)
+def test_what_is_no_crash(line: bytes) -> None:
+    console = b"[    1.0] " + line + b"\n" + REGISTERS % b"drop_nlink"
+    assert oops.recognise(console) is None
+    assert not oops.started(console)
+    assert not oops.ended(console)
+
+
+def test_a_warning_before_a_crash_does_not_name_it() -> None:
+    console = b"BUG: scheduling while atomic: memtest/77/0x00000002\n" + REGISTERS % b"schedule"
+    console += b"BUG: Bad page state in process memtest  pfn:1b8d0\n"
+    crash = oops.recognise(console + oops_lines(b"BUG: unable to handle page fault for address: 8"))
+    assert crash == Crash("oops", "page fault in iput")
+
+
+def test_the_first_of_two_crashes_counts() -> None:
+    first = b"BUG: kernel NULL pointer dereference, address: 0\n" + REGISTERS % b"first"
+    second = oops_lines(b"Oops: general protection fault: 0000 [#2] PREEMPT SMP", b"second")
+    assert oops.recognise(first + second) == Crash("oops", "NULL pointer dereference in first")
+
+
+def test_a_bug_is_named_by_its_line_and_not_by_its_opcode() -> None:
+    console = b"------------[ cut here ]------------\nkernel BUG at mm/slub.c:571!\n"
+    crash = oops.recognise(console + oops_lines(b"Oops: invalid opcode: 0000 [#1] PREEMPT SMP"))
+    assert crash == Crash("oops", "BUG at mm/slub.c")
+
+
+@pytest.mark.parametrize(
+    ("rip", "where"),
+    [
+        (b"RIP: 0010:iput+0x12/0x340", "iput"),
+        (b"RIP: 0010:inject_write+0x12/0x340 [riobed_inject]", "inject_write"),
+        (b"RIP: 0010:queue_work.part.0+0x1/0x2", "queue_work.part.0"),
+        (b"RIP: 0010:0xffffffffc0001234", "no function"),
+        (b"RIP: 0010:0x0", "no function"),
+        (b"RIP: 0033:0x7f38939b072e", "user space"),
+        (b"RIP: 0010:", "unknown place"),
+        (b"", "unknown place"),
+    ],
+)
+def test_where_it_happened(rip: bytes, where: str) -> None:
+    console = b"BUG: unable to handle page fault for address: ffff\n[    9.1] " + rip + b"\n" + PANIC
+    assert oops.recognise(console) == Crash("oops", f"page fault in {where}")
+
+
+def test_the_place_is_that_of_the_crash_and_not_of_an_earlier_report() -> None:
+    stall = b"rcu: INFO: rcu_preempt self-detected stall on CPU\n" + REGISTERS % b"pv_native_safe_halt"
+    console = stall + oops_lines(b"BUG: unable to handle page fault for address: 8")
+    assert oops.recognise(console) == Crash("oops", "page fault in iput")
+
+
+def test_equal_crashes_have_equal_titles() -> None:
+    titles = {
+        oops.recognise(b"Kernel panic - not syncing: " + message)
+        for message in (
+            b"bad inode 115 at 0xffff888001234567 (pid 77)\n",
+            b"bad inode 9 at 0xffff8880089abcde (pid 1234)\n",
+            b"bad inode 1 at 0x8 (pid 2)\r\n",
+        )
+    }
+    assert titles == {Crash("panic", "panic: bad inode N at ADDR (pid N)")}
+
+
+def test_a_title_is_short_and_plain() -> None:
+    crash = oops.recognise(
+        b"Kernel panic - not syncing: \x1b[31mred\x07 {x} {where} \xff\xfe" + b" word" * 99
+    )
+    assert crash is not None
+    assert crash.title.startswith("panic: ?[31mred? {x} {where} ?? word word")
+    assert len(crash.title) <= 110
+    assert crash.title.isprintable()
+
+
+@pytest.mark.parametrize(
+    "stamp", [b"", b"[    9.0] ", b"<0>[    9.012345] ", b"[    9.0][   T77] ", b"[12345.678901][    C0] "]
+)
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_stamps_and_line_ends_make_no_difference(stamp: bytes, end: bytes) -> None:
+    lines = [b"kernel BUG at fs/inode.c:12!", b"RIP: 0010:iput+0x1/0x2", b"Kernel panic - not syncing: Fatal"]
+    console = end.join(stamp + line for line in lines) + end
+    assert oops.recognise(console) == Crash("oops", "BUG at fs/inode.c")
+    text = oops.clean(console)
+    assert text == "\n".join(line.decode() for line in lines) + "\n"
+
+
+def test_a_report_in_the_middle_of_another_line() -> None:
+    console = b"[    8.9] EXT4-fs (vdb): mou[    9.0] BUG: kernel NULL pointer dereference, address: 0\n"
+    console += b"garbage RIP: 0010:iput+0x12/0x340 garbage\n"
+    assert oops.recognise(console) == Crash("oops", "NULL pointer dereference in iput")
+
+
+def test_a_place_cut_by_another_line_is_taken_from_its_repetition() -> None:
+    console = b"Oops: int3: 0000 [#1] PREEMPT\nRIP: 0010:ext4_ren[  9.1] other\nRIP: 0010:iput+0x12/0x340\n"
+    assert oops.recognise(console) == Crash("oops", "int3 in iput")
+
+
+def test_bytes_of_any_kind_are_taken() -> None:
+    console = bytes(range(256)) * 40 + b"\0" * 5000
+    assert oops.recognise(console) is None
+    assert not oops.started(console)
+    cleaned = oops.clean(console)
+    assert set(cleaned) <= {chr(code) for code in range(32, 127)} | {"\n", "\t"}
+    assert oops.recognise(console + oops_lines(b"kernel BUG at fs/inode.c:12!")) == Crash(
+        "oops", "BUG at fs/inode.c"
+    )
+
+
+BLOCKED = b"""\
+[   39.016103] sysrq: Show Blocked State
+[   39.021242] task:memtest         state:D stack:0     pid:77    tgid:77    ppid:1      flags:0x00004002
+[   39.022124] Call Trace:
+[   39.022417]  <TASK>
+[   39.022781]  __schedule+0x2bc/0x640
+[   39.023585]  ? rcu_gp_init+0x590/0x590
+[   39.023664]  schedule+0x27/0xb0
+[   39.023727]  schedule_preempt_disabled+0x9b/0x160
+[   39.023802]  __mutex_lock.constprop.0+0x110/0x110
+[   39.023887]  ext4_orphan_add+0x107/0x480
+[   39.023959]  iput+0x93/0x100
+[   39.024378]  </TASK>
+"""
+
+
+def test_where_a_task_is_blocked() -> None:
+    assert oops.blocked_in(BLOCKED) == "ext4_orphan_add"
+    assert oops.blocked_in(BLOCKED.replace(b"state:D", b"state:S")) == "unknown place"
+    assert oops.blocked_in(b"") == "unknown place"

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plan: a pure function of the spec, paired across modes, balanced at every length."""
+
+import random
+from collections import Counter
+from itertools import islice
+
+import pytest
+from harness_builders import spec
+from riobed.modes import all_modes
+from riobed.plan import plan
+
+MODES = list(all_modes())
+CLASSES = ["kernel_text", "delete_branch", "copy_overrun"]
+WIDE = {"modes": MODES, "fault_classes": CLASSES, "max_trials_per_cell": 40}
+
+
+def test_the_same_spec_gives_the_same_plan() -> None:
+    first = list(plan(spec(**WIDE, seed=5)))
+    random.seed(99)
+    random.random()
+    assert list(plan(spec(**WIDE, seed=5))) == first
+    assert [t.seed for t in plan(spec(**WIDE, seed=6))] != [t.seed for t in first]
+
+
+def test_planning_leaves_the_global_generator_alone() -> None:
+    random.seed(1)
+    expected = random.random()
+    random.seed(1)
+    for trial in plan(spec(**WIDE)):
+        _ = trial.workload_seed, trial.fault_rng().random()
+    assert random.random() == expected
+
+
+def test_it_is_lazy() -> None:
+    assert len(list(islice(plan(spec(max_trials_per_cell=10**12)), 3))) == 3
+
+
+def test_positions_count_up_and_each_cell_has_all_its_trials() -> None:
+    trials = list(plan(spec(**WIDE)))
+    assert [trial.position for trial in trials] == list(range(40 * len(MODES) * len(CLASSES)))
+    assert set(Counter((t.mode, t.fault_class) for t in trials).values()) == {40}
+
+
+def test_whenever_it_is_stopped_it_is_balanced() -> None:
+    counts = Counter({(mode, fault_class): 0 for mode in MODES for fault_class in CLASSES})
+    for trial in plan(spec(**WIDE)):
+        counts[trial.mode, trial.fault_class] += 1
+        assert max(counts.values()) - min(counts.values()) <= 1
+        by_mode = [sum(n for (m, _), n in counts.items() if m == mode) for mode in MODES]
+        assert max(by_mode) - min(by_mode) <= 1
+
+
+def test_the_modes_get_the_same_faults_at_the_same_moments() -> None:
+    alike: dict[str, set[object]] = {}
+    seen: dict[str, list[str]] = {}
+    for t in plan(spec(**WIDE, fresh_boot_share=0.3)):
+        draws = (t.fault_class, t.warmup_s, t.fresh_boot, t.workload_seed, t.fault_rng().getrandbits(256))
+        alike.setdefault(t.seed, set()).add(draws)
+        seen.setdefault(t.seed, []).append(t.mode)
+    assert {len(draws) for draws in alike.values()} == {1}
+    assert all(modes == MODES for modes in seen.values())
+    assert len(alike) == 40 * len(CLASSES)
+    assert len({draws for group in alike.values() for draws in group}) == len(alike)
+
+
+def test_what_a_seed_names_does_not_depend_on_the_other_classes_and_modes() -> None:
+    wide = {t.seed: t for t in plan(spec(**WIDE)) if t.mode == "rio"}
+    for t in plan(spec(fault_classes=["copy_overrun"], max_trials_per_cell=40)):
+        assert (t.warmup_s, t.workload_seed) == (wide[t.seed].warmup_s, wide[t.seed].workload_seed)
+
+
+def test_seeds_of_workload_and_faults_have_nothing_in_common() -> None:
+    trial = next(plan(spec()))
+    assert 0 <= trial.workload_seed < 2**63
+    assert trial.fault_rng().getrandbits(63) != trial.workload_seed
+
+
+def test_warm_up_is_drawn_between_its_bounds() -> None:
+    drawn = [t.warmup_s for t in plan(spec(**WIDE, warmup_s=(2.0, 3.0)))]
+    assert min(drawn) >= 2.0 and max(drawn) <= 3.0
+    assert min(drawn) < 2.2 and max(drawn) > 2.8
+    assert {t.warmup_s for t in plan(spec(warmup_s=(2.5, 2.5)))} == {2.5}
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
+def test_the_share_of_fresh_boots(share: float) -> None:
+    trials = list(plan(spec(max_trials_per_cell=2000, fresh_boot_share=share)))
+    # Four standard deviations of a binomial draw.
+    slack = 4 * (share * (1 - share) / 2000) ** 0.5
+    assert abs(sum(t.fresh_boot for t in trials) / 2000 - share) <= slack

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A spec is read whole or refused in one line that names the file and the key."""
+
+from pathlib import Path
+
+import pytest
+from riobed.errors import UsageError
+from riobed.faults import CLASSES
+from riobed.modes import all_modes
+from riobed.spec import CampaignSpec, load_spec
+
+GOOD = "name: quick\nmodes: [write-through, rio]\nfault_classes: [kernel_text]\n"
+SPECS = sorted((Path(__file__).parents[1] / "specs").glob("*.yaml"))
+
+
+def refusal(path: Path) -> str:
+    """The one line after "spec FILE: "."""
+    with pytest.raises(UsageError) as caught:
+        load_spec(path)
+    message = str(caught.value)
+    assert caught.value.exit_code == 2
+    assert "\n" not in message
+    assert message.startswith(f"spec {path}: ")
+    return message.removeprefix(f"spec {path}: ")
+
+
+def test_a_short_spec_and_its_defaults(tmp_path: Path) -> None:
+    path = tmp_path / "specs" / "s.yaml"
+    path.parent.mkdir()
+    path.write_text(GOOD)
+    spec = load_spec(path)
+    assert (spec.name, spec.modes, spec.fault_classes) == ("quick", ["write-through", "rio"], ["kernel_text"])
+    assert (spec.faults, spec.limit_s, spec.machine.memory_mib, spec.machine.vcpus) == (20, 600, 512, 1)
+    assert spec.machine.accelerator == "auto"
+
+
+@pytest.mark.parametrize("given", ["../load", "/load"])
+def test_the_workload_is_found_from_the_folder_of_the_spec(tmp_path: Path, given: str) -> None:
+    path = tmp_path / "specs" / "s.yaml"
+    path.parent.mkdir()
+    path.write_text(f"{GOOD}workload: {{path: {given}, options: {{twins: 3, kind: fast}}}}\n")
+    workload = load_spec(path).workload
+    assert workload.path == (Path("/load") if given == "/load" else tmp_path / "load")
+    assert workload.options == {"twins": 3, "kind": "fast"}
+
+
+def test_there_are_specs_to_start_from() -> None:
+    assert "quick.yaml" in [path.name for path in SPECS]
+
+
+@pytest.mark.parametrize("path", SPECS, ids=lambda path: path.name)
+def test_the_specs_of_the_repository_are_valid(path: Path) -> None:
+    assert (load_spec(path).workload.path / "workload.yaml").is_file()
+
+
+MODES = ", ".join(all_modes())
+FAULT_CLASSES = ", ".join(CLASSES)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        # unknown names
+        (GOOD.replace("rio", "ryo"), f"modes: unknown cache mode 'ryo'; there are: {MODES}"),
+        (
+            GOOD.replace("kernel_text", "kernel"),
+            f"fault_classes: unknown fault class 'kernel'; there are: {FAULT_CLASSES}",
+        ),
+        (GOOD + "crashes: 3\n", "crashes: Extra inputs are not permitted"),
+        (GOOD + "machine: {ram: 3}\n", "machine.ram: Extra inputs are not permitted"),
+        (GOOD + "workload: {folder: x}\n", "workload.folder: Extra inputs are not permitted"),
+        (GOOD + '"two\\nlines": 1\n', "two lines: Extra inputs are not permitted"),
+        (GOOD + "1: 2\n", "1: Keys should be strings"),
+        # missing, empty, twice
+        (GOOD.replace("name: quick\n", ""), "name: Field required"),
+        (GOOD.replace("modes: [write-through, rio]\n", ""), "modes: Field required"),
+        (GOOD.replace("[kernel_text]", "[]"), "fault_classes: List should have at least 1 item"),
+        (GOOD.replace("write-through", "rio"), "spec: modes: a name stands twice"),
+        (GOOD.replace("[kernel_text]", "[kernel_text, kernel_text]"), "spec: fault_classes: a name stands"),
+        # types
+        (GOOD.replace("[write-through, rio]", "rio"), "modes: Input should be a valid list"),
+        (GOOD.replace("[write-through, rio]", "[[rio]]"), "modes.0: Input should be a valid string"),
+        (GOOD.replace("quick", "{a: 1}"), "name: Input should be a valid string"),
+        (GOOD + "seed: one\n", "seed: Input should be a valid integer"),
+        (GOOD + "faults: [1]\n", "faults: Input should be a valid integer"),
+        (GOOD + "limit_s: long\n", "limit_s: Input should be a valid number"),
+        (GOOD + "machine: big\n", "machine: Input should be a valid dictionary"),
+        (GOOD + "workload:\n", "workload: Input should be a valid dictionary"),
+        (GOOD + "workload: {options: {a: [1]}}\n", "workload.options.a.str: Input should be a valid string"),
+        (GOOD + "machine: {accelerator: xen}\n", "machine.accelerator: Input should be 'auto', 'kvm' or"),
+        # ranges
+        (GOOD.replace("quick", "Quick Run"), "name: String should match pattern"),
+        (GOOD.replace("quick", '"a\\n"'), "name: String should match pattern"),
+        (GOOD.replace("quick", "../../etc"), "name: String should match pattern"),
+        (GOOD + "seed: -1\n", "seed: Input should be greater than or equal to 0"),
+        (GOOD + f"seed: {2**63}\n", "seed: Input should be less than"),
+        (GOOD + "crashes_per_cell: 0\n", "crashes_per_cell: Input should be greater than or equal to 1"),
+        (GOOD + "faults: 101\n", "faults: Input should be less than or equal to 100"),
+        (GOOD + "limit_s: 0\n", "limit_s: Input should be greater than 0"),
+        (GOOD + "limit_s: .nan\n", "limit_s: Input should be"),
+        (GOOD + "limit_s: .inf\n", "limit_s: Input should be less than"),
+        (GOOD + "hang_s: -1\n", "hang_s: Input should be greater than 0"),
+        (GOOD + "warmup_s: [1]\n", "warmup_s.1: Field required"),
+        (GOOD + "warmup_s: [3, 1]\n", "spec: warmup_s: the first number must not be larger"),
+        (GOOD + "fresh_boot_share: 1.5\n", "fresh_boot_share: Input should be less than or equal to 1"),
+        (GOOD + "crashes_per_cell: 5\nmax_trials_per_cell: 4\n", "spec: max_trials_per_cell is smaller than"),
+        (GOOD + "machine: {memory_mib: 100}\n", "machine.memory_mib: memory of 104857600 bytes: want whole"),
+        (GOOD + "machine: {disk_mib: 1}\n", "machine.disk_mib: Input should be greater than or equal to 32"),
+        (GOOD + "machine: {vcpus: 0}\n", "machine.vcpus: Input should be greater than or equal to 1"),
+        (GOOD + 'workload: {path: "a\\0b"}\n', "workload.path: embedded null byte"),
+        # no mapping, no YAML
+        ("", "want a mapping of keys"),
+        ("- name\n", "want a mapping of keys"),
+        ("quick\n", "want a mapping of keys"),
+        ("name: [\n", "not YAML: "),
+        ("name: quick\n\tmodes: []\n", "not YAML: "),
+        ("name: !!python/object:os.system x\n", "not YAML: could not determine a constructor"),
+        ("? [a]\n: 1\n", "not YAML: "),
+        ("seed: 2024-13-45\n", "not YAML: month must be in 1..12"),
+        (f"seed: {'1' * 5000}\n", "not YAML: "),
+        ("[" * 500, "not YAML: "),
+        ("name: \0", "not YAML: "),
+        (b"name: \xff\xfe", "not YAML: 'utf-8' codec can't decode"),
+    ],
+)
+def test_bad_input_is_refused_in_one_line(tmp_path: Path, text: str | bytes, says: str) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    assert refusal(path).startswith(says)
+
+
+def test_a_spec_that_cannot_be_read(tmp_path: Path) -> None:
+    assert refusal(tmp_path / "no.yaml").startswith("No such file or directory; see harness/specs/")
+    assert refusal(tmp_path).startswith("Is a directory; ")
+
+
+def test_a_spec_cannot_be_changed_after_it_was_read() -> None:
+    spec = CampaignSpec(name="a", modes=["rio"], fault_classes=["kernel_text"])
+    with pytest.raises(ValueError, match="frozen"):
+        spec.seed = 2

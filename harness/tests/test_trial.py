@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Warm-up and injection: which of the many ways they can end are the trial's, and which our failure."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from harness_builders import Clock, ScriptedMachine, record, spec, text_fault
+from riobed import trial, watch
+from riobed.errors import BootError, InfraError
+from riobed.guest import Guest
+from riobed.plan import plan
+from riobed.trial import TrialRecord, inject, read_recovery, run_trial, warm_up
+from riobed.vm.agent import AgentLost, ExecResult
+
+PLANNED = next(plan(spec()))
+PANIC = b"Kernel panic - not syncing: Fatal\n---[ end Kernel panic - not syncing: Fatal ]---\n"
+REPORT = {"mount_error": "", "registry": "valid"}
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(trial, "time", clock)
+    monkeypatch.setattr(watch, "time", clock)
+    return clock
+
+
+@pytest.fixture
+def machine(tmp_path: Path, clock: Clock) -> ScriptedMachine:
+    return ScriptedMachine(tmp_path, clock)
+
+
+def guest_of(machine: Any, reports_steps: bool = True) -> Guest:
+    """The part of a Guest that a trial uses."""
+
+    def command(key: str, **values: int) -> list[str]:
+        return [key, *(f"{name}={value}" for name, value in values.items())]
+
+    return cast(
+        Guest,
+        SimpleNamespace(
+            machine=machine, reports_steps=reports_steps, command=command, ready=lambda fresh: None
+        ),
+    )
+
+
+def a_record(faults: int = 2) -> TrialRecord:
+    return TrialRecord(PLANNED, [text_fault(index) for index in range(faults)])
+
+
+def step(number: int) -> bytes:
+    return record("D", number, seed=PLANNED.workload_seed)
+
+
+def raising(error: Exception) -> Callable[[], None]:
+    def do() -> None:
+        raise error
+
+    return do
+
+
+def test_evidence_of_one_fault_is_proof(machine: ScriptedMachine) -> None:
+    machine.on_spawn = lambda: machine.say(machine.evidence, b"I 0 5\n")
+    inject(guest_of(machine), a_record())
+    assert machine.clock.now < 1001
+
+
+def test_a_fault_may_kill_the_guest_before_the_agent_answers(machine: ScriptedMachine) -> None:
+    def spawn() -> None:
+        machine.say(machine.evidence, b"I 0 5\nI 1 6\nA 0 7\n")
+        machine.say(machine.console, PANIC)
+        raise AgentLost("guest agent: no answer in time")
+
+    machine.on_spawn = spawn
+    inject(guest_of(machine), a_record())
+
+
+def test_a_guest_that_crashed_before_the_faults_were_in_place(machine: ScriptedMachine) -> None:
+    machine.clock.after(1, lambda: machine.say(machine.console, PANIC))
+    with pytest.raises(InfraError, match="crashed before any fault was in place"):
+        inject(guest_of(machine), a_record())
+
+
+def test_an_injector_that_refuses(machine: ScriptedMachine) -> None:
+    with pytest.raises(InfraError, match="injector did not accept the faults"):
+        inject(guest_of(machine), a_record())
+    assert 9 < machine.clock.now - 1000 < 12
+
+
+def test_nothing_is_injected_without_faults(machine: ScriptedMachine) -> None:
+    inject(guest_of(machine), a_record(0))
+    assert machine.commands == []
+
+
+def warmed_up(machine: ScriptedMachine, reports_steps: bool = True) -> TrialRecord:
+    fresh = a_record()
+    trial.start_workload(guest_of(machine), fresh)
+    warm_up(guest_of(machine, reports_steps), fresh, 77)
+    return fresh
+
+
+def test_warm_up_takes_its_time(machine: ScriptedMachine) -> None:
+    machine.clock.after(0.2, lambda: machine.say(machine.progress, step(3)))
+    assert warmed_up(machine).progress.done == 3
+    assert machine.clock.now - 1000 == pytest.approx(PLANNED.warmup_s, abs=0.05)
+
+
+def test_warm_up_waits_for_the_first_step(machine: ScriptedMachine) -> None:
+    machine.clock.after(20, lambda: machine.say(machine.progress, step(1)))
+    warmed_up(machine)
+    assert machine.clock.now - 1000 == pytest.approx(20, abs=0.1)
+
+
+def test_warm_up_does_not_wait_for_ever(machine: ScriptedMachine) -> None:
+    with pytest.raises(InfraError, match="did not get going: no step in time"):
+        warmed_up(machine)
+
+
+def test_a_workload_without_steps_is_not_waited_for(machine: ScriptedMachine) -> None:
+    warmed_up(machine, reports_steps=False)
+    assert machine.clock.now - 1000 == pytest.approx(PLANNED.warmup_s, abs=0.05)
+
+
+def test_a_workload_that_fails_or_ends_before_the_faults(machine: ScriptedMachine) -> None:
+    machine.say(machine.progress, record("E", 1, "ENOSPC", seed=PLANNED.workload_seed))
+    with pytest.raises(InfraError, match="did not get going: ENOSPC"):
+        warmed_up(machine)
+
+
+def test_a_workload_that_ended_before_the_faults(machine: ScriptedMachine) -> None:
+    machine.say(machine.progress, step(1))
+    machine.ended = ExecResult(2, b"", b"memtest: no such option\n")
+    with pytest.raises(InfraError, match="ended with status 2 before any fault: memtest: no such option"):
+        warmed_up(machine)
+
+
+class Recovering(ScriptedMachine):
+    """A machine that can be reset, and answers stage 0's questions."""
+
+    def __init__(self, folder: Path, clock: Clock) -> None:
+        super().__init__(folder, clock)
+        self.resets = 0
+        self.stage0: Exception | None = None
+        self.answers: dict[str, ExecResult] = {
+            "/bin/cat": ExecResult(0, json.dumps(REPORT).encode(), b""),
+            "check": ExecResult(0, b'{"differences": []}', b""),
+        }
+
+    def reset(self) -> None:
+        self.resets += 1
+
+    def wait_stage0(self, timeout: float) -> None:
+        self.say(self.progress, step(11))
+        if self.stage0:
+            raise self.stage0
+
+    def run(self, argv: list[str], stdin: bytes = b"", timeout: float = 60) -> ExecResult:
+        self.commands.append(argv)
+        return self.answers[argv[0]]
+
+
+@pytest.fixture
+def crashing(tmp_path: Path, clock: Clock) -> Recovering:
+    """A guest at step 10 that dies of its faults half a second after injection."""
+    machine = Recovering(tmp_path, clock)
+    machine.clock.after(0.1, lambda: machine.say(machine.progress, step(10)))
+
+    def spawned() -> None:
+        if len(machine.commands) == 2:
+            machine.say(machine.evidence, b"I 0 1000000000\nI 1 1000000000\nA 1 1400000000\n")
+            clock.after(0.5, lambda: machine.say(machine.console, PANIC))
+
+    machine.on_spawn = spawned
+    return machine
+
+
+def test_a_trial_from_start_to_verdict(crashing: Recovering) -> None:
+    done = a_record()
+    run_trial(guest_of(crashing), spec(), done)
+    assert done.verdict is not None and done.observation is not None
+    assert (done.verdict.outcome, done.verdict.crash_kind, done.verdict.crash_title) == (
+        "crash",
+        "panic",
+        "panic: Fatal",
+    )
+    assert done.verdict.corruption == "none"
+    assert done.observation.seconds == pytest.approx(0.5, abs=0.1)
+    assert crashing.resets == 1
+    assert list(done.phases) == ["restore", "warmup", "inject", "watch", "reset", "report", "check"]
+    assert done.evidence.activated == {1: 1400000000}
+    assert done.recovery == REPORT
+    assert done.console == PANIC
+    # Step 11 was done between the crash's report and the reset.
+    seed = PLANNED.workload_seed
+    assert crashing.commands[-1] == ["check", f"seed={seed}", "done=11", "intent=0"]
+
+
+def test_a_difference_is_corruption(crashing: Recovering) -> None:
+    crashing.answers["check"] = ExecResult(3, b'{"difference_count": 2}', b"")
+    done = a_record()
+    run_trial(guest_of(crashing), spec(), done)
+    assert done.verdict is not None
+    assert done.verdict.corruption == "unclassified"
+    assert done.check == {"difference_count": 2, "equal": False}
+
+
+def test_a_file_system_that_does_not_mount_is_not_checked(crashing: Recovering) -> None:
+    report = REPORT | {"mount_error": "bad superblock"}
+    crashing.answers["/bin/cat"] = ExecResult(0, json.dumps(report).encode(), b"")
+    done = a_record()
+    run_trial(guest_of(crashing), spec(), done)
+    assert done.verdict is not None
+    assert (done.verdict.corruption, done.check) == ("unclassified", None)
+    assert "check" not in done.phases
+
+
+def test_a_processor_that_reset_itself_is_not_reset_again(crashing: Recovering) -> None:
+    def spawned() -> None:
+        if len(crashing.commands) == 2:
+            crashing.say(crashing.evidence, b"I 0 1000000000\n")
+            crashing.say(crashing.console, b"riobed: stage 0\n")
+
+    crashing.on_spawn = spawned
+    done = a_record()
+    run_trial(guest_of(crashing), spec(), done)
+    assert done.verdict is not None
+    assert (done.verdict.crash_kind, crashing.resets) == ("reset", 0)
+
+
+def test_without_faults_the_reset_is_ours(crashing: Recovering) -> None:
+    done = a_record(0)
+    run_trial(guest_of(crashing), spec(), done)
+    assert done.verdict is not None
+    assert (done.verdict.crash_kind, done.verdict.crash_title) == ("reset", "reset by the harness")
+    assert crashing.resets == 1
+
+
+def test_no_crash_no_reset(crashing: Recovering, clock: Clock) -> None:
+    crashing.on_spawn = lambda: crashing.say(crashing.evidence, b"I 0 1\n")
+    crashing.ended = None
+    for second in range(1, 60):
+        clock.after(second, lambda n=second: crashing.say(crashing.progress, step(n)))
+    done = a_record()
+    run_trial(guest_of(crashing), spec(limit_s=5.0), done)
+    assert done.verdict is not None
+    assert (done.verdict.outcome, crashing.resets, done.recovery, done.check) == ("discard", 0, None, None)
+
+
+def test_our_failures_leave_the_console_for_the_log(crashing: Recovering) -> None:
+    crashing.stage0 = BootError("vm: no 'riobed: stage 0 ready' within 90 s")
+    done = a_record()
+    with pytest.raises(InfraError, match="after the crash: vm: no") as caught:
+        run_trial(guest_of(crashing), spec(), done)
+    assert not isinstance(caught.value, BootError)
+    assert done.console == PANIC
+    assert done.verdict is None
+    assert "reset" in done.phases
+
+
+def test_a_failure_before_any_log_was_read(machine: ScriptedMachine) -> None:
+    machine.say(machine.console, b"something\n")
+    machine.on_spawn = raising(AgentLost("guest agent: no answer in time"))
+    done = a_record()
+    with pytest.raises(InfraError):
+        run_trial(guest_of(machine), spec(), done)
+    assert done.console == b"something\n"
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        b"",
+        b"null",
+        b"[]",
+        b'"x"',
+        b"{",
+        b"{}",
+        b'{"registry": 1}',
+        b"\xff",
+        b"[" * 99999,
+        b'{"mount_error": ""}',
+    ],
+)
+def test_a_recovery_report_that_is_none(tmp_path: Path, clock: Clock, output: bytes) -> None:
+    machine = Recovering(tmp_path, clock)
+    machine.answers["/bin/cat"] = ExecResult(0, output, b"")
+    with pytest.raises(InfraError, match="stage 0 left no readable recovery report"):
+        read_recovery(guest_of(machine))

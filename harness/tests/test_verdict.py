@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every branch of what decides a trial's outcome."""
+
+import json
+from typing import Any
+
+import pytest
+from riobed.errors import InfraError
+from riobed.oops import Crash
+from riobed.verdict import Verdict, decide, read_check
+from riobed.vm.agent import ExecResult
+from riobed.watch import Observation
+
+CRASHED = Observation(Crash("oops", "BUG at fs/inode.c"), 1.5, "running")
+MOUNTED: dict[str, Any] = {"mount_error": "", "registry": "valid"}
+
+
+def test_no_crash_is_a_discard() -> None:
+    observation = Observation(None, 600.0, "running")
+    assert decide(observation, None, None) == Verdict("discard", None, None, None, None)
+    # Even if somebody checked: what is not counted as a crash is not counted as corruption.
+    assert decide(observation, MOUNTED, {"equal": False}) == Verdict("discard")
+
+
+@pytest.mark.parametrize("kind", ["panic", "oops", "trap", "hang", "reset"])
+@pytest.mark.parametrize(("equal", "corruption"), [(True, "none"), (False, "unclassified")])
+def test_a_crash_and_what_the_check_found(kind: str, equal: bool, corruption: str) -> None:
+    verdict = decide(Observation(Crash(kind, "title"), 1.5, "running"), MOUNTED, {"equal": equal})
+    assert verdict == Verdict("crash", kind, "title", corruption, None)  # type: ignore[arg-type]
+
+
+def test_a_file_system_that_does_not_mount_is_corruption() -> None:
+    report = MOUNTED | {"mount_error": "wrong fs type"}
+    assert decide(CRASHED, report, None) == Verdict(
+        "crash", "oops", "BUG at fs/inode.c", "unclassified", "disk"
+    )
+
+
+def test_a_crash_without_a_report_or_check_is_our_failure() -> None:
+    with pytest.raises(InfraError, match="a crash without a recovery report"):
+        decide(CRASHED, None, {"equal": True})
+    with pytest.raises(InfraError, match="a mounted file system that was not checked"):
+        decide(CRASHED, MOUNTED, None)
+
+
+@pytest.mark.parametrize(("status", "equal"), [(0, True), (3, False)])
+@pytest.mark.parametrize("output", [{}, {"differences": []}, {"equal": "so they say"}])
+def test_the_status_of_a_check_decides(status: int, equal: bool, output: dict[str, Any]) -> None:
+    check = read_check(ExecResult(status, json.dumps(output).encode(), b"noise"))
+    assert check == output | {"equal": equal}
+
+
+def test_a_check_may_print_nothing() -> None:
+    assert read_check(ExecResult(0, b"", b"")) == {"equal": True}
+    assert read_check(ExecResult(3, b" \n", b"")) == {"equal": False}
+
+
+@pytest.mark.parametrize("status", [1, 2, 4, 126, 127, 137, 139, 255, -1])
+def test_any_other_status_is_our_failure(status: int) -> None:
+    with pytest.raises(InfraError, match=rf"check failed with status {status}: not found$"):
+        read_check(ExecResult(status, b"{}", b"sh: not found\n".removeprefix(b"sh: ")))
+
+
+@pytest.mark.parametrize(
+    ("output", "says"),
+    [
+        (b"equal", "did not print JSON"),
+        (b'{"a": ', "did not print JSON"),
+        (b"\xff\xfe", "did not print JSON"),
+        (b"[" * 100000, "did not print JSON"),
+        (b'{"a": "' + b"x" * (1 << 20) + b'"}', "did not print JSON"),
+        (b"[]", "did not print a JSON object"),
+        (b"null", "did not print a JSON object"),
+    ],
+)
+@pytest.mark.parametrize("status", [0, 3])
+def test_output_that_is_none(output: bytes, says: str, status: int) -> None:
+    with pytest.raises(InfraError, match=says) as caught:
+        read_check(ExecResult(status, output, b""))
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The watcher tells crash, hang, reset, silence and patience apart. Its clock here is the test's."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from harness_builders import SEED, Clock, ScriptedMachine, record, spec
+from riobed import watch
+from riobed.errors import InfraError
+from riobed.oops import Crash
+from riobed.progress import Progress
+from riobed.vm.agent import ExecResult
+from riobed.vm.machine import LogFile
+from riobed.watch import Observation, Watcher
+
+SPEC = spec(limit_s=60.0, hang_s=8.0)
+OOPS = b"BUG: kernel NULL pointer dereference, address: 0\nRIP: 0010:iput+0x1/0x2\n"
+END = b"Kernel panic - not syncing: Fatal\n---[ end Kernel panic - not syncing: Fatal ]---\n"
+NULL_POINTER = Crash("oops", "NULL pointer dereference in iput")
+NMI = (
+    b"Kernel panic - not syncing: NMI: Not continuing\nRIP: 0010:iput+0x1/0x2\n"
+    b"---[ end Kernel panic - not syncing: NMI: Not continuing ]---\n"
+)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(watch, "time", clock)
+    return clock
+
+
+@pytest.fixture
+def machine(tmp_path: Path, clock: Clock) -> ScriptedMachine:
+    return ScriptedMachine(tmp_path, clock)
+
+
+def steps(machine: ScriptedMachine, until: float, every: float = 1.0) -> None:
+    """The workload reports a step now and then for that long."""
+    for number in range(1, int(until / every) + 1):
+        machine.clock.after(number * every, lambda n=number: machine.say(machine.progress, record("D", n)))
+
+
+def observe(machine: ScriptedMachine, **options: Any) -> Observation:
+    return Watcher(machine, SPEC, Progress(SEED), 77, **options).watch()
+
+
+def test_a_crash_report_is_read_to_its_end(machine: ScriptedMachine) -> None:
+    steps(machine, 60)
+    machine.clock.after(4, lambda: machine.say(machine.console, OOPS))
+    machine.clock.after(5, lambda: machine.say(machine.console, END))
+    seen = observe(machine)
+    assert (seen.crash, seen.workload_status, seen.restarted) == (NULL_POINTER, "running", False)
+    assert seen.seconds == pytest.approx(5, abs=0.2)
+    assert machine.nmis == 0
+
+
+def test_a_report_that_never_ends_is_waited_for_a_little(machine: ScriptedMachine) -> None:
+    steps(machine, 60)
+    machine.clock.after(4, lambda: machine.say(machine.console, OOPS))
+    seen = observe(machine)
+    assert seen.crash == NULL_POINTER
+    assert 6.5 < seen.seconds < 7.5
+
+
+def test_a_crash_at_once(machine: ScriptedMachine) -> None:
+    machine.say(machine.console, OOPS + END)
+    seen = observe(machine)
+    assert seen.crash == NULL_POINTER
+    assert seen.seconds < 0.1
+
+
+def test_no_crash_within_the_limit(machine: ScriptedMachine) -> None:
+    steps(machine, 100)
+    seen = observe(machine)
+    assert (seen.crash, seen.workload_status, seen.detail) == (None, "running", "")
+    assert seen.seconds == pytest.approx(60, abs=0.2)
+
+
+def test_the_last_steps_are_taken_in(machine: ScriptedMachine) -> None:
+    machine.say(machine.console, OOPS)
+    machine.clock.after(1, lambda: machine.say(machine.progress, record("D", 41)))
+    machine.clock.after(1, lambda: machine.say(machine.console, END))
+    progress = Progress(SEED)
+    Watcher(machine, SPEC, progress, 77).watch()
+    assert progress.done == 41
+
+
+def test_a_hang_with_the_agent_lost_says_where_if_it_can(machine: ScriptedMachine) -> None:
+    steps(machine, 3)
+    machine.clock.after(3, lambda: setattr(machine, "agent", False))
+    machine.on_nmi = lambda: machine.say(machine.console, NMI)
+    seen = observe(machine)
+    assert (seen.crash, seen.detail) == (Crash("hang", "hang in iput"), "agent lost")
+    # 3 s of steps, 8 s of silence, 3 s for the agent
+    assert seen.seconds == pytest.approx(14, abs=0.3)
+    assert machine.nmis == 1
+
+
+@pytest.mark.parametrize("says", [b"", b"noise\n", OOPS + END])
+def test_a_hang_that_cannot_say_where(machine: ScriptedMachine, says: bytes) -> None:
+    machine.agent = False
+    machine.on_nmi = lambda: machine.say(machine.console, says)
+    seen = observe(machine)
+    assert (seen.crash, seen.detail) == (Crash("hang", "hang, agent lost"), "agent lost")
+    assert seen.seconds == pytest.approx(11, abs=0.3)
+
+
+def test_a_hang_with_the_agent_answering_says_where_the_workload_waits(machine: ScriptedMachine) -> None:
+    blocked = b"task:memtest state:D\n schedule+0x1/0x2\n ext4_sync_file+0x1/0x2\n"
+    machine.on_run = lambda: machine.say(machine.console, blocked)
+    seen = observe(machine)
+    assert seen.crash == Crash("hang", "workload stuck in ext4_sync_file")
+    assert seen.detail == "workload stuck, agent answers"
+    assert machine.nmis == 0
+    assert seen.seconds == pytest.approx(8, abs=0.3)
+
+
+def test_an_agent_that_is_lost_while_it_is_asked(machine: ScriptedMachine) -> None:
+    machine.on_run = lambda: setattr(machine, "agent", False)
+    seen = observe(machine)
+    assert (seen.crash, seen.detail, machine.nmis) == (Crash("hang", "hang, agent lost"), "agent lost", 1)
+
+
+@pytest.mark.parametrize("agent_survives", [True, False])
+def test_a_crash_while_the_agent_is_asked_is_no_hang(machine: ScriptedMachine, agent_survives: bool) -> None:
+    """Soft lockups are reported after 20 s and more, just when a hang is looked into."""
+
+    def crash() -> None:
+        machine.on_ask = lambda: None
+        machine.say(machine.console, OOPS + END)
+        machine.agent = False
+
+    machine.on_ask = crash
+    if agent_survives:
+        machine.on_ask = lambda: None
+        machine.on_run = crash
+    seen = observe(machine)
+    assert (seen.crash, machine.nmis) == (NULL_POINTER, 0)
+
+
+def test_a_reset_while_the_agent_is_asked_is_no_hang(machine: ScriptedMachine) -> None:
+    def reset() -> None:
+        machine.agent = False
+        machine.say(machine.console, b"riobed: stage 0\n")
+
+    machine.on_ask = reset
+    seen = observe(machine)
+    assert (seen.crash, seen.restarted, machine.nmis) == (Crash("reset", "processor reset"), True, 0)
+
+
+def test_a_slow_workload_is_no_hang(machine: ScriptedMachine) -> None:
+    steps(machine, 100, every=7.5)
+    assert observe(machine).crash is None
+
+
+def test_noise_on_the_progress_port_is_no_sign_of_life(machine: ScriptedMachine) -> None:
+    for second in range(1, 60):
+        machine.clock.after(second, lambda: machine.say(machine.progress, b"noise\n"))
+    machine.agent = False
+    seen = observe(machine)
+    assert seen.crash is not None
+    assert seen.crash.kind == "hang"
+
+
+def test_a_workload_that_ends_leaves_the_kernel_a_little_more_time(machine: ScriptedMachine) -> None:
+    steps(machine, 5)
+    machine.ended = ExecResult(4, b"", b"")
+    seen = observe(machine)
+    assert (seen.crash, seen.workload_status) == (None, "exit 4")
+    # 5 s of steps, 8 s of silence, then 8 s more
+    assert seen.seconds == pytest.approx(21, abs=0.4)
+
+
+def test_a_crash_after_the_workload_has_ended(machine: ScriptedMachine) -> None:
+    machine.ended = ExecResult(4, b"", b"")
+    machine.clock.after(12, lambda: machine.say(machine.console, OOPS + END))
+    seen = observe(machine)
+    assert (seen.crash, seen.workload_status) == (NULL_POINTER, "exit 4")
+
+
+def test_an_error_the_workload_reported_is_its_status(machine: ScriptedMachine) -> None:
+    machine.say(machine.progress, record("E", 9, "EIO", "write of 4 bytes"))
+    machine.ended = ExecResult(4, b"", b"")
+    assert observe(machine).workload_status == "EIO write of 4 bytes"
+
+
+def test_a_workload_without_steps_lives_as_long_as_the_agent(machine: ScriptedMachine) -> None:
+    assert observe(machine, reports_steps=False).crash is None
+    machine.clock.after(30, lambda: setattr(machine, "agent", False))
+    seen = observe(machine, reports_steps=False)
+    assert (seen.crash, seen.detail) == (Crash("hang", "hang, agent lost"), "agent lost")
+    assert 30 < seen.seconds < 30 + 8 + 4
+
+
+@pytest.mark.parametrize(
+    ("before", "crash"), [(b"", Crash("reset", "processor reset")), (OOPS, NULL_POINTER)]
+)
+def test_a_reset_is_seen_by_stage_0(machine: ScriptedMachine, before: bytes, crash: Crash) -> None:
+    steps(machine, 60)
+    machine.clock.after(4, lambda: machine.say(machine.console, before + b"riobed: stage 0\n" + NMI))
+    seen = observe(machine)
+    assert (seen.crash, seen.restarted) == (crash, True)
+    assert seen.seconds == pytest.approx(4, abs=0.2)
+
+
+@pytest.mark.parametrize("when", [0.0, 4.0, 9.5])
+def test_the_death_of_qemu_is_our_failure(machine: ScriptedMachine, when: float) -> None:
+    machine.agent = False
+    machine.clock.after(when, lambda: setattr(machine, "running", False))
+    with pytest.raises(InfraError, match=r"^(vm: QEMU died during a trial|QEMU is not running)$"):
+        observe(machine)
+
+
+def test_a_log_file_gives_what_is_new(tmp_path: Path) -> None:
+    log = LogFile(tmp_path / "log")
+    assert (log.new(), log.text()) == (b"", b"")
+    with log.path.open("ab") as qemu:
+        for piece in (b"one\n", b"tw"):
+            qemu.write(piece)
+            qemu.flush()
+            assert log.new() == piece
+            assert log.new() == b""
+        assert log.text() == b"one\ntw"
+        log.clear()
+        assert (log.new(), log.text()) == (b"", b"")
+        # QEMU keeps the file open and goes on at its new end.
+        qemu.write(b"three")
+        qemu.flush()
+        assert (log.new(), log.text()) == (b"three", b"three")

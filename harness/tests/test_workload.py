@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A workload is any folder with a workload.yaml; what a spec puts into its commands stays one word."""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from riobed import workload as workloads
+from riobed.errors import UsageError
+from riobed.workload import Workload, check_options, command, load_workload
+
+MEMTEST = Path(__file__).parents[2] / "workloads" / "memtest"
+BASE = {"name": "w", "description": "d", "start": "./run {dir}", "check": "./check"}
+
+
+def folder_with(path: Path, **keys: Any) -> Path:
+    (path / "workload.yaml").write_text(yaml.safe_dump(BASE | keys, sort_keys=False))
+    return path
+
+
+def refusal(folder: Path) -> str:
+    with pytest.raises(UsageError) as caught:
+        load_workload(folder)
+    message = str(caught.value)
+    assert caught.value.exit_code == 2
+    assert "\n" not in message
+    assert message.startswith(f"workload {folder}")
+    return message.removeprefix(f"workload {folder}").removeprefix("/workload.yaml").removeprefix(": ")
+
+
+def ran(workload: Workload, template: str, folder: Path, **values: Any) -> subprocess.CompletedProcess[str]:
+    """Really run a command, with `folder` as the workload's."""
+    argv = command(template, workload, **({"seed": 1, "sync": False} | values))
+    return subprocess.run(argv, capture_output=True, text=True, cwd="/")
+
+
+@pytest.fixture
+def guest_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(workloads, "GUEST_FOLDER", str(tmp_path))
+    return tmp_path
+
+
+def test_memtest_is_a_workload() -> None:
+    workload = load_workload(MEMTEST)
+    assert (workload.name, workload.progress) == ("memtest", "memtest")
+    for key in ("prepare", "start", "check"):
+        (shell, flag, line) = command(getattr(workload, key), workload, seed=7, sync=True, done=5, intent=6)
+        assert (shell, flag) == ("/bin/sh", "-c")
+        assert "{" not in line and "--seed 7 " in line and "/mnt/test/workload" in line
+    assert " --fsync " in command(workload.start, workload, seed=7, sync=True)[2]
+    assert "fsync" not in command(workload.start, workload, seed=7, sync=False)[2]
+    assert "--done 5 --intent 6" in command(workload.check, workload, seed=7, sync=True, done=5, intent=6)[2]
+
+
+def test_all_placeholders(guest_folder: Path) -> None:
+    workload = load_workload(folder_with(guest_folder, options={"size": 3, "kind": "fast"}))
+    template = "echo {dir} {seed} {progress} {done} {intent} {fsync} {option:size} {option:kind} {{}}"
+    result = ran(workload, template, guest_folder, sync=True, done=4, intent=5, options={"kind": "slow"})
+    assert result.stdout.split() == [
+        "/mnt/test/workload",
+        "1",
+        "/dev/virtio-ports/org.riobed.progress",
+        "4",
+        "5",
+        "--fsync",
+        "3",
+        "slow",
+        "{}",
+    ]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "two words",
+        "$(touch owned)",
+        "`touch owned`",
+        "; touch owned",
+        "' ; touch owned '",
+        "a\ntouch owned",
+        "",
+        '"; touch owned; "',
+        "*",
+        "~",
+        "$HOME",
+        "\\",
+        "--",
+        "{dir}",
+        "{option:x}",
+        "&& touch owned",
+        "ü",
+    ],
+)
+@pytest.mark.parametrize("from_spec", [False, True])
+def test_an_option_is_one_word_whatever_it_holds(guest_folder: Path, value: str, from_spec: bool) -> None:
+    workload = load_workload(folder_with(guest_folder, options={"x": "" if from_spec else value}))
+    options: dict[str, str | int] = {"x": value} if from_spec else {}
+    result = ran(workload, "printf '<%s>' {option:x} end", guest_folder, options=options)
+    assert (result.stdout, result.stderr, result.returncode) == (f"<{value}><end>", "", 0)
+    assert [path.name for path in guest_folder.iterdir()] == ["workload.yaml"]
+
+
+def test_a_command_runs_in_the_folder_and_gives_its_status(guest_folder: Path) -> None:
+    workload = load_workload(folder_with(guest_folder))
+    assert ran(workload, "pwd; exit 3", guest_folder).stdout.strip() == str(guest_folder)
+    assert ran(workload, "pwd; exit 3", guest_folder).returncode == 3
+
+
+@pytest.mark.parametrize("template", ["true; false", "true && false", "true\nfalse", "false | false"])
+def test_the_last_part_of_a_command_decides(guest_folder: Path, template: str) -> None:
+    # Were only its first part run, a check would call everything equal.
+    assert ran(load_workload(folder_with(guest_folder)), template, guest_folder).returncode == 1
+
+
+def test_no_folder_no_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workloads, "GUEST_FOLDER", str(tmp_path / "gone"))
+    result = ran(load_workload(folder_with(tmp_path)), "echo here", tmp_path)
+    assert result.returncode not in (0, 3)
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize("key", ["prepare", "start", "check"])
+@pytest.mark.parametrize(
+    "placeholder",
+    [
+        "{nosuch}",
+        "{}",
+        "{0}",
+        "{dir",
+        "dir}",
+        "{option:nosuch}",
+        "{option}",
+        "{option!r}",
+        "{dir!r}",
+        "{option.clear}",
+        "{seed.real}",
+        "{dir.nosuch}",
+        "{dir[0]}",
+        "{seed[0]}",
+        "{dir:d}",
+        "{option:{seed}}",
+    ],
+)
+def test_bad_placeholders(tmp_path: Path, key: str, placeholder: str) -> None:
+    folder = folder_with(tmp_path, options={"a": "b"}, **{key: f"./x {placeholder}"})
+    assert refusal(folder).startswith(f"{key}: bad placeholder ")
+
+
+@pytest.mark.parametrize(
+    ("keys", "says"),
+    [
+        ({"start": None}, "start: Input should be a valid string"),
+        ({"check": ["./check"]}, "check: Input should be a valid string"),
+        ({"name": ""}, "name: String should have at least 1 character"),
+        ({"progress": "steps"}, "progress: Input should be 'memtest' or 'none'"),
+        ({"options": {"a": [1]}}, "options.a.str: Input should be a valid string"),
+        ({"run": "./run"}, "run: Extra inputs are not permitted"),
+        ({"two\nlines": "x"}, "two lines: Extra inputs are not permitted"),
+    ],
+)
+def test_a_bad_key_is_named(tmp_path: Path, keys: dict[str, Any], says: str) -> None:
+    assert refusal(folder_with(tmp_path, **keys)).startswith(says)
+
+
+@pytest.mark.parametrize("missing", list(BASE))
+def test_a_missing_key_is_named(tmp_path: Path, missing: str) -> None:
+    text = yaml.safe_dump({key: value for key, value in BASE.items() if key != missing})
+    (tmp_path / "workload.yaml").write_text(text)
+    assert refusal(tmp_path) == f"{missing}: Field required"
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "file: Input should be a valid dictionary"),
+        (b"- a\n", "file: Input should be a valid dictionary"),
+        (b"name: [", "not YAML: "),
+        (b"\xff\xfe", "not YAML: "),
+        (b"name: 2024-13-45", "not YAML: month"),
+        (b"[" * 500, "not YAML: "),
+    ],
+)
+def test_no_yaml(tmp_path: Path, content: bytes, says: str) -> None:
+    (tmp_path / "workload.yaml").write_bytes(content)
+    assert refusal(tmp_path).startswith(says)
+
+
+def test_a_folder_without_the_file(tmp_path: Path) -> None:
+    says = "workload.yaml: No such file or directory; a workload is a folder with that file"
+    assert refusal(tmp_path) == says
+    assert refusal(tmp_path / "nowhere") == says
+    (tmp_path / "file").touch()
+    assert refusal(tmp_path / "file").startswith("workload.yaml: Not a directory")
+    (tmp_path / "workload.yaml").mkdir()
+    assert refusal(tmp_path).startswith("workload.yaml: Is a directory")
+
+
+def test_a_spec_sets_only_options_there_are(tmp_path: Path) -> None:
+    workload = load_workload(folder_with(tmp_path, options={"size": 1, "kind": "a"}))
+    check_options(tmp_path, workload, {"size": 2})
+    with pytest.raises(UsageError) as caught:
+        check_options(tmp_path, workload, {"sise": 2})
+    assert str(caught.value) == f"workload {tmp_path}: no option 'sise'; there are: size, kind"
+    with pytest.raises(UsageError, match=r"there are: none$"):
+        check_options(tmp_path, load_workload(folder_with(tmp_path)), {"size": 2})
