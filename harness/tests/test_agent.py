@@ -136,7 +136,6 @@ def test_each_sync_has_a_number_of_its_own(server: Server, agent: GuestAgent) ->
         b'{"return": {"exi',
         b'\xff{"return": 999999}\n',
         b'\xff{"return": 999999}\n{"error": {"class": "GenericError", "desc": "bad"}}\n',
-        b"\xff\xff\xff\n\xff",
         b"garbage\n\0\0\n",
         b'\xff{"return": 99\xff{"return": 98}\n',
         b"[" * 5000 + b"\n",
@@ -197,6 +196,13 @@ def test_sync_gives_up_in_time_in_a_flood_of_answers(server: Server, agent: Gues
         agent.sync(0.2)
     assert time.monotonic() - start < 1
     agent.close()
+
+
+def test_sync_tries_again_after_a_delimiter_without_an_answer(server: Server, agent: GuestAgent) -> None:
+    server.greeting = b"\xff\xff\xff\n\xff"
+    agent.sync(5)
+    assert len(server.requests) == 2
+    assert agent.spawn(["/bin/true"]) == 42
 
 
 def test_sync_outlives_an_error(server: Server, agent: GuestAgent) -> None:
