@@ -6,10 +6,10 @@
  *
  * The first page holds two copies of the header, the rest is an array with one
  * struct rio_pair for each page frame from rio_header.first_pfn on. Both are
- * kept twice so that a crash in the middle of an update leaves one whole: an
- * entry's update goes to the older copy, a header's to first one and then the
- * other. A copy counts only if its checksum is right; of two that count, the
- * one with the later sequence number (in serial-number arithmetic) holds.
+ * kept twice, and an update writes first one copy and then the other, so that
+ * a crash in the middle of it leaves one whole. A copy counts only if its
+ * checksum is right; of two that count, the one with the later sequence number
+ * (in serial-number arithmetic) holds.
  *
  * All numbers are little endian. Checksums are CRC32C (polynomial 0x1EDC6F41,
  * reflected) without final inversion.

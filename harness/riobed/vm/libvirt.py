@@ -157,7 +157,9 @@ class LibvirtMachine:
         return Path(source.attrib["path"])
 
     def ram_path(self) -> Path:
-        found = sorted(memory_dir().rglob(f"*{self.config.name}*/*"))
+        # libvirt names the folder by the domain's number and 20 characters of its name.
+        name = f"{self._running().ID()}-{self.config.name[:20]}"
+        found = sorted(memory_dir().rglob(f"*{name}*/*"))
         files = [path for path in found if path.is_file()]
         if len(files) != 1:
             raise InfraError(f"{self.config.name}: its RAM is not one file: {files}")
