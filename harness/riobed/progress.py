@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 _RECORD = re.compile(rb"^(([SIDFE]) (\d{1,18}) )([0-9a-f]{8})(?: (\S+) ?(.*))?$")
 _POLYNOMIAL = 0x82F63B78
+# No record is as long; a line that goes on and on is not kept.
+_LONGEST = 1 << 16
 
 
 def _table() -> list[int]:
@@ -49,6 +51,9 @@ class Progress:
         """Take in what was newly written; True if it held a good record."""
         lines = (self._rest + data).split(b"\n")
         self._rest = lines.pop()
+        if len(self._rest) > _LONGEST:
+            self._rest = b""
+            self.damaged += 1
         good = [self._take(line) for line in lines if line]
         return any(good)
 

@@ -56,10 +56,18 @@ def clean_up_after_the_dead() -> None:
     for base in (_base(), _SHARED_MEMORY):
         for folder in base.glob(f"{_PREFIX}[0-9]*-*"):
             pid = folder.name.removeprefix(_PREFIX).partition("-")[0]
-            if pid.isdigit() and not Path("/proc", pid).exists() and folder.stat().st_uid == os.getuid():
+            if pid.isdigit() and not Path("/proc", pid).exists() and _ours(folder):
                 for pid_file in folder.rglob("*.pid"):
                     _end_guest(pid_file, folder)
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def _ours(folder: Path) -> bool:
+    try:
+        return folder.stat().st_uid == os.getuid()
+    except FileNotFoundError:
+        # Another riobed is cleaning up as well.
+        return False
 
 
 def _end_guest(pid_file: Path, folder: Path) -> None:

@@ -182,3 +182,11 @@ def test_noise_without_end_is_taken() -> None:
     for _ in range(200):
         progress = fed(rng.randbytes(500), b"\n", record("D", 6))
         assert (progress.done, progress.intent, progress.finished) == (6, 0, False)
+
+
+def test_a_line_without_end_is_not_kept() -> None:
+    progress = Progress(1)
+    for _ in range(100):
+        progress.feed(b"x" * 10_000)
+    assert progress.damaged >= 10
+    assert len(progress._rest) <= 1 << 16
