@@ -84,6 +84,11 @@ class Guest:
         """Does the workload say which step it is at?"""
         return bool(self.setup.workload and self.setup.workload.progress != "none")
 
+    @property
+    def can_stop(self) -> bool:
+        """Does the workload say how it is stopped?"""
+        return bool(self.setup.workload and self.setup.workload.stop)
+
     def boot(self) -> None:
         """A new, empty file system under test, mounted in the production kernel."""
         self._snapshot = False

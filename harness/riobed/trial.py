@@ -25,6 +25,7 @@ _BOOT_S = 90.0
 _CHECK_S = 300.0
 _WARMUP_SLACK_S = 30.0
 _INJECT_S = 10.0
+_STOP_S = 10.0
 _INJECTOR = "/dev/riobed-inject"
 _MAX_REPORT = 1 << 16
 
@@ -76,6 +77,8 @@ def run_trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
         read_logs(guest, record)
         if record.observation.crash:
             recover(guest, record)
+        else:
+            stop_workload(guest, record)
         record.verdict = decide(record.observation, record.recovery, record.check)
     finally:
         record.console = record.console or guest.machine.console.text()
@@ -120,6 +123,16 @@ def inject(guest: Guest, record: TrialRecord) -> None:
             answer = guest.machine.run(["/bin/sh", "-c", "cat /run/injected; dmesg | tail -n 2"])
             raise InfraError(f"the injector did not accept the faults: {answer.stdout[-300:]!r}")
         time.sleep(0.01)
+
+
+def stop_workload(guest: Guest, record: TrialRecord) -> None:
+    """Stop the workload of a guest that did not crash, if the workload says how.
+
+    What it answers changes nothing: the guest goes back to its snapshot, and its kernel has faults in it.
+    """
+    if guest.can_stop:
+        with suppress(InfraError):
+            guest.machine.run(guest.command("stop", seed=record.planned.workload_seed), timeout=_STOP_S)
 
 
 def read_logs(guest: Guest, record: TrialRecord) -> None:

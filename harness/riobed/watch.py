@@ -68,12 +68,13 @@ class Watcher:
             now = time.monotonic()
             if self._progress.feed(self._machine.progress.new()):
                 self._alive_at = now
+            silence = None
             if now > self._until:
-                return self._seen(None)
-            if now - self._alive_at > self._spec.hang_s:
+                silence = self._out_of_time()
+            elif now - self._alive_at > self._spec.hang_s:
                 silence = self._silent()
-                if silence:
-                    return silence
+            if silence:
+                return silence
             time.sleep(_POLL_S)
 
     def _seen(self, crash: Crash | None, detail: str = "", restarted: bool = False) -> Observation:
@@ -94,6 +95,14 @@ class Watcher:
             time.sleep(_POLL_S)
         console = self._machine.console.text()
         return oops.recognise(console) or Crash("panic", "unknown crash format")
+
+    def _out_of_time(self) -> Observation | None:
+        """A discard, if the guest is alive: a hang may have begun less than hang_s ago."""
+        if self._machine.agent_answers(self._spec.hang_s) or self._progress.feed(
+            self._machine.progress.new()
+        ):
+            return self._seen(None)
+        return self._hung("agent lost")
 
     def _silent(self) -> Observation | None:
         """No step for too long: the workload ended, the guest hangs, or both."""

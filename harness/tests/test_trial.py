@@ -34,7 +34,7 @@ def machine(tmp_path: Path, clock: Clock) -> ScriptedMachine:
     return ScriptedMachine(tmp_path, clock)
 
 
-def guest_of(machine: Any, reports_steps: bool = True) -> Guest:
+def guest_of(machine: Any, reports_steps: bool = True, can_stop: bool = False) -> Guest:
     """The part of a Guest that a trial uses."""
 
     def command(key: str, **values: int) -> list[str]:
@@ -43,7 +43,11 @@ def guest_of(machine: Any, reports_steps: bool = True) -> Guest:
     return cast(
         Guest,
         SimpleNamespace(
-            machine=machine, reports_steps=reports_steps, command=command, ready=lambda fresh: None
+            machine=machine,
+            reports_steps=reports_steps,
+            can_stop=can_stop,
+            command=command,
+            ready=lambda fresh: None,
         ),
     )
 
@@ -248,6 +252,21 @@ def test_no_crash_no_reset(crashing: Recovering, clock: Clock) -> None:
     run_trial(guest_of(crashing), spec(limit_s=5.0), done)
     assert done.verdict is not None
     assert (done.verdict.outcome, crashing.resets, done.recovery, done.check) == ("discard", 0, None, None)
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_a_workload_that_can_be_stopped_is_stopped_after_a_discard(
+    crashing: Recovering, clock: Clock, status: int
+) -> None:
+    crashing.on_spawn = lambda: crashing.say(crashing.evidence, b"I 0 1\n")
+    crashing.answers["stop"] = ExecResult(status, b"", b"")
+    for second in range(1, 60):
+        clock.after(second, lambda n=second: crashing.say(crashing.progress, step(n)))
+    done = a_record()
+    run_trial(guest_of(crashing, can_stop=True), spec(limit_s=5.0), done)
+    assert done.verdict is not None
+    assert done.verdict.outcome == "discard"
+    assert crashing.commands[-1] == ["stop", f"seed={PLANNED.workload_seed}"]
 
 
 def test_our_failures_leave_the_console_for_the_log(crashing: Recovering) -> None:

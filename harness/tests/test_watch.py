@@ -180,6 +180,24 @@ def test_a_crash_after_the_workload_has_ended(machine: ScriptedMachine) -> None:
     assert (seen.crash, seen.workload_status) == (NULL_POINTER, "exit 4")
 
 
+@pytest.mark.parametrize("ended", [None, ExecResult(0, b"", b"")])
+def test_a_hang_that_begins_just_before_the_limit_is_no_discard(
+    machine: ScriptedMachine, ended: ExecResult | None
+) -> None:
+    machine.ended = ended
+    steps(machine, 40 if ended else 57)
+    # Asked once when the steps ended; silent from then on.
+    machine.clock.after(55, lambda: setattr(machine, "agent", False))
+    seen = observe(machine)
+    assert (seen.crash, seen.detail) == (Crash("hang", "hang, agent lost"), "agent lost")
+
+
+def test_a_lost_agent_is_no_hang_while_the_workload_goes_on(machine: ScriptedMachine) -> None:
+    machine.agent = False
+    steps(machine, 100)
+    assert observe(machine).crash is None
+
+
 def test_an_error_the_workload_reported_is_its_status(machine: ScriptedMachine) -> None:
     machine.say(machine.progress, record("E", 9, "EIO", "write of 4 bytes"))
     machine.ended = ExecResult(4, b"", b"")
