@@ -22,7 +22,7 @@ from riobed_results.store import Store
 
 from riobed.artifacts import CHECKOUT
 from riobed.errors import EnvironmentFault, InfraError, UsageError
-from riobed.faults import CLASSES, Catalogue
+from riobed.faults import CLASSES, Catalogue, Fault
 from riobed.guest import Guest, GuestSetup, machine_config
 from riobed.images import run_tool
 from riobed.plan import PlannedTrial, plan
@@ -91,7 +91,7 @@ class Campaign:
                 # What just ended may have been the last crash this cell needed.
                 if self._enough(planned):
                     continue
-                pending[pool.submit(self._attempts, planned, report)] = planned
+                pending[pool.submit(self._attempts, planned, self._draw(planned), report)] = planned
             while pending:
                 self._collect(pending, report)
         finally:
@@ -164,12 +164,18 @@ class Campaign:
         self._all_guests += guests.values()
         return guests
 
-    def _attempts(self, planned: PlannedTrial, report: Callable[[TrialRow], None]) -> TrialRow:
+    def _draw(self, planned: PlannedTrial) -> list[Fault]:
+        """A trial's faults; not for workers: catalogue and disassembler serve one thread at a time."""
+        return CLASSES[planned.fault_class].draw(self._catalogue, planned.fault_rng(), self.spec.faults)
+
+    def _attempts(
+        self, planned: PlannedTrial, faults: list[Fault], report: Callable[[TrialRow], None]
+    ) -> TrialRow:
         """Run a trial until it gives a result; each attempt is a row."""
         guests = self._guests.get()
         try:
             for _ in range(_MAX_ATTEMPTS):
-                row = self._attempt(planned, guests[planned.mode])
+                row = self._attempt(planned, faults, guests[planned.mode])
                 if row.outcome != "infra_error":
                     return row
                 report(row)
@@ -180,8 +186,7 @@ class Campaign:
         finally:
             self._guests.put(guests)
 
-    def _attempt(self, planned: PlannedTrial, guest: Guest) -> TrialRow:
-        faults = CLASSES[planned.fault_class].draw(self._catalogue, planned.fault_rng(), self.spec.faults)
+    def _attempt(self, planned: PlannedTrial, faults: list[Fault], guest: Guest) -> TrialRow:
         record = TrialRecord(planned, faults)
         started, error = utc_now(), ""
         try:

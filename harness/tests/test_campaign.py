@@ -77,6 +77,7 @@ class World:
         self.folder = folder
         self.trial: Trial = result
         self.started: list[int] = []
+        self.drew: set[int] = set()
         self.reported: list[TrialRow] = []
         self.guests: list[FakeGuest] = []
         self.build_id = "0123abcd"
@@ -95,6 +96,7 @@ class World:
         return self.guests[-1]
 
     def _draw(self, catalogue: object, rng: random.Random, count: int) -> list[Any]:
+        self.drew.add(threading.get_ident())
         return [text_fault(index, probe=rng.random() < 0.5) for index in range(count)]
 
     def _run_trial(self, guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
@@ -486,3 +488,9 @@ def test_a_store_that_fails_stops_the_campaign(world: World, monkeypatch: pytest
         world.run()
     assert world.started == [0]
     assert world.rows() == []
+
+
+def test_faults_are_drawn_by_one_thread(world: World) -> None:
+    """pyelftools and capstone keep state: two workers drawing at once read nonsense."""
+    world.run(workers=4)
+    assert world.drew == {threading.get_ident()}
