@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands that read results: `table corruption` and `trials`. They need neither QEMU nor libvirt.
+"""The commands that read results: `table`, `trials`, `publish`. They need neither QEMU nor libvirt.
 
 They raise StoreError; the program that mounts them prints it as one line and exits with its `exit_code`.
 """
@@ -14,8 +14,11 @@ from typing import Annotated
 import typer
 
 from riobed_results.corruption import corruption_table
+from riobed_results.corruption_page import corruption_page
 from riobed_results.errors import StoreError
 from riobed_results.location import DEFAULT_STORE
+from riobed_results.phases import phase_page, phase_table
+from riobed_results.publish import publish
 from riobed_results.queries import trial_rows
 from riobed_results.render import render
 from riobed_results.store import open_store
@@ -49,6 +52,7 @@ StoreOption = Annotated[
 CampaignOption = Annotated[
     str | None, typer.Option("--campaign", help="Name of the campaign.", show_default="the latest")
 ]
+FormOption = Annotated[TableFormat, typer.Option("--format", help="Form of the table.")]
 OutputOption = Annotated[
     Path | None, typer.Option("--output", help="File to write.", show_default="standard output")
 ]
@@ -58,11 +62,22 @@ OutputOption = Annotated[
 def corruption(
     store: StoreOption = DEFAULT_STORE,
     campaign: CampaignOption = None,
-    form: Annotated[TableFormat, typer.Option("--format", help="Form of the table.")] = TableFormat.MD,
+    form: FormOption = TableFormat.MD,
     output: OutputOption = None,
 ) -> None:
     """How often a crash corrupted a file, by fault class and cache mode."""
-    emit(render(corruption_table(open_store(store), campaign), form), output)
+    emit(render(corruption_page(corruption_table(open_store(store), campaign)), form), output)
+
+
+@table_app.command("phases")
+def phases(
+    store: StoreOption = DEFAULT_STORE,
+    campaign: CampaignOption = None,
+    form: FormOption = TableFormat.MD,
+    output: OutputOption = None,
+) -> None:
+    """Where a trial's time goes, by phase and cache mode."""
+    emit(render(phase_page(phase_table(open_store(store), campaign)), form), output)
 
 
 def trials(
@@ -85,10 +100,28 @@ def trials(
         emit(trials_text(rows, width), output)
 
 
+def publish_campaign(
+    folder: Annotated[Path, typer.Argument(help="Folder to write, e.g. results/published/NAME.")],
+    store: StoreOption = DEFAULT_STORE,
+    campaign: CampaignOption = None,
+    logs: Annotated[
+        Path | None,
+        typer.Option(help="Folder with the folder of console logs in it.", show_default="the store's folder"),
+    ] = None,
+) -> None:
+    """Write a campaign's spec, rows, tables and the logs that matter to a folder."""
+    opened = open_store(store)
+    place = logs or (opened.location.path.parent if opened.location.path else Path.cwd())
+    missing = publish(opened, campaign, place, folder)
+    if missing:
+        raise StoreError(f"{folder}: {len(missing)} console logs are not in {place}; remove it, give --logs")
+
+
 def mount(app: typer.Typer) -> None:
-    """Give `app` the commands `table` and `trials`."""
+    """Give `app` the commands `table`, `trials` and `publish`."""
     app.add_typer(table_app, name="table")
     app.command("trials")(trials)
+    app.command("publish")(publish_campaign)
 
 
 def emit(text: str, output: Path | None) -> None:

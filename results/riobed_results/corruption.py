@@ -9,6 +9,7 @@ from collections.abc import Iterable
 import yaml
 from pydantic import BaseModel
 
+from riobed_results.environment import Environment
 from riobed_results.errors import StoreError
 from riobed_results.models import CampaignRow
 from riobed_results.queries import Counts, cell_counts
@@ -32,18 +33,6 @@ class Share(BaseModel):
     share: float | None = None
     low: float | None = None
     high: float | None = None
-
-
-class Environment(BaseModel):
-    """On what the campaign ran: a figure means nothing without it."""
-
-    seed: str
-    kernel_release: str
-    kernel_build_id: str
-    series_commit: str
-    qemu_version: str
-    accelerator: str
-    created: str
 
 
 class Statistics(BaseModel):

@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 import pytest
 from results_builders import campaign, trial
 from riobed_results.corruption import CorruptionTable, corruption_table
+from riobed_results.corruption_page import corruption_page
 from riobed_results.render import render
 from riobed_results.store import Store
 
@@ -57,7 +58,7 @@ def table(store: Store) -> CorruptionTable:
 
 
 def test_markdown(table: CorruptionTable) -> None:
-    text = render(table, "md")
+    text = render(corruption_page(table), "md")
     blocks = [block.splitlines() for block in text.split("\n\n") if block.startswith("|")]
     read = [[[cell.strip() for cell in line[1:-1].split("|")] for line in block] for block in blocks]
     assert [lines.pop(1) for lines in read] == [[":--", "--:", "--:", "--:"]] * 2
@@ -67,7 +68,7 @@ def test_markdown(table: CorruptionTable) -> None:
 
 
 def test_latex(table: CorruptionTable) -> None:
-    text = render(table, "latex")
+    text = render(corruption_page(table), "latex")
     for name in ("table", "tabular"):
         assert text.count(rf"\begin{{{name}}}") == text.count(rf"\end{{{name}}}") > 0
     assert re.findall(r"(?<!\\)[%#$^~]|(?<!\\)_", text) == []
@@ -80,7 +81,7 @@ def test_latex(table: CorruptionTable) -> None:
 
 
 def test_csv(table: CorruptionTable) -> None:
-    lines = list(csv.DictReader(io.StringIO(render(table, "csv"))))
+    lines = list(csv.DictReader(io.StringIO(render(corruption_page(table), "csv"))))
     paper = [[line["fault_class"], *(line[mode] for mode in MODES)] for line in lines]
     assert paper == CORRUPTIONS[1:4]
     behind = [
@@ -122,14 +123,14 @@ class Cells(HTMLParser):
 
 def test_html(table: CorruptionTable) -> None:
     page = Cells()
-    page.feed(render(table, "html"))
+    page.feed(render(corruption_page(table), "html"))
     assert page.open == []
     assert page.tables == [CORRUPTIONS, TRIALS]
     assert "Campaign hand <made>, seed 7" in page.text
 
 
 def test_json(table: CorruptionTable) -> None:
-    read = json.loads(render(table, "json"))
+    read = json.loads(render(corruption_page(table), "json"))
     assert read == table.model_dump()
     assert read["rows"][0]["cells"]["rio_%"] == {
         "trials": 5,
@@ -151,13 +152,13 @@ def test_hostile_names_stay_text(store: Store) -> None:
     shown = 'a|b & <i>"x"</i> \\end{table}\\x1b[2J\\nc'
 
     page = Cells()
-    page.feed(render(table, "html"))
+    page.feed(render(corruption_page(table), "html"))
     assert page.tables[0][0] == ["Fault class", shown]
-    header = next(line for line in render(table, "md").splitlines() if "Fault class" in line)
+    header = next(line for line in render(corruption_page(table), "md").splitlines() if "Fault class" in line)
     assert re.sub(r"\\(.)", r"\1", header) == f"| Fault class | {shown} |"
     assert len(re.findall(r"(?<!\\)\|", header)) == 3
-    latex = render(table, "latex")
+    latex = render(corruption_page(table), "latex")
     assert latex.count(r"\end{table}") == 1
     assert r"a|b \& <i>" in latex
-    assert "\x1b" not in latex + render(table, "md") + render(table, "html")
-    assert next(csv.reader(io.StringIO(render(table, "csv"))))[1] == mode
+    assert "\x1b" not in latex + render(corruption_page(table), "md") + render(table, "html")
+    assert next(csv.reader(io.StringIO(render(corruption_page(table), "csv"))))[1] == mode

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a trial's time goes: host seconds by phase, over the trials that gave a result."""
+
+import csv
+import io
+import statistics
+from collections.abc import Iterable
+
+from pydantic import BaseModel
+
+from riobed_results.environment import Environment
+from riobed_results.errors import StoreError
+from riobed_results.models import TrialRow
+from riobed_results.queries import trial_rows
+from riobed_results.render import Grid, Page, printable, source_text
+from riobed_results.store import Store
+
+WHOLE = "whole trial"
+OUTCOMES = ("crash", "discard")
+NOTE = (
+    "Host seconds: median (first to third quartile; number of trials). The whole trial is the sum of its "
+    "phases, so its median is not the sum of theirs. Trials that began with a fresh boot are left out."
+)
+
+
+class Spread(BaseModel):
+    """Seconds of `n` trials; the quartiles are those of inclusive interpolation, median if n is 1."""
+
+    n: int
+    median: float
+    q1: float
+    q3: float
+
+
+class PhaseTable(BaseModel):
+    """`spreads` by outcome, mode and phase, the last of which is the whole trial."""
+
+    campaign: str
+    modes: list[str]
+    phases: list[str]
+    spreads: dict[str, dict[str, dict[str, Spread]]]
+    environment: Environment
+
+
+def phase_table(store: Store, campaign_name: str | None = None) -> PhaseTable:
+    """Compute the phase times of a campaign (None: the latest) from stored rows alone.
+
+    Raises StoreError if no trial of it gave a result, StoreUsageError if there is no such campaign.
+    """
+    campaign = store.campaign(campaign_name)
+    rows = [r for r in trial_rows(store, campaign.id) if r.outcome in OUTCOMES and not r.fresh_boot]
+    if not rows:
+        raise StoreError(f"store {store.location.name}: campaign {campaign.name!r} has no results yet")
+    modes = list(dict.fromkeys(row.mode for row in rows))
+    # A discard ends early: the order is that of the trial which came furthest.
+    phases = max((list(row.phases) for row in rows), key=len)
+    phases += [name for row in rows for name in row.phases if name not in phases]
+    phases = [*dict.fromkeys(phases), WHOLE]
+    spreads = {
+        outcome: {
+            mode: _spreads(phases, [row for row in rows if (row.outcome, row.mode) == (outcome, mode)])
+            for mode in modes
+        }
+        for outcome in OUTCOMES
+    }
+    environment = Environment.model_validate(campaign, from_attributes=True)
+    return PhaseTable(
+        campaign=campaign.name, modes=modes, phases=phases, spreads=spreads, environment=environment
+    )
+
+
+def phase_page(table: PhaseTable) -> Page:
+    """Return the phase times for people and programs."""
+    head = ["Phase", *map(printable, table.modes)]
+    grids = []
+    for outcome, by_mode in table.spreads.items():
+        lines = [
+            [printable(phase), *(_cell(by_mode[mode].get(phase)) for mode in table.modes)]
+            for phase in table.phases
+            if any(phase in spreads for spreads in by_mode.values())
+        ]
+        grids.append(Grid(f"Trials that ended in a {outcome}", head, lines[:-1], lines[-1:]))
+    return Page(
+        title=f"Phase times of {table.campaign}",
+        source=source_text(table.campaign, table.environment),
+        grids=grids,
+        note=NOTE,
+        csv=_csv(table),
+        json=table.model_dump_json(indent=2) + "\n",
+    )
+
+
+def _spreads(phases: Iterable[str], rows: list[TrialRow]) -> dict[str, Spread]:
+    seconds = {name: [float(row.phases[name]) for row in rows if name in row.phases] for name in phases}
+    seconds[WHOLE] = [sum(map(float, row.phases.values())) for row in rows]
+    return {name: _spread(values) for name, values in seconds.items() if values}
+
+
+def _spread(values: list[float]) -> Spread:
+    q1, median, q3 = statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3
+    return Spread(n=len(values), median=round(median, 3), q1=round(q1, 3), q3=round(q3, 3))
+
+
+def _cell(spread: Spread | None) -> str:
+    return f"{spread.median:.2f} ({spread.q1:.2f} to {spread.q3:.2f}; {spread.n})" if spread else ""
+
+
+def _csv(table: PhaseTable) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["outcome", "mode", "phase", *Spread.model_fields])
+    for outcome, by_mode in table.spreads.items():
+        for mode, spreads in by_mode.items():
+            for phase, spread in spreads.items():
+                writer.writerow([outcome, mode, phase, *spread.model_dump().values()])
+    return out.getvalue()

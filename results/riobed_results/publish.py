@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A published campaign: a folder with its spec, its rows, its tables and the console logs that matter.
+
+The prose beside them (README.md: when, machine, commands, what it shows) is written by people and
+never touched here.
+"""
+
+import shutil
+from pathlib import Path
+from typing import cast
+
+import sqlalchemy as sa
+
+from riobed_results.corruption import corruption_table
+from riobed_results.corruption_page import corruption_page
+from riobed_results.errors import StoreError
+from riobed_results.location import STORE_FILE
+from riobed_results.models import CampaignRow, FaultRow, TrialRow
+from riobed_results.phases import phase_page, phase_table
+from riobed_results.queries import trial_rows
+from riobed_results.render import FORMS, render
+from riobed_results.store import Store, open_store
+
+SPEC_HEAD = (
+    "# SPDX-License-Identifier: Apache-2.0\n# The spec as the campaign's store has it, defaults filled in.\n"
+)
+SUFFIX = {"latex": "tex"}
+
+
+def publish(store: Store, name: str | None, logs: Path, folder: Path) -> list[str]:
+    """Write the campaign `name` (None: the latest) of `store` to `folder`; the names of logs not found.
+
+    `logs` is the folder that the rows' `log` is relative to. Raises StoreError if `folder` has a store
+    already, cannot be written, or the campaign has no results.
+    """
+    campaign = store.campaign(name)
+    pages = {
+        "corruption": corruption_page(corruption_table(store, campaign.name)),
+        "phases": phase_page(phase_table(store, campaign.name)),
+    }
+    if (folder / STORE_FILE).exists():
+        raise StoreError(f"{folder}: has a {STORE_FILE} already; remove it or choose another folder")
+    chosen = worth_keeping(trial_rows(store, campaign.id))
+    missing = [log for log in chosen if not _inside(logs, log)]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "spec.yaml").write_text(SPEC_HEAD + campaign.spec, encoding="utf-8")
+        for what, page in pages.items():
+            for form in FORMS:
+                path = folder / f"{what}.{SUFFIX.get(form, form)}"
+                path.write_text(render(page, form), encoding="utf-8")
+        for log in chosen:
+            if log not in missing:
+                (folder / log).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(logs / log, folder / log)
+    except OSError as error:
+        raise StoreError(f"{folder}: {error.strerror}; choose another folder") from error
+    _copy_rows(store, campaign, folder / STORE_FILE)
+    return missing
+
+
+def worth_keeping(rows: list[TrialRow]) -> list[str]:
+    """Return the logs of all corrupting trials and of the first trial with each crash title."""
+    logs: dict[str, None] = {}
+    titles: set[str] = set()
+    for row in rows:
+        if row.outcome != "crash" or row.log is None:
+            continue
+        title = row.crash_title or ""
+        if row.corruption != "none" or title not in titles:
+            logs[row.log] = None
+        titles.add(title)
+    return list(logs)
+
+
+def _inside(logs: Path, log: str) -> bool:
+    """Is `log`, which is stored text, a file below the folder it should be in?"""
+    path = (logs / log).resolve()
+    return path.is_file() and path.is_relative_to(logs.resolve())
+
+
+def _copy_rows(store: Store, campaign: CampaignRow, path: Path) -> None:
+    """Copy a campaign with its rows, as they are, to a new store; the file appears when it is complete."""
+    unfinished = path.with_suffix(".tmp")
+    unfinished.unlink(missing_ok=True)
+    trials = sa.select(TrialRow.id).where(TrialRow.campaign_id == campaign.id)
+    wanted: list[tuple[type[CampaignRow] | type[TrialRow] | type[FaultRow], sa.ColumnElement[bool]]] = [
+        (CampaignRow, CampaignRow.id == campaign.id),
+        (TrialRow, TrialRow.campaign_id == campaign.id),
+        (FaultRow, FaultRow.trial_id.in_(trials)),
+    ]
+    with store.session() as source, open_store(str(unfinished), create=True).session() as copy:
+        for model, condition in wanted:
+            table = cast(sa.Table, model.__table__)
+            columns = sa.select(table).where(condition)
+            rows = [dict(row) for row in source.execute(columns).mappings()]
+            if rows:
+                copy.execute(sa.insert(table), rows)
+    unfinished.replace(path)

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a published folder holds, and that its tables come out of its own store again."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from results_builders import Invoke, campaign, faults, trial
+from riobed_results.errors import StoreError
+from riobed_results.queries import trial_rows
+from riobed_results.store import Store, open_store
+from riobed_results.trials import trials_json
+
+
+@pytest.fixture
+def filled(store: Store, path: Path) -> Store:
+    store.add_trial(trial(store.add_campaign(campaign("other")).id, 0, faults=faults(1)))
+    wanted = store.add_campaign(campaign("wanted", ["rio"], ["kernel_text"]))
+    fields: list[dict[str, Any]] = [
+        {},
+        {},
+        {"corruption": "unclassified"},
+        {"crash_title": "hang, agent lost", "crash_kind": "hang"},
+    ]
+    folder = path.parent / "logs"
+    folder.mkdir()
+    for position, more in enumerate(fields):
+        log = f"logs/{position}.log.gz"
+        (path.parent / log).write_bytes(b"console %d" % position)
+        store.add_trial(trial(wanted.id, position, faults=faults(2), phases={"check": 1.0}, log=log, **more))
+    return store
+
+
+def test_a_published_folder_is_complete(invoke: Invoke, filled: Store, path: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "published" / "wanted"
+    result = invoke("publish", folder, "--store", path)
+    assert result.exit_code == 0, result.output
+    names = {file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()}
+    forms = ("md", "tex", "csv", "html", "json")
+    tables = {f"{what}.{form}" for what in ("corruption", "phases") for form in forms}
+    # Position 1 has the title of position 0.
+    logs = {"logs/0.log.gz", "logs/2.log.gz", "logs/3.log.gz"}
+    assert names == {"spec.yaml", "store.sqlite"} | tables | logs
+    copy = open_store(str(folder))
+    assert [row.name for row in copy.campaigns()] == ["wanted"]
+    mine, theirs = filled.campaign("wanted").id, copy.campaign().id
+    assert trials_json("", trial_rows(copy, theirs)) == trials_json("", trial_rows(filled, mine))
+    again = invoke("table", "corruption", "--store", folder)
+    assert again.stdout == (folder / "corruption.md").read_text()
+
+
+def test_nothing_is_published_over_another_campaign(invoke: Invoke, filled: Store, path: Path) -> None:
+    result = invoke("publish", path.parent / "new", "--store", path, "--campaign", "other")
+    assert result.exit_code == 0, result.output
+    result = invoke("publish", path.parent / "new", "--store", path)
+    assert isinstance(result.exception, StoreError)
+    assert "has a store.sqlite already" in str(result.exception)
+
+
+@pytest.mark.parametrize("log", ["logs/none.log.gz", "../secret", "/etc/passwd"])
+def test_a_log_that_is_not_there_is_said(
+    invoke: Invoke, store: Store, path: Path, tmp_path: Path, log: str
+) -> None:
+    (path.parent.parent / "secret").write_text("not a log")
+    store.add_trial(trial(store.add_campaign(campaign()).id, 0, log=log))
+    result = invoke("publish", tmp_path / "new", "--store", path)
+    assert isinstance(result.exception, StoreError)
+    assert "1 console logs are not in" in str(result.exception)
+    assert not list((tmp_path / "new").rglob("*passwd*")) + list(tmp_path.rglob("new/secret"))
+    assert (tmp_path / "new/store.sqlite").is_file()
