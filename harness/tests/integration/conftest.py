@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from riobed.artifacts import CHECKOUT, Manifest, load_manifest
+from riobed.artifacts import CHECKOUT, Manifest, cache_dir, load_manifest
+from riobed.faults import Catalogue, Fault
 from riobed.guest import Guest, GuestSetup, machine_config
 from riobed.scratch import scratch_dir
 from riobed.setup import guest_setup
@@ -14,6 +15,8 @@ from riobed.spec import CampaignSpec, MachineSpec, WorkloadSpec
 from riobed.vm.connection import connect
 from riobed.vm.libvirt import LibvirtMachine
 
+# An instruction that is none: an oops where it is executed.
+UD2 = b"\x0f\x0b"
 MEMTEST = CHECKOUT / "workloads/memtest"
 
 
@@ -61,3 +64,18 @@ def guest_in(setup: GuestSetup) -> Iterator[Callable[[str], Guest]]:
     for guest in guests.values():
         guest.discard()
         shutil.rmtree(guest.machine.config.folder)
+
+
+@pytest.fixture(scope="session")
+def fault_in(manifest: Manifest) -> Callable[[str, bytes], Fault]:
+    """A fault at the beginning of a function, behind what ftrace patches there."""
+    catalogue = Catalogue.open(manifest.kernel.vmlinux, cache_dir())
+    lines = manifest.kernel.system_map.read_text().splitlines()
+    symbols = {name: int(address, 16) for address, _, name in map(str.split, lines)}
+
+    def make(function: str, new: bytes) -> Fault:
+        address = symbols[function] + 5
+        old = catalogue.code(address, len(new))
+        return Fault(0, "kernel_text", address, function, "", ".text", old, new, "", "", True, {})
+
+    return make

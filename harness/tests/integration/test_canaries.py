@@ -9,9 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from riobed.artifacts import Manifest, cache_dir
 from riobed.errors import InfraError
-from riobed.faults import Catalogue, Fault
+from riobed.faults import Fault
 from riobed.guest import Guest
 from riobed.plan import PlannedTrial
 from riobed.spec import CampaignSpec
@@ -19,22 +18,9 @@ from riobed.trial import TrialRecord, recover, run_trial, start_workload, warm_u
 from riobed.verdict import decide
 from riobed.watch import Watcher
 
-UD2, JUMP_TO_SELF = b"\x0f\x0b", b"\xeb\xfe"
+from .conftest import UD2
 
-
-@pytest.fixture(scope="module")
-def fault_in(manifest: Manifest) -> Callable[[str, bytes], Fault]:
-    """A fault at the beginning of a function, behind what ftrace patches there."""
-    catalogue = Catalogue.open(manifest.kernel.vmlinux, cache_dir())
-    lines = manifest.kernel.system_map.read_text().splitlines()
-    symbols = {name: int(address, 16) for address, _, name in map(str.split, lines)}
-
-    def make(function: str, new: bytes) -> Fault:
-        address = symbols[function] + 5
-        old = catalogue.code(address, len(new))
-        return Fault(0, "kernel_text", address, function, "", ".text", old, new, "", "", True, {})
-
-    return make
+JUMP_TO_SELF = b"\xeb\xfe"
 
 
 def trial(guest: Guest, spec: CampaignSpec, *faults: Fault) -> TrialRecord:

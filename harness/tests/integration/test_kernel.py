@@ -85,3 +85,25 @@ def test_mounts_that_rio_cannot_protect_are_refused(guest_in: Callable[[str], Gu
             f" mount -t ext4 -o {options} /dev/vdb /mnt/test && exit 9; dmesg"
         )
         assert why in shell(guest, script).decode()
+
+
+def test_what_rio_needs_cannot_be_taken_away(guest_in: Callable[[str], Guest]) -> None:
+    guest = guest_in("rio")
+    guest.ready()
+    assert b"refused" in shell(guest, "mount -o remount,delalloc /mnt/test || echo refused")
+    # The same, and it goes on working.
+    shell(guest, "mount -o remount,noatime /mnt/test && echo still >/mnt/test/file")
+
+
+def test_without_rio_dirty_data_is_written_by_age_again(guest_in: Callable[[str], Guest]) -> None:
+    """The device whose flusher was held back is an ordinary one after umount."""
+    guest = guest_in("rio")
+    guest.ready()
+    script = (
+        "umount /mnt/test; mount -t ext4 -o nodelalloc /dev/vdb /mnt/test;"
+        "echo 100 >/proc/sys/vm/dirty_expire_centisecs; echo 100 >/proc/sys/vm/dirty_writeback_centisecs;"
+        "head -c 400000 /dev/urandom >/mnt/test/file"
+    )
+    shell(guest, script)
+    before = written(guest)
+    assert guest.machine.poll(lambda: (written(guest) - before) * 512 >= 400000, 30)
