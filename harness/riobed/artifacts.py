@@ -22,7 +22,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from riobed.errors import EnvironmentFault, RiobedError
+from riobed.errors import EnvironmentFault, RiobedError, complaint
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 MIB = 1 << 20
@@ -291,7 +291,7 @@ def load_manifest(checkout: Path = CHECKOUT) -> Manifest:
     except FileNotFoundError:
         raise EnvironmentFault(f"nothing is set up in {checkout} (no {path.name}): run make setup") from None
     except (OSError, ValidationError) as error:
-        reason = _first_complaint(error) if isinstance(error, ValidationError) else error.strerror
+        reason = complaint(error, "file") if isinstance(error, ValidationError) else error.strerror
         raise EnvironmentFault(f"{path} is damaged ({reason}): run make setup") from None
     found = keys(checkout)
     parts = {"toolchain": manifest.toolchain, "kernel": manifest.kernel, "image": manifest.image}
@@ -304,12 +304,6 @@ def load_manifest(checkout: Path = CHECKOUT) -> Manifest:
             if not file.exists():
                 raise EnvironmentFault(f"{path} names {file}, which is gone: run make setup")
     return manifest
-
-
-def _first_complaint(error: ValidationError) -> str:
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"])
-    return f"{where}: {first['msg']}" if where else first["msg"]
 
 
 def prepare_cache(checkout: Path = CHECKOUT) -> Path:

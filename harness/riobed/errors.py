@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ways riobed stops: wrong use, a wrong environment, our own failure inside a trial."""
 
+from pydantic import ValidationError
+
 
 class RiobedError(Exception):
     """One line for the user: what happened, where, what to do. `exit_code` is the command's status."""
@@ -27,3 +29,10 @@ class InfraError(RiobedError):
 
 class BootError(InfraError):
     """The guest did not reach the stage it was booted for."""
+
+
+def complaint(error: ValidationError, whole: str) -> str:
+    """The first thing pydantic has to say, in one line; `whole` names what has no key."""
+    first = error.errors()[0]
+    where = " ".join(".".join(str(part) for part in first["loc"]).split()) or whole
+    return f"{where}: {first['msg'].removeprefix('Value error, ')}"

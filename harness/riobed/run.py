@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.table import Table
 from riobed_results.location import locate
 from riobed_results.models import TrialRow
-from riobed_results.store import open_store
+from riobed_results.store import open_store, try_store
 
 from riobed.artifacts import cache_dir
 from riobed.campaign import Campaign, Settings
@@ -22,14 +22,14 @@ from riobed.spec import CampaignSpec, load_spec
 def run_campaign(spec_path: Path, store: str, workers: int, logs: Path | None, uri: str | None) -> None:
     """Run or resume the campaign in a spec file; rows go to `store`, console logs to `logs`."""
     spec = load_spec(spec_path)
-    opened = open_store(store, create=True)
+    try_store(store)
     console = Console()
     with console.status("Looking for what is built, trying accelerators (up to a minute the first time)"):
         setup = guest_setup(spec.machine, uri, spec.workload)
     with console.status("Reading fault sites of the kernel (about a minute the first time)"):
         catalogue = Catalogue.open(setup.manifest.kernel.vmlinux, cache_dir())
-    folder = logs or log_folder(store)
-    campaign = Campaign(spec, setup, catalogue, opened, Settings(workers, uri, folder))
+    settings = Settings(workers, uri, logs or log_folder(store))
+    campaign = Campaign(spec, setup, catalogue, open_store(store, create=True), settings)
     progress = ProgressView(spec, campaign, setup.accelerator)
     with Live(progress, console=console, refresh_per_second=2) as live:
 
@@ -38,7 +38,7 @@ def run_campaign(spec_path: Path, store: str, workers: int, logs: Path | None, u
             live.console.print(describe(row), highlight=False, markup=False)
 
         campaign.run(report)
-    console.print(f"Campaign {spec.name!r} is complete. Console logs: {folder}", highlight=False)
+    console.print(f"Campaign {spec.name!r} is complete. Console logs: {settings.logs}", highlight=False)
 
 
 def log_folder(store: str) -> Path:

@@ -10,7 +10,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from riobed.artifacts import CHECKOUT
-from riobed.errors import UsageError
+from riobed.errors import UsageError, complaint
 from riobed.faults import CLASSES
 from riobed.layout import MIB, Layout
 from riobed.modes import cache_mode
@@ -116,9 +116,7 @@ def load_spec(path: Path) -> CampaignSpec:
     try:
         spec = CampaignSpec.model_validate(data)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = " ".join(".".join(str(part) for part in first["loc"]).split()) or "spec"
-        raise UsageError(f"spec {path}: {where}: {first['msg'].removeprefix('Value error, ')}") from None
+        raise UsageError(f"spec {path}: {complaint(error, 'spec')}") from None
     try:
         workload = (path.parent / spec.workload.path).resolve()
     except (ValueError, OSError) as error:

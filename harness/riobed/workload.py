@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from riobed.errors import UsageError
+from riobed.errors import UsageError, complaint
 
 FILE = "workload.yaml"
 # Where the folder is found in the guest, and where the file system under test is mounted.
@@ -75,9 +75,7 @@ def load_workload(folder: Path) -> Workload:
     try:
         workload = Workload.model_validate(data)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = " ".join(".".join(str(part) for part in first["loc"]).split()) or "file"
-        raise UsageError(f"workload {path}: {where}: {first['msg']}") from None
+        raise UsageError(f"workload {path}: {complaint(error, 'file')}") from None
     for key in ("prepare", "start", "stop", "check"):
         template = getattr(workload, key)
         if template is not None:

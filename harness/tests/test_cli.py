@@ -165,6 +165,20 @@ def test_a_store_that_cannot_be_used_stops_a_run_before_anything_else(
     Path("full.sqlite").mkdir()
     code, message = refusal(monkeypatch, capsys, "run", spec, "--store", spec)
     assert (code, message[:44]) == (1, "store spec.yaml: is not an SQLite database: ")
+    code, message = refusal(monkeypatch, capsys, "run", spec, "--store", "spec.yaml/deeper/store.sqlite")
+    assert (code, message.split(":")[0]) == (1, "store spec.yaml/deeper/store.sqlite")
+
+
+def test_a_run_that_does_not_begin_leaves_no_store(
+    spec: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    def fail(*_: object) -> None:
+        raise EnvironmentFault("nothing is set up: run make setup")
+
+    monkeypatch.setattr(run, "guest_setup", fail)
+    store = Path("new/folder/store.sqlite")
+    assert refusal(monkeypatch, capsys, "run", spec, "--store", store)[0] == 1
+    assert not store.parent.parent.exists()
 
 
 def test_an_interrupted_run_says_how_to_go_on(

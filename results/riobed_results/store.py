@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The results store: opening it, and what a campaign runner reads from it and adds to it."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -101,6 +102,17 @@ def open_store(store: str, *, create: bool = False) -> Store:
             raise StoreError(f"store {location.name}: is not a riobed store; give another with --store")
         _check_version(location, session.scalar(sa.select(MetaRow.value).filter_by(key="schema_version")))
     return opened
+
+
+def try_store(store: str) -> None:
+    """Raise what `open_store` with `create` would, but make nothing: a store for later."""
+    location = locate(store)
+    if location.path is None or location.path.exists():
+        open_store(store, create=True)
+        return
+    folder = next(folder for folder in location.path.absolute().parents if folder.exists())
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        raise StoreError(f"store {location.name}: {folder} may not be written; choose another with --store")
 
 
 def _check_version(location: Location, found: str | None) -> None:
