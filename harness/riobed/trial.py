@@ -157,6 +157,7 @@ def recover(guest: Guest, record: TrialRecord) -> None:
     with record.phase("report"):
         record.recovery = read_recovery(guest)
     if record.recovery["mount_error"]:
+        keep_recovery_log(guest, record)
         return
     with record.phase("check"):
         argv = guest.command(
@@ -166,6 +167,14 @@ def recover(guest: Guest, record: TrialRecord) -> None:
             intent=record.progress.in_flight,
         )
         record.check = read_check(machine.run(argv, timeout=_CHECK_S))
+    if not record.check["equal"]:
+        keep_recovery_log(guest, record)
+
+
+def keep_recovery_log(guest: Guest, record: TrialRecord) -> None:
+    """Behind the console log, what recovery said and what e2fsck changed: it may explain a corruption."""
+    fsck = guest.machine.run(["/bin/cat", "/run/e2fsck.log"]).stdout[:_MAX_REPORT]
+    record.console += b"\n=== recovery ===\n" + guest.machine.console.text() + b"\n=== e2fsck ===\n" + fsck
 
 
 def read_recovery(guest: Guest) -> dict[str, Any]:

@@ -164,7 +164,7 @@ class Recovering(ScriptedMachine):
 
     def run(self, argv: list[str], stdin: bytes = b"", timeout: float = 60) -> ExecResult:
         self.commands.append(argv)
-        return self.answers[argv[0]]
+        return self.answers.get(argv[-1]) or self.answers[argv[0]]
 
 
 @pytest.fixture
@@ -205,11 +205,15 @@ def test_a_trial_from_start_to_verdict(crashing: Recovering) -> None:
 
 def test_a_difference_is_corruption(crashing: Recovering) -> None:
     crashing.answers["check"] = ExecResult(3, b'{"difference_count": 2}', b"")
+    crashing.answers["/run/e2fsck.log"] = ExecResult(0, b"entry cleared", b"")
     done = a_record()
     run_trial(guest_of(crashing), spec(), done)
     assert done.verdict is not None
     assert done.verdict.corruption == "unclassified"
     assert done.check == {"difference_count": 2, "equal": False}
+    # The log tells it all: the crash, what recovery said, what e2fsck changed.
+    assert done.console.startswith(PANIC)
+    assert b"=== recovery ===" in done.console and done.console.endswith(b"=== e2fsck ===\nentry cleared")
 
 
 def test_a_file_system_that_does_not_mount_is_not_checked(crashing: Recovering) -> None:
