@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include "report.h"
-#include "sizes.h"
 #include "step.h"
 
 enum { EXIT_ENVIRONMENT = 1, EXIT_USAGE = 2 };
@@ -200,11 +199,6 @@ static int recover(const struct options *o, struct memory *memory,
 	report->mount_error = -mount_file_system(o->device, o->mount_point);
 	if (report->mount_error)
 		return 0; /* a result: the file system is lost */
-	if (warm) {
-		report->sizes_put_back = put_back_sizes(o->fsck_log, o->mount_point);
-		if (report->sizes_put_back < 0)
-			return EXIT_ENVIRONMENT;
-	}
 	if (warm && restore_data(registry, memory, o->mount_point, &report->data))
 		return EXIT_ENVIRONMENT;
 	report->seconds_data = now() - start;

@@ -28,8 +28,8 @@ void report_print(FILE *out, const struct report *r)
 		", \"beyond_size\": %" PRIu64 ", \"failed\": %" PRIu64 "},\n",
 		r->data.pages, r->data.bytes, r->data.files,
 		r->data.lost_inodes, r->data.beyond_size, r->data.failed);
-	fprintf(out, " \"sizes_put_back\": %" PRId64 ", \"e2fsck_status\": %d, \"mount_error\": %d,\n",
-		r->sizes_put_back, r->e2fsck_status, r->mount_error);
+	fprintf(out, " \"e2fsck_status\": %d, \"mount_error\": %d,\n",
+		r->e2fsck_status, r->mount_error);
 	fprintf(out, " \"seconds\": {\"metadata\": %.3f, \"e2fsck\": %.3f, \"data\": %.3f}}\n",
 		r->seconds_metadata, r->seconds_e2fsck, r->seconds_data);
 }

@@ -13,7 +13,6 @@ struct report {
 	const struct registry *registry;
 	struct metadata_counts metadata;
 	struct data_counts data;
-	int64_t sizes_put_back;	/* files that e2fsck had made longer */
 	int e2fsck_status;	/* -1: not run */
 	int mount_error;	/* errno, 0: mounted, -1: not tried */
 	double seconds_metadata, seconds_e2fsck, seconds_data;

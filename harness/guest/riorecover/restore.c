@@ -84,7 +84,11 @@ int restore_metadata(const struct registry *registry, struct memory *memory,
 	return fsync(device->fd) ? complain("device", errno) : 0;
 }
 
-int open_inode(int mount_fd, uint32_t ino, uint32_t generation, off_t *size)
+/*
+ * Opens a regular file by inode number and generation, so no name has to
+ * have survived. -1 with errno ESTALE when no such file exists (any more).
+ */
+static int open_inode(int mount_fd, uint32_t ino, uint32_t generation, off_t *size)
 {
 	union {
 		struct file_handle handle;

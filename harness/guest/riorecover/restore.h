@@ -36,12 +36,6 @@ int device_open(struct device *device, const char *path, bool writable);
 int restore_metadata(const struct registry *registry, struct memory *memory,
 		     const struct device *device, struct metadata_counts *counts);
 
-/*
- * Opens a regular file by inode number and generation (0: any), so no name has to
- * have survived. -1 with errno ESTALE when no such file exists (any more).
- */
-int open_inode(int mount_fd, uint32_t ino, uint32_t generation, off_t *size);
-
 /* Write each dirty page into its file below the mount point and flush it. */
 int restore_data(const struct registry *registry, struct memory *memory,
 		 const char *mount_point, struct data_counts *counts);

@@ -106,19 +106,3 @@ def test_registry_stays_while_data_is_missing(riorecover: Riorecover, ram: Ram, 
     report = riorecover.recover(ram, loop.device, loop.folder)
     assert report["data"]["pages"] == 1 and phase(ram) == RECOVERED
     assert (loop.folder / "file").read_bytes() == content + b"o" * (SIZE - PAGE)
-
-
-def test_size_that_e2fsck_rounded_up_is_put_back(
-    riorecover: Riorecover, ram: Ram, loop: Mounted, tmp_path: Path
-) -> None:
-    """A crash between a file's block and its size: e2fsck lengthens the file, recovery cuts it again."""
-    content = random.Random(13).randbytes(PAGE)
-    ram.valid().entry(2000, data(loop.inode("/file")[0], 0), content)
-    run_tool("debugfs", "-w", "-R", "set_inode_field /file size 50", loop.image)
-    log = tmp_path / "fsck.log"
-    report = riorecover.recover(ram, loop.device, loop.folder, fsck_log=log)
-    assert "i_size is 50, should be 12288" in log.read_text()
-    assert report["sizes_put_back"] == 1
-    assert report["data"]["bytes"] == 50
-    assert (loop.folder / "file").read_bytes() == content[:50]
-    assert (loop.folder / "other").stat().st_size == SIZE
