@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fuzz target finds nothing in riorecover as it is, and does find what is broken on purpose.
+
+A long run: `make riorecover-fuzz && ./riorecover-fuzz -close_fd_mask=2 -runs=1000000 CORPUS`.
+"""
+
+import random
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from riorecover_helper import SOURCE
+
+RUNS = 20_000
+SEED = 1996
+
+
+def build(folder: Path, file: str = "", good: str = "", bad: str = "") -> Path:
+    """The fuzz target, with one thing broken if there is a file given."""
+    for source in [*SOURCE.glob("*.[ch]"), SOURCE / "Makefile"]:
+        shutil.copy(source, folder)
+    if file:
+        text = (folder / file).read_text()
+        assert text.count(good) == 1
+        (folder / file).write_text(text.replace(good, bad))
+    subprocess.run(["make", "-s", "-C", folder, "riorecover-fuzz"], check=True)
+    return folder / "riorecover-fuzz"
+
+
+def fuzz(target: Path) -> subprocess.CompletedProcess[str]:
+    """Runs from a few random inputs that have all their checksums made right."""
+    corpus = target.parent / "corpus"
+    corpus.mkdir()
+    rng = random.Random(SEED)
+    for number in range(4):
+        (corpus / str(number)).write_bytes(b"\x1f" + rng.randbytes(8192))
+    options = ["-max_len=16384", f"-runs={RUNS}", f"-seed={SEED}", "-artifact_prefix=found-"]
+    return subprocess.run(
+        [target, *options, corpus], cwd=target.parent, capture_output=True, text=True, errors="replace"
+    )
+
+
+def test_nothing_is_found(tmp_path: Path) -> None:
+    result = fuzz(build(tmp_path))
+    assert result.returncode == 0, result.stderr[-2000:]
+    assert f"Done {RUNS} runs" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("file", "good", "bad", "says"),
+    [
+        (
+            "registry.c",
+            "index < device_blocks &&",
+            "index < 2 * device_blocks &&",
+            "page->index < DEVICE_BLOCKS",
+        ),
+        (
+            "registry.c",
+            "	registry->counts.fallback += fallback;\n",
+            "	registry->counts.free++;\n",
+            "c->pairs ==",
+        ),
+        (
+            "registry.c",
+            "	registry->pages = malloc((nr + 1) * sizeof(*registry->pages));",
+            "	registry->pages = malloc(sizeof(*registry->pages));",
+            "heap-buffer-overflow",
+        ),
+        (
+            "restore.c",
+            "if (content && pwrite",
+            "*(char *)(uintptr_t)content ^= 1; if (content && pwrite",
+            "!memcmp",
+        ),
+    ],
+    ids=["bounds", "counts", "overflow", "evidence written"],
+)
+def test_what_is_broken_is_found(tmp_path: Path, file: str, good: str, bad: str, says: str) -> None:
+    result = fuzz(build(tmp_path, file, good, bad))
+    assert result.returncode != 0
+    assert says in result.stderr
