@@ -49,7 +49,7 @@ def source_text(campaign: str, on: Environment) -> str:
     """Return one line that says which campaign this is and on what it ran."""
     return printable(
         f"Campaign {campaign}, seed {on.seed}, {on.created}: Linux {on.kernel_release} (build id "
-        f"{on.kernel_build_id}), series {on.series_commit}, QEMU {on.qemu_version}, "
+        f"{on.kernel_build_id}), series {on.series_commit}, {on.qemu_version}, "
         f"accelerator {on.accelerator}."
     )
 

@@ -23,7 +23,7 @@ def campaign(name: str = "first", modes: Sequence[str] = (), classes: Sequence[s
         kernel_release="6.12.107",
         kernel_build_id="0123abcd",
         series_commit="feed",
-        qemu_version="7.2.0",
+        qemu_version="QEMU emulator version 7.2.0",
         accelerator="tcg",
         host={"cpus": 2},
         created="2026-01-02T03:04:05.000+00:00",
