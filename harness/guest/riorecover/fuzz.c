@@ -52,6 +52,8 @@ static int memory_file(const char *name, size_t size, uint8_t **at)
 
 static void fix_header(uint8_t *ram, uint8_t flags)
 {
+	uint64_t boot_id = 0, first_pfn = 0;
+
 	for (int i = 0; i < 2; i++) {
 		struct rio_header h;
 		uint8_t *at = ram + REGISTRY + i * RIO_HEADER_STRIDE;
@@ -68,6 +70,9 @@ static void fix_header(uint8_t *ram, uint8_t flags)
 			h.start = htole64(REGISTRY);
 			h.size = htole64(RIO_PAGE_SIZE + le64toh(h.size) % (RIO_PAGE_SIZE + 64));
 			h.nr_pairs = htole64(le64toh(h.nr_pairs) % 70);
+			/* Whichever copy holds, the entries are of its boot. */
+			boot_id = h.boot_id = i ? boot_id : h.boot_id;
+			first_pfn = h.first_pfn = i ? first_pfn : htole64(le64toh(h.first_pfn) % 8);
 		}
 		h.crc = htole32(crc32c(0, &h, offsetof(struct rio_header, crc)));
 		memcpy(at, &h, sizeof(h));

@@ -79,3 +79,16 @@ def fault_in(manifest: Manifest) -> Callable[[str, bytes], Fault]:
         return Fault(0, "kernel_text", address, function, "", ".text", old, new, "", "", True, {})
 
     return make
+
+
+def qemus_with(mark: bytes) -> list[int]:
+    """Process ids of the QEMUs with that in their command line."""
+
+    def command_line(process: Path) -> bytes:
+        try:
+            return (process / "cmdline").read_bytes()
+        except OSError:  # it has just ended
+            return b""
+
+    lines = {int(path.name): command_line(path) for path in Path("/proc").glob("[0-9]*")}
+    return [pid for pid, line in lines.items() if b"qemu-system" in line and mark in line]

@@ -6,7 +6,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from riobed.errors import InfraError
@@ -18,7 +17,7 @@ from riobed.trial import TrialRecord, recover, run_trial, start_workload, warm_u
 from riobed.verdict import decide
 from riobed.watch import Watcher
 
-from .conftest import UD2
+from .conftest import UD2, qemus_with
 
 JUMP_TO_SELF = b"\xeb\xfe"
 
@@ -86,11 +85,7 @@ def test_qemu_killed_is_an_infra_error_and_the_guest_comes_back(
     guest = guest_in("rio")
     guest.ready()
     name = guest.machine.config.name.encode()
-    pids = [
-        int(path.name)
-        for path in Path("/proc").glob("[0-9]*")
-        if b"qemu-system" in (line := (path / "cmdline").read_bytes()) and name in line
-    ]
+    pids = qemus_with(name)
     assert len(pids) == 1
 
     def kill() -> None:

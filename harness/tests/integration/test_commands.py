@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from .conftest import qemus_with
+
 RIOBED = [sys.executable, "-m", "riobed.cli"]
 MEMTEST = Path(__file__).parents[3] / "workloads/memtest"
 
@@ -23,11 +25,7 @@ def riobed(*arguments: str, timeout: float = 300) -> subprocess.CompletedProcess
 def guests_of(pid: int) -> list[int]:
     """QEMU processes whose files belong to that riobed process."""
     mark = f"riobed-{pid}-".encode()
-    return [
-        int(path.name)
-        for path in Path("/proc").glob("[0-9]*")
-        if b"qemu-system" in (line := (path / "cmdline").read_bytes()) and mark in line
-    ]
+    return qemus_with(mark)
 
 
 def test_guest_run_gives_output_and_exit_status(tmp_path: Path) -> None:
