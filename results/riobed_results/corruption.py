@@ -4,15 +4,11 @@
 Its form is that of table 1 of Chen et al., "The Rio File Cache", ASPLOS 1996.
 """
 
-from collections.abc import Iterable
-
-import yaml
 from pydantic import BaseModel
 
 from riobed_results.environment import Environment
 from riobed_results.errors import StoreError
-from riobed_results.models import CampaignRow
-from riobed_results.queries import Counts, cell_counts
+from riobed_results.queries import Counts, cell_counts, in_order
 from riobed_results.store import Store
 
 CONFIDENCE = 0.95
@@ -63,8 +59,8 @@ def corruption_table(store: Store, campaign_name: str | None = None) -> Corrupti
     counts = cell_counts(store, campaign.id)
     if not counts:
         raise StoreError(f"store {store.location.name}: campaign {campaign.name!r} has no trials yet")
-    modes = _ordered(campaign, "modes", (mode for mode, _ in counts))
-    classes = _ordered(campaign, "fault_classes", (fault_class for _, fault_class in counts))
+    modes = in_order(campaign, "modes", (mode for mode, _ in counts))
+    classes = in_order(campaign, "fault_classes", (fault_class for _, fault_class in counts))
     rows = [
         Row(fault_class=name, cells={mode: counts.get((mode, name), Counts()) for mode in modes})
         for name in classes
@@ -89,14 +85,3 @@ def corrupted_share(counts: Counts) -> Share:
     test = binomtest(counts.corrupted, counts.crashes)
     interval = test.proportion_ci(confidence_level=CONFIDENCE, method="exact")
     return Share(share=counts.corrupted / counts.crashes, low=float(interval.low), high=float(interval.high))
-
-
-def _ordered(campaign: CampaignRow, key: str, seen: Iterable[str]) -> list[str]:
-    """Names in the order of the spec's list `key`, then those only seen in rows, as they first appear."""
-    try:
-        spec = yaml.safe_load(campaign.spec)
-    except yaml.YAMLError:
-        spec = None
-    listed = spec.get(key) if isinstance(spec, dict) else None
-    names = [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
-    return list(dict.fromkeys([*names, *seen]))

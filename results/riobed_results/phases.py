@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from riobed_results.environment import Environment
 from riobed_results.errors import StoreError
 from riobed_results.models import TrialRow
-from riobed_results.queries import trial_rows
+from riobed_results.queries import in_order, trial_rows
 from riobed_results.render import Grid, Page, printable, source_text
 from riobed_results.store import Store
 
@@ -51,7 +51,7 @@ def phase_table(store: Store, campaign_name: str | None = None) -> PhaseTable:
     rows = [r for r in trial_rows(store, campaign.id) if r.outcome in OUTCOMES and not r.fresh_boot]
     if not rows:
         raise StoreError(f"store {store.location.name}: campaign {campaign.name!r} has no results yet")
-    modes = list(dict.fromkeys(row.mode for row in rows))
+    modes = in_order(campaign, "modes", (row.mode for row in rows))
     # A discard ends early: the order is that of the trial which came furthest.
     phases = max((list(row.phases) for row in rows), key=len)
     phases += [name for row in rows for name in row.phases if name not in phases]

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """From stored rows to counts: the only place that says what a table counts."""
 
+from collections.abc import Iterable
+
 import sqlalchemy as sa
+import yaml
 from pydantic import BaseModel
 from sqlalchemy.orm import selectinload
 
-from riobed_results.models import TrialRow
+from riobed_results.models import CampaignRow, TrialRow
 from riobed_results.store import Store
 
 
@@ -62,3 +65,14 @@ def trial_rows(store: Store, campaign_id: int) -> list[TrialRow]:
     )
     with store.session() as session:
         return list(session.scalars(query))
+
+
+def in_order(campaign: CampaignRow, key: str, seen: Iterable[str]) -> list[str]:
+    """Return names in the order of the spec's list `key`, then those only seen in rows."""
+    try:
+        spec = yaml.safe_load(campaign.spec)
+    except yaml.YAMLError:
+        spec = None
+    listed = spec.get(key) if isinstance(spec, dict) else None
+    names = [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
+    return list(dict.fromkeys([*names, *seen]))
