@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A published table says what the rows published beside it say, and nothing that is named is missing."""
+
+from pathlib import Path
+
+import pytest
+from riobed_results.corruption import corruption_table
+from riobed_results.corruption_page import corruption_page
+from riobed_results.phases import phase_page, phase_table
+from riobed_results.publish import SUFFIX, worth_keeping
+from riobed_results.queries import trial_rows
+from riobed_results.render import FORMS, render
+from riobed_results.store import open_store
+
+PUBLISHED = sorted(path.parent for path in Path(__file__).parents[1].glob("published/*/store.sqlite"))
+
+
+def test_there_is_something_published() -> None:
+    assert "first" in [folder.name for folder in PUBLISHED]
+
+
+@pytest.mark.parametrize("folder", PUBLISHED, ids=lambda folder: folder.name)
+def test_tables_come_out_of_the_store_again(folder: Path) -> None:
+    store = open_store(str(folder))
+    pages = {"corruption": corruption_page(corruption_table(store)), "phases": phase_page(phase_table(store))}
+    for what, page in pages.items():
+        for form in FORMS:
+            assert (folder / f"{what}.{SUFFIX.get(form, form)}").read_text() == render(page, form)
+
+
+@pytest.mark.parametrize("folder", PUBLISHED, ids=lambda folder: folder.name)
+def test_a_published_folder_has_its_logs_and_says_what_it_is(folder: Path) -> None:
+    store = open_store(str(folder))
+    logs = worth_keeping(trial_rows(store, store.campaign().id))
+    assert sorted(logs) == sorted(f"logs/{path.name}" for path in (folder / "logs").iterdir())
+    assert store.campaign().spec in (folder / "spec.yaml").read_text()
+    assert (folder / "README.md").is_file()
