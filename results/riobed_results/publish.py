@@ -27,11 +27,11 @@ SPEC_HEAD = (
 SUFFIX = {"latex": "tex"}
 
 
-def publish(store: Store, name: str | None, logs: Path, folder: Path) -> list[str]:
-    """Write the campaign `name` (None: the latest) of `store` to `folder`; the names of logs not found.
+def publish(store: Store, name: str | None, logs: Path, folder: Path) -> None:
+    """Write the campaign `name` (None: the latest) of `store` to `folder`.
 
     `logs` is the folder that the rows' `log` is relative to. Raises StoreError if `folder` has a store
-    already, cannot be written, or the campaign has no results.
+    already, cannot be written, the campaign has no results, or a log of it is missing.
     """
     campaign = store.campaign(name)
     pages = {
@@ -42,6 +42,8 @@ def publish(store: Store, name: str | None, logs: Path, folder: Path) -> list[st
         raise StoreError(f"{folder}: has a {STORE_FILE} already; remove it or choose another folder")
     chosen = worth_keeping(trial_rows(store, campaign.id))
     missing = [log for log in chosen if not _inside(logs, log)]
+    if missing:
+        raise StoreError(f"{logs}: {len(missing)} console logs are not there ({missing[0]}); give --logs")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "spec.yaml").write_text(SPEC_HEAD + campaign.spec, encoding="utf-8")
@@ -50,13 +52,11 @@ def publish(store: Store, name: str | None, logs: Path, folder: Path) -> list[st
                 path = folder / f"{what}.{SUFFIX.get(form, form)}"
                 path.write_text(render(page, form), encoding="utf-8")
         for log in chosen:
-            if log not in missing:
-                (folder / log).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(logs / log, folder / log)
+            (folder / log).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(logs / log, folder / log)
     except OSError as error:
         raise StoreError(f"{folder}: {error.strerror}; choose another folder") from error
     _copy_rows(store, campaign, folder / STORE_FILE)
-    return missing
 
 
 def worth_keeping(rows: list[TrialRow]) -> list[str]:

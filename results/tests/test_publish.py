@@ -58,13 +58,12 @@ def test_nothing_is_published_over_another_campaign(invoke: Invoke, filled: Stor
 
 
 @pytest.mark.parametrize("log", ["logs/none.log.gz", "../secret", "/etc/passwd"])
-def test_a_log_that_is_not_there_is_said(
+def test_without_its_logs_nothing_is_published(
     invoke: Invoke, store: Store, path: Path, tmp_path: Path, log: str
 ) -> None:
     (path.parent.parent / "secret").write_text("not a log")
     store.add_trial(trial(store.add_campaign(campaign()).id, 0, log=log))
     result = invoke("publish", tmp_path / "new", "--store", path)
     assert isinstance(result.exception, StoreError)
-    assert "1 console logs are not in" in str(result.exception)
-    assert not list((tmp_path / "new").rglob("*passwd*")) + list(tmp_path.rglob("new/secret"))
-    assert (tmp_path / "new/store.sqlite").is_file()
+    assert "1 console logs are not there" in str(result.exception)
+    assert not (tmp_path / "new").exists()
