@@ -42,9 +42,18 @@ def test_sysctls_arrive_in_the_guest(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_registry_and_keepout_just_where_memory_is_restored(name: str) -> None:
     mode = cache_mode(name)
-    rio = [p for p in mode.production_parameters(LAYOUT) if p.startswith("rio.")]
+    rio = [p for p in mode.production_parameters(LAYOUT) if p.startswith(("rio.registry", "rio.keepout"))]
     wanted = [f"rio.registry={LAYOUT.registry}", f"rio.keepout={LAYOUT.keepout}"]
     assert rio == (wanted if mode.restores_memory else [])
+
+
+@pytest.mark.parametrize(("name", "mechanism"), [("rio-protected", "pte"), ("rio-protected-pks", "pks")])
+def test_protected_modes_are_rio_and_protection(name: str, mechanism: str) -> None:
+    rio, mode = cache_mode("rio"), cache_mode(name)
+    more = set(mode.production_parameters(LAYOUT)) - set(rio.production_parameters(LAYOUT))
+    assert more == {f"rio.protect={mechanism}"}
+    alike = {"summary": "", "kernel_parameters": ()}
+    assert mode.model_copy(update=alike) == rio.model_copy(update=alike)
 
 
 def test_what_the_modes_stand_for() -> None:

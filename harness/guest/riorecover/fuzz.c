@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A libFuzzer target: an input is an image of RAM with a registry in it, a target
- * device is what it may write to.
- *
- * Random bytes never have a right checksum, so the first byte of an input says which
- * of them are made right: what is behind the checksums is what needs the fuzzer.
+ * A libFuzzer target: an input is an image of RAM with a registry in it, and damage to a
+ * save of it; a device and two files are what recovery may write to.
  */
 #include <endian.h>
+#include <errno.h>
 #include <fcntl.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,20 +13,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "crc32c.h"
+#include "fuzz_input.h"
 #include "memory.h"
 #include "registry.h"
 #include "restore.h"
+#include "save.h"
 
-enum { RAM_PAGES = 16, DEVICE_BLOCKS = 8, REGISTRY_PAGE = 2 };
-enum { FIX_MAGIC = 1, FIX_PLACE = 2, FIX_HEADER = 4, FIX_ENTRIES = 8, FIX_SENSE = 16 };
-
-#define RAM_SIZE (RAM_PAGES * RIO_PAGE_SIZE)
-#define DEVICE_SIZE (DEVICE_BLOCKS * RIO_PAGE_SIZE)
-#define REGISTRY (REGISTRY_PAGE * RIO_PAGE_SIZE)
-#define REGISTRY_SIZE (2 * RIO_PAGE_SIZE)
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+/* What a block or a page holds until it is written. */
+enum { UNTOUCHED = 0xa5 };
 
 #define MUST(condition)							\
 	do {								\
@@ -40,89 +31,80 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 	} while (0)
 
 /* A file in memory that both riorecover and the checks below can see. */
-static int memory_file(const char *name, size_t size, uint8_t **at)
-{
-	int fd = memfd_create(name, MFD_CLOEXEC);
+struct shared {
+	int fd;
+	size_t size;
+	uint8_t *at;
+	char path[32];
+};
 
-	MUST(fd >= 0 && !ftruncate(fd, (off_t)size));
-	*at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	MUST(*at != MAP_FAILED);
-	return fd;
+static struct shared ram, disk, place_for_save, files[FILES];
+static uint8_t before[RAM_SIZE];	/* as the crashed kernel left it */
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Called instead of those of the C library: no file system is mounted here. */
+int __wrap_open_by_handle_at(int mount_fd, struct file_handle *handle, int flags);
+int __wrap_syncfs(int fd);
+
+int __wrap_open_by_handle_at(int mount_fd, struct file_handle *handle, int flags)
+{
+	uint32_t id[2];
+
+	(void)mount_fd, (void)flags;
+	memcpy(id, handle->f_handle, sizeof(id));
+	if (id[0] >= FIRST_FILE && id[0] < FIRST_FILE + FILES && !id[1])
+		return dup(files[id[0] - FIRST_FILE].fd);
+	errno = ESTALE;
+	return -1;
 }
 
-static void fix_header(uint8_t *ram, uint8_t flags)
+int __wrap_syncfs(int fd)
 {
-	uint64_t boot_id = 0, first_pfn = 0;
-
-	for (int i = 0; i < 2; i++) {
-		struct rio_header h;
-		uint8_t *at = ram + REGISTRY + i * RIO_HEADER_STRIDE;
-
-		memcpy(&h, at, sizeof(h));
-		if (flags & FIX_MAGIC) {
-			h.magic = htole64(RIO_MAGIC);
-			h.version = htole32(RIO_VERSION);
-			h.phase = htole32(RIO_ACTIVE);
-			h.nr_fs = htole32(1 + le32toh(h.nr_fs) % (RIO_MAX_FS + 1));
-			h.fs[0].dev = htole32(1);
-		}
-		if (flags & FIX_PLACE) {
-			h.start = htole64(REGISTRY);
-			h.size = htole64(RIO_PAGE_SIZE + le64toh(h.size) % (RIO_PAGE_SIZE + 64));
-			h.nr_pairs = htole64(le64toh(h.nr_pairs) % 70);
-			/* Whichever copy holds, the entries are of its boot. */
-			boot_id = h.boot_id = i ? boot_id : h.boot_id;
-			first_pfn = h.first_pfn = i ? first_pfn : htole64(le64toh(h.first_pfn) % 8);
-		}
-		h.crc = htole32(crc32c(0, &h, offsetof(struct rio_header, crc)));
-		memcpy(at, &h, sizeof(h));
-	}
+	(void)fd;
+	return 0;
 }
 
-/* An entry of the file system that is recovered, mostly one that makes sense. */
-static void fix_sense(struct rio_entry *entry)
+static void share(struct shared *file, size_t size)
 {
-	bool metadata = entry->state & RIO_METADATA;
-
-	entry->dev = htole32(1);
-	entry->state = (uint8_t)(entry->state % (RIO_DIRTY + 2) | (metadata ? RIO_METADATA : 0));
-	entry->bytes = htole16(metadata ? RIO_PAGE_SIZE : le16toh(entry->bytes) % (RIO_PAGE_SIZE + 2));
-	if (metadata) {
-		entry->ino = entry->generation = 0;
-		entry->index = htole64(le64toh(entry->index) % (DEVICE_BLOCKS + 1));
-	}
+	file->size = size;
+	file->fd = memfd_create("shared", MFD_CLOEXEC);
+	MUST(file->fd >= 0 && !ftruncate(file->fd, (off_t)size));
+	file->at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, 0);
+	MUST(file->at != MAP_FAILED);
+	snprintf(file->path, sizeof(file->path), "/proc/self/fd/%d", file->fd);
 }
 
-static void fix_entries(uint8_t *ram, bool sense)
+static void set_up(void)
 {
-	struct rio_header h;
-	uint8_t *pairs = ram + REGISTRY + RIO_PAGE_SIZE;
-
-	memcpy(&h, ram + REGISTRY, sizeof(h));
-	for (uint64_t i = 0; i < RIO_PAGE_SIZE / sizeof(struct rio_pair); i++) {
-		uint64_t id[2] = { h.boot_id, htole64(le64toh(h.first_pfn) + i) };
-		struct rio_pair pair;
-
-		memcpy(&pair, pairs + i * sizeof(pair), sizeof(pair));
-		for (int c = 0; c < 2; c++) {
-			if (sense)
-				fix_sense(&pair.copy[c]);
-			pair.copy[c].crc = htole32(crc32c(crc32c(0, id, sizeof(id)), &pair.copy[c],
-							  offsetof(struct rio_entry, crc)));
-		}
-		memcpy(pairs + i * sizeof(pair), &pair, sizeof(pair));
+	if (!ram.at) {
+		share(&ram, RAM_SIZE);
+		share(&disk, DEVICE_SIZE);
+		share(&place_for_save, SAVE_SIZE);
+		for (int i = 0; i < FILES; i++)
+			share(&files[i], FILE_SIZE);
 	}
+	memset(disk.at, UNTOUCHED, DEVICE_SIZE);
+	for (int i = 0; i < FILES; i++)
+		memset(files[i].at, UNTOUCHED, FILE_SIZE);
 }
 
 static void check_counts(const struct registry *registry)
 {
 	const struct registry_counts *c = &registry->counts;
-	uint64_t unlisted = c->free + c->clean + c->rejected + c->foreign + c->unreadable;
+	const struct checksum_counts *sums = &registry->checksums;
+	uint64_t unlisted = c->free + c->clean + c->pending + c->rejected + c->foreign + c->unreadable;
+	uint64_t checked = sums->intact + sums->corrupt + sums->changing;
 
 	MUST(c->pairs == le64toh(registry->header.nr_pairs));
-	MUST(registry->nr_pages == c->dirty_data + c->dirty_metadata);
+	MUST(registry->nr_pages == c->dirty_data + c->dirty_metadata + c->shadowed);
 	/* Every pair is one of these, and only one. */
 	MUST(c->pairs == unlisted + registry->nr_pages);
+	if (le32toh(registry->header.flags) & RIO_CHECKSUMS)
+		MUST(checked >= c->dirty_data + c->dirty_metadata &&
+		     checked <= registry->nr_pages + c->clean + c->pending + c->unreadable);
+	else
+		MUST(!checked);
 	for (uint64_t i = 0; i < registry->nr_pages; i++) {
 		const struct page *page = &registry->pages[i];
 
@@ -131,57 +113,126 @@ static void check_counts(const struct registry *registry)
 	}
 }
 
-static void recover(struct registry *registry, struct memory *memory, struct device *device)
+/* Is it a page of RAM as it was, however it came here? */
+static bool in_ram(const void *content)
 {
-	struct metadata_counts written = { 0 };
-	uint32_t dev = registry_find_fs(registry, device->uuid);
+	for (size_t at = 0; at < RAM_SIZE; at += RIO_PAGE_SIZE)
+		if (!memcmp(content, before + at, RIO_PAGE_SIZE))
+			return true;
+	return false;
+}
 
-	if (!registry_collect(registry, memory, dev, device->blocks)) {
-		check_counts(registry);
-		MUST(!restore_metadata(registry, memory, device, &written));
-		MUST(written.written == registry->counts.dirty_metadata && !written.failed);
-		MUST(!registry_mark_recovered(registry, memory));
-		registry_close(registry);
+/* May these bytes stand there? Only as they were, or as a page that is listed for that place. */
+static void check_place(const struct registry *registry, struct memory *memory, uint32_t ino,
+			uint64_t index, const uint8_t *bytes, size_t size)
+{
+	bool right = *bytes == UNTOUCHED && !memcmp(bytes, bytes + 1, size - 1);
+
+	for (uint64_t i = 0; !right && i < registry->nr_pages; i++) {
+		const struct page *page = &registry->pages[i];
+		const void *content;
+
+		if (page->ino != ino || page->index != index || page->generation)
+			continue;
+		content = memory_at(memory, page->address, RIO_PAGE_SIZE);
+		right = content && !memcmp(bytes, content, size) && in_ram(content);
 	}
+	MUST(right && "written by the registry alone");
+}
+
+static void check_places(const struct registry *registry, struct memory *memory)
+{
+	struct stat st;
+
+	for (uint64_t i = 0; i < DEVICE_BLOCKS; i++)
+		check_place(registry, memory, 0, i, disk.at + i * RIO_PAGE_SIZE, RIO_PAGE_SIZE);
+	for (uint32_t f = 0; f < FILES; f++)
+		for (size_t at = 0; at < FILE_SIZE; at += RIO_PAGE_SIZE)
+			check_place(registry, memory, FIRST_FILE + f, at / RIO_PAGE_SIZE, files[f].at + at,
+				    FILE_SIZE - at < RIO_PAGE_SIZE ? FILE_SIZE - at : RIO_PAGE_SIZE);
+	MUST(!fstat(disk.fd, &st) && st.st_size == DEVICE_SIZE);
+	for (int f = 0; f < FILES; f++)
+		MUST(!fstat(files[f].fd, &st) && st.st_size == FILE_SIZE);
+}
+
+static void restore(const struct registry *registry, struct memory *memory,
+		    const struct device *device)
+{
+	const struct registry_counts *c = &registry->counts;
+	struct metadata_counts blocks = { 0 };
+	struct data_counts data = { 0 };
+
+	MUST(!restore_metadata(registry, memory, device, &blocks));
+	MUST(blocks.written == c->dirty_metadata + c->shadowed && !blocks.failed);
+	MUST(!restore_data(registry, memory, "/", &data));
+	MUST(data.pages + data.lost_inodes + data.beyond_size == c->dirty_data && !data.failed);
+	check_places(registry, memory);
+}
+
+/* Recovers from memory, saving it first, or from a save. */
+static void recover(struct memory *memory, bool saving)
+{
+	struct device device = { .fd = disk.fd, .blocks = DEVICE_BLOCKS };
+	struct save_result saved = { 0 };
+	struct registry registry;
+	uint32_t dev;
+
+	if (registry_open(&registry, memory, REGISTRY, REGISTRY_SIZE) != REGISTRY_VALID)
+		return;
+	memcpy(device.uuid, registry.header.fs[0].uuid, sizeof(device.uuid));
+	dev = registry_find_fs(&registry, device.uuid);
+	if (registry_collect(&registry, memory, dev, device.blocks))
+		return;
+	check_counts(&registry);
+	if (saving) {
+		save_write(place_for_save.path, &registry, memory, device.uuid, &saved);
+		MUST(!*saved.error);
+	}
+	restore(&registry, memory, &device);
+	if (saving)
+		MUST(!registry_mark_recovered(&registry, memory));
+	registry_close(&registry);
+}
+
+static void recover_from_memory(void)
+{
+	struct memory memory;
+
+	MUST(!memory_open(&memory, ram.path, RAM_SIZE, true));
+	recover(&memory, true);
+	memory_close(&memory);
+	/* Nothing of it was written but the registry's header. */
+	MUST(!memcmp(before, ram.at, REGISTRY));
+	MUST(!memcmp(before + REGISTRY + RIO_PAGE_SIZE, ram.at + REGISTRY + RIO_PAGE_SIZE,
+		     RAM_SIZE - REGISTRY - RIO_PAGE_SIZE));
+}
+
+static void recover_from_save(void)
+{
+	uint8_t uuid[16];
+	struct save save;
+
+	memcpy(uuid, place_for_save.at + offsetof(struct save_header, uuid), sizeof(uuid));
+	if (!save_open(&save, place_for_save.path, uuid))
+		return;
+	MUST(save.refused <= save.nr_pages && save.nr_pages < SAVE_PAGES);
+	recover(&save.memory, false);
+	save_close(&save);
+	MUST(!save_forget(place_for_save.path) && !save_open(&save, place_for_save.path, uuid));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static uint8_t *ram, *disk, *before;
-	static int ram_fd = -1, disk_fd;
-	struct registry registry;
-	struct memory memory;
-	struct stat st;
-	char path[32];
-
-	if (ram_fd < 0) {
-		ram_fd = memory_file("ram", RAM_SIZE, &ram);
-		disk_fd = memory_file("disk", DEVICE_SIZE, &disk);
-		before = malloc(RAM_SIZE);
-	}
 	if (!size)
 		return 0;
-	memset(ram, 0, RAM_SIZE);
-	/* The registry first, so that short inputs have one. */
-	memcpy(ram + REGISTRY, data + 1, size - 1 < RAM_SIZE - REGISTRY ? size - 1 : RAM_SIZE - REGISTRY);
-	if (data[0] & FIX_HEADER)
-		fix_header(ram, data[0]);
-	if (data[0] & FIX_ENTRIES)
-		fix_entries(ram, data[0] & FIX_SENSE);
-	memcpy(before, ram, RAM_SIZE);
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", ram_fd);
-	MUST(!memory_open(&memory, path, RAM_SIZE, true));
-	struct device device = { .fd = disk_fd, .blocks = DEVICE_BLOCKS };
-	memcpy(device.uuid, ram + REGISTRY + offsetof(struct rio_header, fs[0].uuid), sizeof(device.uuid));
-	if (registry_open(&registry, &memory, REGISTRY, REGISTRY_SIZE) == REGISTRY_VALID)
-		recover(&registry, &memory, &device);
-	memory_close(&memory);
-
-	/* Nothing was written but to the device and to the registry's header. */
-	MUST(!memcmp(before, ram, REGISTRY));
-	MUST(!memcmp(before + REGISTRY + RIO_PAGE_SIZE, ram + REGISTRY + RIO_PAGE_SIZE,
-		     RAM_SIZE - REGISTRY - RIO_PAGE_SIZE));
-	MUST(!fstat(disk_fd, &st) && st.st_size == DEVICE_SIZE);
+	set_up();
+	/* No input must depend on the one before it. */
+	memset(place_for_save.at, 0, SAVE_SIZE);
+	input_ram(ram.at, data, size);
+	memcpy(before, ram.at, RAM_SIZE);
+	recover_from_memory();
+	set_up();
+	input_save(place_for_save.at, data, size);
+	recover_from_save();
 	return 0;
 }

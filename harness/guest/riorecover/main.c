@@ -3,129 +3,30 @@
  * riorecover: put the file cache of a crashed kernel back on disk.
  *
  * The order is that of Rio's warm reboot (Chen et al., ASPLOS 1996, section
- * 2.2): metadata to its disk addresses, then the check of the file system, then
- * file data through ordinary system calls.
+ * 2.2): old memory to the swap partition, metadata to its disk addresses, then
+ * the check of the file system, then file data through ordinary system calls.
+ * Whatever cuts it short, the next run does all of it again.
  */
 #include <errno.h>
-#include <getopt.h>
-#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "options.h"
 #include "report.h"
+#include "save.h"
 #include "step.h"
 
-enum { EXIT_ENVIRONMENT = 1, EXIT_USAGE = 2 };
+enum { EXIT_ENVIRONMENT = 1 };
 
-struct options {
-	const char *memory, *device, *mount_point, *e2fsck, *report, *fsck_log;
-	uint64_t start, size, limit;
-	bool has_registry;
+/* What is recovered, and from where. */
+struct source {
+	struct memory memory;	/* of the crashed kernel */
+	struct save save;	/* of an earlier run; open if it is used */
+	struct memory *used;	/* one of the two */
+	struct registry registry;
 };
-
-static const char usage[] =
-"usage: riorecover inspect --registry SIZE@START --limit BYTES --device FILE [--memory FILE]\n"
-"       riorecover recover --device FILE --mount DIR [--registry SIZE@START --limit BYTES]\n"
-"                          [--memory FILE] [--e2fsck FILE] [--fsck-log FILE] [--report FILE]\n"
-"\n"
-"inspect reads the registry and says what a recovery would restore; it writes\n"
-"nothing. recover restores metadata, checks and mounts the file system, restores\n"
-"file data and leaves it mounted; without a valid registry it only checks and mounts.\n"
-"\n"
-"  --registry SIZE@START  where the registry lies in memory (bytes; K, M, G; 0x)\n"
-"  --limit BYTES          size of the memory of the crashed kernel\n"
-"  --memory FILE          that memory: /dev/mem (default) or an image of it\n"
-"  --device FILE          the disk of the file system\n"
-"  --mount DIR            where to mount it\n"
-"  --report FILE          JSON report (default: standard output)\n"
-"exit status: 0 done, 1 the environment failed, 2 wrong use\n";
-
-static int wrong_use(const char *why)
-{
-	fprintf(stderr, "riorecover: %s; see riorecover --help\n", why);
-	return EXIT_USAGE;
-}
-
-static bool parse_bytes(const char *text, char **end, uint64_t *value)
-{
-	errno = 0;
-	*value = strtoull(text, end, 0);
-	/* strtoull() takes signs and blanks before the number; we do not. */
-	if (errno || *text < '0' || *text > '9')
-		return false;
-	for (const char *unit = "KMG"; *unit; unit++) {
-		if (**end != *unit)
-			continue;
-		int shift = 10 * (int)(unit - "KMG" + 1);
-
-		if (*value > UINT64_MAX >> shift)
-			return false;
-		*value <<= shift;
-		++*end;
-		break;
-	}
-	return true;
-}
-
-static bool parse_range(const char *text, uint64_t *size, uint64_t *start)
-{
-	char *end;
-
-	return parse_bytes(text, &end, size) && *end == '@' &&
-	       parse_bytes(end + 1, &end, start) && !*end &&
-	       *size % RIO_PAGE_SIZE == 0 && *start % RIO_PAGE_SIZE == 0 &&
-	       *size >= 2 * RIO_PAGE_SIZE && *start + *size > *start;
-}
-
-static int parse_options(int argc, char **argv, struct options *o)
-{
-	static const struct option longs[] = {
-		{ "registry", required_argument, NULL, 'r' },
-		{ "limit", required_argument, NULL, 'l' },
-		{ "memory", required_argument, NULL, 'm' },
-		{ "device", required_argument, NULL, 'd' },
-		{ "mount", required_argument, NULL, 'p' },
-		{ "e2fsck", required_argument, NULL, 'e' },
-		{ "fsck-log", required_argument, NULL, 'f' },
-		{ "report", required_argument, NULL, 'o' },
-		{ NULL, 0, NULL, 0 },
-	};
-	char *end;
-	int c;
-
-	opterr = 0; /* one line about wrong use, and it is ours */
-	while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
-		switch (c) {
-		case 'r':
-			o->has_registry = true;
-			if (!parse_range(optarg, &o->size, &o->start))
-				return wrong_use("--registry wants SIZE@START in whole pages");
-			break;
-		case 'l':
-			if (!parse_bytes(optarg, &end, &o->limit) || *end)
-				return wrong_use("--limit wants a number of bytes");
-			break;
-		case 'm': o->memory = optarg; break;
-		case 'd': o->device = optarg; break;
-		case 'p': o->mount_point = optarg; break;
-		case 'e': o->e2fsck = optarg; break;
-		case 'f': o->fsck_log = optarg; break;
-		case 'o': o->report = optarg; break;
-		default: return wrong_use("unknown option, or one without its value");
-		}
-	}
-	if (optind != argc)
-		return wrong_use("too many arguments");
-	if (!o->device)
-		return wrong_use("--device is missing");
-	if (o->has_registry && !o->limit)
-		return wrong_use("--registry needs --limit");
-	return 0;
-}
 
 static double now(void)
 {
@@ -136,23 +37,61 @@ static double now(void)
 }
 
 /* Opens the registry and collects what belongs to the device. */
-static int read_registry(const struct options *o, struct memory *memory,
-			 struct device *device, struct registry *registry,
-			 enum registry_verdict *verdict)
+static int read_registry(const struct options *o, const struct device *device,
+			 struct source *source, enum registry_verdict *verdict)
 {
 	uint32_t dev;
 
-	*verdict = registry_open(registry, memory, o->start, o->size);
+	*verdict = registry_open(&source->registry, source->used, o->start, o->size);
 	if (*verdict != REGISTRY_VALID)
 		return 0;
-	dev = registry_find_fs(registry, device->uuid);
+	dev = registry_find_fs(&source->registry, device->uuid);
 	if (!dev) {
 		fprintf(stderr, "riorecover: %s: its file system is not in the registry: cold start\n",
 			o->device);
 		*verdict = REGISTRY_NONE;
 		return 0;
 	}
-	return registry_collect(registry, memory, dev, device->blocks);
+	return registry_collect(&source->registry, source->used, dev, device->blocks);
+}
+
+/*
+ * The registry in memory or, if memory has lost it, the one that was saved. One that memory
+ * still has, recovered or not, is never older than a save.
+ */
+static int find_registry(const struct options *o, const struct device *device,
+			 struct source *source, struct report *report)
+{
+	const struct rio_header *found = &source->registry.header;
+
+	source->used = &source->memory;
+	if (read_registry(o, device, source, &report->verdict))
+		return EXIT_ENVIRONMENT;
+	if (!o->save || report->verdict == REGISTRY_VALID)
+		return 0;
+	if (found->magic)
+		return registry_is_recovered(&source->registry) && save_forget(o->save) ?
+		       EXIT_ENVIRONMENT : 0;
+	if (!save_open(&source->save, o->save, device->uuid))
+		return 0;
+	fprintf(stderr, "riorecover: %s: recovering from the memory saved there\n", o->save);
+	source->used = &source->save.memory;
+	report->from_save = true;
+	report->refused = source->save.refused;
+	return read_registry(o, device, source, &report->verdict) ? EXIT_ENVIRONMENT : 0;
+}
+
+/*
+ * The phases of a recovery, as they begin, on standard output when the report goes
+ * elsewhere. In stage 0 that is the console: whoever resets the machine now knows
+ * what was cut short.
+ */
+static void say_phase(const struct options *o, const char *phase)
+{
+	if (!o->report)
+		return;
+	printf("riorecover: %s\n", phase);
+	fflush(stdout);
 }
 
 static int write_report(const struct options *o, const struct report *report)
@@ -171,35 +110,73 @@ static int write_report(const struct options *o, const struct report *report)
 	return 0;
 }
 
-/* Everything between the registry and the report; report says how far it got. */
-static int recover(const struct options *o, struct memory *memory,
-		   struct device *device, struct registry *registry,
-		   struct report *report)
+/* Last, so that a crash anywhere before only means: once again. */
+static int mark_recovered(const struct options *o, struct source *source)
 {
-	bool warm = report->verdict == REGISTRY_VALID;
+	/* The save first: with its registry gone it would be believed. */
+	if (o->save && save_forget(o->save))
+		return EXIT_ENVIRONMENT;
+	if (source->used != &source->memory)
+		return 0;
+	return registry_mark_recovered(&source->registry, &source->memory) ?
+	       EXIT_ENVIRONMENT : 0;
+}
+
+/* Old memory to the save, metadata to the device. */
+static int restore_blocks(const struct options *o, struct source *source,
+			  struct device *device, struct report *report)
+{
 	double start = now();
 
-	if (warm && restore_metadata(registry, memory, device, &report->metadata))
+	if (o->save && source->used == &source->memory) {
+		say_phase(o, "save");
+		save_write(o->save, &source->registry, source->used, device->uuid,
+			   &report->saved);
+	}
+	report->seconds_save = now() - start;
+
+	start = now();
+	say_phase(o, "metadata");
+	if (restore_metadata(&source->registry, source->used, device, &report->metadata))
+		return EXIT_ENVIRONMENT;
+	report->seconds_metadata = now() - start;
+	return 0;
+}
+
+static int check(const struct options *o, struct report *report)
+{
+	double start = now();
+
+	say_phase(o, "e2fsck");
+	report->e2fsck_status = check_file_system(o->e2fsck, o->device, o->fsck_log);
+	report->seconds_e2fsck = now() - start;
+	if (report->e2fsck_status >= 0)
+		return 0;
+	fprintf(stderr, "riorecover: %s: %s\n", o->e2fsck, strerror(-report->e2fsck_status));
+	return EXIT_ENVIRONMENT;
+}
+
+/* Everything between the registry and the report; report says how far it got. */
+static int recover(const struct options *o, struct source *source,
+		   struct device *device, struct report *report)
+{
+	bool warm = report->verdict == REGISTRY_VALID;
+	double start;
+
+	if (warm && restore_blocks(o, source, device, report))
 		return EXIT_ENVIRONMENT;
 	/* e2fsck wants the device for itself. */
 	if (o->has_registry)
 		close(device->fd);
-	report->seconds_metadata = now() - start;
-
-	start = now();
-	report->e2fsck_status = check_file_system(o->e2fsck, o->device, o->fsck_log);
-	report->seconds_e2fsck = now() - start;
-	if (report->e2fsck_status < 0) {
-		fprintf(stderr, "riorecover: %s: %s\n", o->e2fsck,
-			strerror(-report->e2fsck_status));
+	if (check(o, report))
 		return EXIT_ENVIRONMENT;
-	}
 
 	start = now();
+	say_phase(o, "data");
 	report->mount_error = -mount_file_system(o->device, o->mount_point);
-	if (report->mount_error)
-		return 0; /* a result: the file system is lost */
-	if (warm && restore_data(registry, memory, o->mount_point, &report->data))
+	if (report->mount_error || !warm)
+		return 0; /* a result: the file system is lost, or nothing was in memory */
+	if (restore_data(&source->registry, source->used, o->mount_point, &report->data))
 		return EXIT_ENVIRONMENT;
 	report->seconds_data = now() - start;
 
@@ -208,54 +185,46 @@ static int recover(const struct options *o, struct memory *memory,
 			o->device);
 		return 0;
 	}
-	/* Last, so that a crash anywhere above only means: once again. */
-	return warm && registry_mark_recovered(registry, memory) ?
-	       EXIT_ENVIRONMENT : 0;
+	if (mark_recovered(o, source))
+		return EXIT_ENVIRONMENT;
+	say_phase(o, "done");
+	return 0;
 }
 
 int main(int argc, char **argv)
 {
-	struct options o = { .memory = "/dev/mem", .e2fsck = "/sbin/e2fsck",
-			     .fsck_log = "/dev/null" };
-	struct registry registry = { 0 };
-	struct report report = { .verdict = REGISTRY_NONE, .registry = &registry,
+	struct options o;
+	struct source source = { 0 };
+	struct report report = { .verdict = REGISTRY_NONE, .registry = &source.registry,
 				 .e2fsck_status = -1, .mount_error = -1 };
-	struct memory memory = { 0 };
 	struct device device;
-	bool writing;
-	int status;
+	int status = options_parse(argc, argv, &o);
 
-	if (argc > 1 && !strcmp(argv[1], "--help")) {
-		fputs(usage, stdout);
-		return 0;
-	}
-	if (argc < 2 || (strcmp(argv[1], "inspect") && strcmp(argv[1], "recover")))
-		return wrong_use("first argument must be inspect or recover");
-	writing = !strcmp(argv[1], "recover");
-	status = parse_options(argc - 1, argv + 1, &o);
 	if (status)
 		return status;
-	if (writing ? !o.mount_point : !o.has_registry)
-		return wrong_use(writing ? "--mount is missing" : "--registry is missing");
-
+	report.saving = o.save;
+	if (o.writing)
+		say_phase(&o, "registry");
 	if (o.has_registry) {
-		status = device_open(&device, o.device, writing);
+		status = device_open(&device, o.device, o.writing);
 		/* A wrecked superblock is a result: e2fsck and mount will tell. */
-		if (status == -EINVAL && writing)
+		if (status == -EINVAL && o.writing)
 			o.has_registry = false;
 		else if (status)
 			return EXIT_ENVIRONMENT;
 	}
 	if (o.has_registry) {
-		if (memory_open(&memory, o.memory, o.limit, writing) ||
-		    read_registry(&o, &memory, &device, &registry, &report.verdict))
+		if (memory_open(&source.memory, o.memory, o.limit, o.writing) ||
+		    find_registry(&o, &device, &source, &report))
 			return EXIT_ENVIRONMENT;
 	}
-	status = writing ? recover(&o, &memory, &device, &registry, &report) : 0;
+	status = o.writing ? recover(&o, &source, &device, &report) : 0;
 	if (!status)
 		status = write_report(&o, &report);
-	registry_close(&registry);
+	registry_close(&source.registry);
 	if (o.has_registry)
-		memory_close(&memory);
+		memory_close(&source.memory);
+	if (report.from_save)
+		save_close(&source.save);
 	return status;
 }

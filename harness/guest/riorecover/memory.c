@@ -15,6 +15,20 @@
 /* The kernel refuses a mapping that touches its own RAM, so not all in one. */
 #define CHUNK ((uint64_t)2 << 20)
 
+static void *mapped_page(struct memory *memory, uint64_t address)
+{
+	size_t i = address / CHUNK;
+
+	if (!memory->chunks[i])
+		memory->chunks[i] = mmap(NULL, CHUNK,
+					 PROT_READ | (memory->writable ? PROT_WRITE : 0),
+					 MAP_SHARED, memory->fd,
+					 (off_t)(i * CHUNK));
+	if (memory->chunks[i] == MAP_FAILED)
+		return NULL;
+	return (char *)memory->chunks[i] + address % CHUNK;
+}
+
 int memory_open(struct memory *memory, const char *path, uint64_t limit,
 		bool writable)
 {
@@ -33,6 +47,7 @@ int memory_open(struct memory *memory, const char *path, uint64_t limit,
 	if (S_ISREG(st.st_mode) && (uint64_t)st.st_size < limit)
 		limit = (uint64_t)st.st_size & ~(uint64_t)(RIO_PAGE_SIZE - 1);
 
+	memory->page = mapped_page;
 	memory->fd = fd;
 	memory->writable = writable;
 	memory->limit = limit;
@@ -57,17 +72,12 @@ void memory_close(struct memory *memory)
 
 void *memory_at(struct memory *memory, uint64_t address, size_t size)
 {
-	size_t i = address / CHUNK;
+	size_t offset = address % RIO_PAGE_SIZE;
+	char *page;
 
 	if (address >= memory->limit || memory->limit - address < size ||
-	    address % RIO_PAGE_SIZE + size > RIO_PAGE_SIZE)
+	    offset + size > RIO_PAGE_SIZE)
 		return NULL;
-	if (!memory->chunks[i])
-		memory->chunks[i] = mmap(NULL, CHUNK,
-					 PROT_READ | (memory->writable ? PROT_WRITE : 0),
-					 MAP_SHARED, memory->fd,
-					 (off_t)(i * CHUNK));
-	if (memory->chunks[i] == MAP_FAILED)
-		return NULL;
-	return (char *)memory->chunks[i] + address % CHUNK;
+	page = memory->page(memory, address - offset);
+	return page ? page + offset : NULL;
 }

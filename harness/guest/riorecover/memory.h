@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memory of the crashed kernel: /dev/mem in stage 0, an image on the host. */
+/*
+ * The memory of the crashed kernel: /dev/mem in stage 0, an image on the host, or what was
+ * saved of it (save.h).
+ */
 #ifndef MEMORY_H
 #define MEMORY_H
 
@@ -8,9 +11,12 @@
 #include <stdint.h>
 
 struct memory {
-	int fd;
-	bool writable;
+	/* The page at that address, NULL if it is not there. */
+	void *(*page)(struct memory *memory, uint64_t address);
 	uint64_t limit;		/* highest address plus one that may be asked for */
+	int fd;
+	/* Of memory that is mapped: */
+	bool writable;
 	size_t nr_chunks;
 	void **chunks;		/* mapped on first use; MAP_FAILED where refused */
 };
@@ -22,7 +28,8 @@ void memory_close(struct memory *memory);
 
 /*
  * size bytes at physical address; they must not cross a page. NULL if they lie
- * beyond the limit or cannot be mapped (RAM of the running kernel, end of image).
+ * beyond the limit or cannot be had (RAM of the running kernel, end of image, not saved).
+ * Good until the next call.
  */
 void *memory_at(struct memory *memory, uint64_t address, size_t size);
 

@@ -34,6 +34,8 @@ static const char *header_complaint(const struct rio_header *h, uint64_t start,
 		return "wrong checksum";
 	if (le32toh(h->version) != RIO_VERSION)
 		return "unknown version";
+	if (le32toh(h->flags) & ~(uint32_t)RIO_CHECKSUMS)
+		return "unknown flags";
 	if (le64toh(h->start) != start || le64toh(h->size) > size ||
 	    le64toh(h->size) < RIO_PAGE_SIZE)
 		return "written for another place";
@@ -46,6 +48,35 @@ static const char *header_complaint(const struct rio_header *h, uint64_t start,
 	     le32toh(h->phase) != RIO_RECOVERED))
 		return "impossible state";
 	return NULL;
+}
+
+/* Operations whose entries do not count yet; a damaged place in the table has none. */
+static void read_pending(struct registry *registry, struct memory *memory)
+{
+	struct rio_pending table[RIO_MAX_PENDING];
+	const void *at = memory_at(memory, registry->start + RIO_PENDING_OFFSET, sizeof(table));
+
+	if (!at)
+		return;
+	memcpy(table, at, sizeof(table));
+	for (int i = 0; i < RIO_MAX_PENDING; i++)
+		if (table[i].operation && table[i].operation == (uint32_t)~table[i].inverted)
+			registry->pending[registry->nr_pending++] = table[i].operation;
+}
+
+static bool is_pending(const struct registry *registry, const struct rio_entry *entry)
+{
+	if (!(entry->state & RIO_METADATA))
+		return false;
+	for (int i = 0; i < registry->nr_pending; i++)
+		if (registry->pending[i] == entry->generation)
+			return true;
+	return false;
+}
+
+bool registry_is_recovered(const struct registry *registry)
+{
+	return le32toh(registry->header.phase) == RIO_RECOVERED;
 }
 
 enum registry_verdict registry_open(struct registry *registry,
@@ -74,8 +105,10 @@ enum registry_verdict registry_open(struct registry *registry,
 			registry->header = copy;
 		found = true;
 	}
-	if (found && le32toh(registry->header.phase) == RIO_ACTIVE)
+	if (found && !registry_is_recovered(registry)) {
+		read_pending(registry, memory);
 		return REGISTRY_VALID;
+	}
 	if (found || !written) {
 		fprintf(stderr, "riorecover: no file cache to recover: cold start\n");
 		return REGISTRY_NONE;
@@ -124,47 +157,127 @@ static const struct rio_entry *choose(const struct rio_pair *pair,
 	return NULL;
 }
 
+static int state_of(const struct rio_entry *entry)
+{
+	return entry->state & RIO_STATE_MASK;
+}
+
+/* What may stand together: see rio_registry.h. */
+static bool state_makes_sense(const struct rio_entry *entry)
+{
+	int flags = entry->state & ~RIO_STATE_MASK;
+
+	if (flags & ~(RIO_METADATA | RIO_CHANGING))
+		return false;
+	if (state_of(entry) == RIO_SHADOWED)
+		return flags == RIO_METADATA && entry->ino;
+	return state_of(entry) <= RIO_DIRTY;
+}
+
 /* Checksums prove who wrote an entry, not that it makes sense. */
 static bool makes_sense(const struct rio_entry *entry, uint64_t device_blocks)
 {
 	uint64_t index = le64toh(entry->index);
 
-	if (le16toh(entry->bytes) > RIO_PAGE_SIZE ||
-	    entry->state & ~(RIO_STATE_MASK | RIO_METADATA) ||
-	    (entry->state & RIO_STATE_MASK) > RIO_DIRTY)
+	if (le16toh(entry->bytes) > RIO_PAGE_SIZE || !state_makes_sense(entry))
 		return false;
-	if ((entry->state & RIO_STATE_MASK) == RIO_FREE)
+	if (state_of(entry) == RIO_FREE)
 		return true;
 	if (entry->state & RIO_METADATA)
-		return !entry->ino && !entry->generation &&
-		       index < device_blocks &&
-		       le16toh(entry->bytes) == RIO_PAGE_SIZE;
+		return index < device_blocks && le16toh(entry->bytes) == RIO_PAGE_SIZE;
 	return index <= MAX_INDEX;
 }
 
-static void note_dirty(struct registry *registry, struct memory *memory,
-		       const struct rio_entry *entry, uint64_t address)
+/* The page's content against its checksum. */
+static void check_content(struct registry *registry, const struct rio_entry *entry,
+			  const void *content)
 {
-	struct page *page = &registry->pages[registry->nr_pages];
-	bool metadata = entry->state & RIO_METADATA;
+	struct checksum_counts *counts = &registry->checksums;
 
-	if (!metadata && le32toh(entry->ino) < FIRST_INO) {
-		registry->counts.rejected++;
+	if (!(le32toh(registry->header.flags) & RIO_CHECKSUMS))
+		return;
+	if (entry->state & RIO_CHANGING) {
+		counts->changing++;
 		return;
 	}
-	if (!memory_at(memory, address, RIO_PAGE_SIZE)) {
+	if (le32toh(entry->data_crc) == crc32c(0, content, RIO_PAGE_SIZE)) {
+		counts->intact++;
+		return;
+	}
+	if (counts->corrupt < MAX_MISMATCHES)
+		counts->mismatches[counts->corrupt] = (struct mismatch){
+			.index = le64toh(entry->index),
+			.ino = entry->state & RIO_METADATA ? 0 : le32toh(entry->ino),
+			.dirty = state_of(entry) >= RIO_DIRTY,
+			.metadata = entry->state & RIO_METADATA,
+		};
+	counts->corrupt++;
+}
+
+static void note_dirty(struct registry *registry, const struct rio_entry *entry,
+		       uint64_t address)
+{
+	bool metadata = entry->state & RIO_METADATA;
+
+	/* Of metadata ino and generation are no part of the block's place. */
+	registry->pages[registry->nr_pages++] = (struct page){
+		.address = address,
+		.index = le64toh(entry->index),
+		.ino = metadata ? 0 : le32toh(entry->ino),
+		.generation = metadata ? 0 : le32toh(entry->generation),
+	};
+}
+
+/* Metadata in the middle of a change: its version from before, from its shadow if not from disk. */
+static void note_changing(struct registry *registry, struct memory *memory,
+			  const struct rio_entry *entry, const void *content)
+{
+	uint64_t shadow = (uint64_t)le32toh(entry->ino) * RIO_PAGE_SIZE;
+	const void *old;
+
+	/* The checksum is of what was to be, unless the entry is SHADOWED. */
+	if (state_of(entry) != RIO_SHADOWED && content)
+		check_content(registry, entry, content);
+	if (!shadow) {
+		registry->counts.pending++;
+		return;
+	}
+	old = memory_at(memory, shadow, RIO_PAGE_SIZE);
+	if (!old) {
 		registry->counts.unreadable++;
 		return;
 	}
-	page->address = address;
-	page->index = le64toh(entry->index);
-	page->ino = le32toh(entry->ino);
-	page->generation = le32toh(entry->generation);
-	registry->nr_pages++;
-	if (metadata)
-		registry->counts.dirty_metadata++;
-	else
-		registry->counts.dirty_data++;
+	if (state_of(entry) == RIO_SHADOWED)
+		check_content(registry, entry, old);
+	note_dirty(registry, entry, shadow);
+	registry->counts.shadowed++;
+}
+
+/* An entry of the file system that is recovered. */
+static void note(struct registry *registry, struct memory *memory,
+		 const struct rio_entry *entry, uint64_t address)
+{
+	bool dirty = state_of(entry) == RIO_DIRTY, metadata = entry->state & RIO_METADATA;
+	const void *content = memory_at(memory, address, RIO_PAGE_SIZE);
+
+	if (dirty && !metadata && le32toh(entry->ino) < FIRST_INO) {
+		registry->counts.rejected++;
+		return;
+	}
+	if (state_of(entry) == RIO_SHADOWED || is_pending(registry, entry)) {
+		note_changing(registry, memory, entry, content);
+		return;
+	}
+	if (content)
+		check_content(registry, entry, content);
+	if (!dirty) {
+		registry->counts.clean++;
+	} else if (!content) {
+		registry->counts.unreadable++;
+	} else {
+		note_dirty(registry, entry, address);
+		*(metadata ? &registry->counts.dirty_metadata : &registry->counts.dirty_data) += 1;
+	}
 }
 
 static void look_at(struct registry *registry, struct memory *memory,
@@ -185,14 +298,12 @@ static void look_at(struct registry *registry, struct memory *memory,
 		return;
 	}
 	registry->counts.fallback += fallback;
-	if ((entry->state & RIO_STATE_MASK) == RIO_FREE)
+	if (state_of(entry) == RIO_FREE)
 		registry->counts.free++;
 	else if (le32toh(entry->dev) != dev)
 		registry->counts.foreign++;
-	else if ((entry->state & RIO_STATE_MASK) == RIO_CLEAN)
-		registry->counts.clean++;
 	else
-		note_dirty(registry, memory, entry, pfn * RIO_PAGE_SIZE);
+		note(registry, memory, entry, pfn * RIO_PAGE_SIZE);
 }
 
 static int by_place(const void *a, const void *b)

@@ -26,18 +26,44 @@ struct page {
 struct registry_counts {
 	uint64_t pairs, free, clean;
 	uint64_t dirty_data, dirty_metadata;
+	uint64_t shadowed;	/* metadata in the middle of a change: restored from its shadow */
+	uint64_t pending;	/* the same, but the disk has the old version */
 	uint64_t rejected;	/* something is there, but neither copy holds */
 	uint64_t fallback;	/* the older copy was used, the newer does not hold */
 	uint64_t foreign;	/* of another file system than the one recovered */
 	uint64_t unreadable;	/* the page cannot be mapped */
 };
 
+/* A listed page whose content is not that of its checksum. */
+struct mismatch {
+	uint64_t index;		/* as in struct page */
+	uint32_t ino;
+	bool dirty, metadata;
+};
+
+/* How many of them are named; all are counted. */
+#define MAX_MISMATCHES 64
+
+/*
+ * Listed pages that can be read, clean ones too, by what their checksums say; all 0 if
+ * the crashed kernel kept none. An instrument: what is restored does not depend on it.
+ */
+struct checksum_counts {
+	uint64_t intact;
+	uint64_t corrupt;
+	uint64_t changing;	/* somebody may have been changing it: cannot tell */
+	struct mismatch mismatches[MAX_MISMATCHES];
+};
+
 struct registry {
 	struct rio_header header;
+	uint32_t pending[RIO_MAX_PENDING];	/* operations that had not completed */
+	int nr_pending;
 	uint64_t start;
-	struct page *pages;	/* the dirty ones; metadata first, by ino and index */
+	struct page *pages;	/* what is to be restored; metadata first, by ino and index */
 	uint64_t nr_pages;
 	struct registry_counts counts;
+	struct checksum_counts checksums;
 };
 
 /* size bytes at start is where the registry must be; says why on stderr. */
@@ -52,6 +78,9 @@ uint32_t registry_find_fs(const struct registry *registry,
 /* Collect the dirty pages of one device number; 0 or -ENOMEM. */
 int registry_collect(struct registry *registry, struct memory *memory,
 		     uint32_t dev, uint64_t device_blocks);
+
+/* Is there a whole header, which says that all of it is on disk? */
+bool registry_is_recovered(const struct registry *registry);
 
 /* All of it is on disk: nothing is to be recovered at the next start. */
 int registry_mark_recovered(struct registry *registry, struct memory *memory);

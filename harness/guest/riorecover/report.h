@@ -7,15 +7,20 @@
 
 #include "registry.h"
 #include "restore.h"
+#include "save.h"
 
 struct report {
 	enum registry_verdict verdict;
+	bool from_save;		/* the registry and its pages, because memory has lost them */
+	bool saving;		/* there is a place for saves */
+	struct save_result saved;
+	uint64_t refused;	/* pages of the save that was used whose checksums fail */
 	const struct registry *registry;
 	struct metadata_counts metadata;
 	struct data_counts data;
 	int e2fsck_status;	/* -1: not run */
 	int mount_error;	/* errno, 0: mounted, -1: not tried */
-	double seconds_metadata, seconds_e2fsck, seconds_data;
+	double seconds_save, seconds_metadata, seconds_e2fsck, seconds_data;
 };
 
 void report_print(FILE *out, const struct report *report);

@@ -28,7 +28,7 @@ static int complain(const char *path, int err)
 	return -err;
 }
 
-static int device_size(int fd, uint64_t *size)
+int device_size(int fd, uint64_t *size)
 {
 	struct stat st;
 

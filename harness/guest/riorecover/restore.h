@@ -32,6 +32,9 @@ struct data_counts {
  */
 int device_open(struct device *device, const char *path, bool writable);
 
+/* In bytes; -1 with errno. Block devices and files. */
+int device_size(int fd, uint64_t *size);
+
 /* Write each dirty metadata block to its place on the device and flush it. */
 int restore_metadata(const struct registry *registry, struct memory *memory,
 		     const struct device *device, struct metadata_counts *counts);

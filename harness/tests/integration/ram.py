@@ -11,14 +11,16 @@ from pathlib import Path
 from riobed.layout import PAGE, PAIR_SIZE, Layout
 
 _ENTRY = struct.Struct("<IIQIHBBII")
-DIRTY, METADATA = 2, 0x40
+FREE, DIRTY, SHADOWED = 0, 2, 3
+STATE_MASK, METADATA, CHANGING = 0x0F, 0x40, 0x80
 
 
 @dataclass(frozen=True)
 class Listed:
-    """One page the registry lists."""
+    """One page the registry lists; its newest entry lies at `entry`."""
 
     address: int
+    entry: int
     ino: int
     index: int
     bytes: int
@@ -41,8 +43,9 @@ def listed(memory: mmap.mmap, layout: Layout) -> list[Listed]:
             continue
         copies = [_ENTRY.unpack_from(pair, offset) for offset in (0, _ENTRY.size)]
         newer = (copies[1][6] - copies[0][6]) % 256
-        entry = copies[1] if 0 < newer < 128 else copies[0]
-        ino, _generation, index, _dev, size, state, _seq, _data_crc, _crc = entry
-        if state:
-            found.append(Listed(pfn * PAGE, ino, index, size, state))
+        newest = 1 if 0 < newer < 128 else 0
+        ino, _generation, index, _dev, size, state, _seq, _data_crc, _crc = copies[newest]
+        if state & STATE_MASK != FREE:
+            at = base + pfn * PAIR_SIZE + newest * _ENTRY.size
+            found.append(Listed(pfn * PAGE, at, ino, index, size, state))
     return found

@@ -4,24 +4,30 @@
 import re
 from collections.abc import Callable
 
+import pytest
 from riobed.guest import Guest
 
 from .test_warm_reboot import shell
 
+SUITES = {"rio_change", "rio_entry", "rio_policy", "rio_registry", "rio_reserve", "rio_trap"}
 
-def test_kunit(guest_in: Callable[[str], Guest]) -> None:
-    guest = guest_in("rio")
+
+def run_kunit(guest: Guest) -> list[tuple[str, str, str]]:
+    """Each result's verdict, name and the rest of its line."""
     guest.ready()
     shell(guest, "dmesg -C; insmod /lib/riobed/kunit.ko; insmod /lib/riobed/rio-test.ko")
     log = shell(guest, "dmesg -t").decode()
-    results = re.findall(r"^ *(ok|not ok) \d+ (\w+)(.*)$", log, re.MULTILINE)
-    suites = {
-        name for _, name, _ in results if name in ("rio_entry", "rio_policy", "rio_registry", "rio_reserve")
-    }
-    assert len(suites) == 4, log
-    assert len(results) >= 4 + 15
-    bad = [(verdict, name, rest) for verdict, name, rest in results if verdict != "ok" or "SKIP" in rest]
-    assert bad == []
+    return re.findall(r"^ *(ok|not ok) \d+ (\w+)(.*)$", log, re.MULTILINE)
+
+
+@pytest.mark.parametrize("mode", ["rio", "rio-protected", "rio-protected-pks"])
+def test_kunit(guest_in: Callable[[str], Guest], mode: str) -> None:
+    results = run_kunit(guest_in(mode))
+    assert {name for _, name, _ in results} >= SUITES
+    assert len(results) >= len(SUITES) + 28
+    bad = [result for result in results if result[0] != "ok" or "SKIP" in result[2]]
+    # What other processors see is tested where there are two; test_two_processors.py.
+    assert [name for _, name, _ in bad] == ["rio_test_other_cpu"] and "SKIP" in bad[0][2]
 
 
 def written(guest: Guest) -> int:

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from riorecover_helper import SOURCE, UUID, Ram, Riorecover, run_tool
+from riorecover_helper import FILE_SIZE, SOURCE, UUID, Mounted, Ram, Riorecover, run_tool, tool
 
 
 @pytest.fixture(scope="session")
@@ -38,3 +40,26 @@ def disk(fresh_disk: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def ram(tmp_path: Path) -> Ram:
     return Ram(tmp_path / "ram")
+
+
+@pytest.fixture
+def loop(disk: Path, tmp_path: Path) -> Iterator[Mounted]:
+    if os.geteuid():
+        pytest.skip("needs root")
+    folder, content = tmp_path / "mount", tmp_path / "content"
+    folder.mkdir()
+    content.write_bytes(b"o" * FILE_SIZE)
+    for name in ("/file", "/other", "/kept"):
+        run_tool("debugfs", "-w", "-R", f"write {content} {name}", disk)
+    run_tool("debugfs", "-w", "-R", "set_inode_field /other generation 77", disk)
+    made = subprocess.run([tool("losetup"), "-f", "--show", disk], capture_output=True, text=True)
+    device = Path(made.stdout.strip())
+    probe = [tool("mount"), "-t", "ext4", str(device), str(folder)]
+    if made.returncode or subprocess.run(probe, capture_output=True).returncode:
+        subprocess.run([tool("losetup"), "-d", device], capture_output=True)
+        pytest.skip("needs loop devices and ext4")
+    run_tool("umount", folder)
+    mounted = Mounted(device, folder, disk)
+    yield mounted
+    mounted.unmount()
+    run_tool("losetup", "-d", device)

@@ -19,7 +19,9 @@ from typing import Any
 SOURCE = Path(__file__).resolve().parents[1]
 PAGE = 4096
 MAGIC = int.from_bytes(b"RIOREG", "little")
-FREE, CLEAN, DIRTY, METADATA = 0, 1, 2, 0x40
+FREE, CLEAN, DIRTY, SHADOWED = 0, 1, 2, 3
+METADATA, CHANGING = 0x40, 0x80
+CHECKSUMS = 1
 ACTIVE, RECOVERED = 1, 2
 STRIDE = 2048
 PAIR = 64
@@ -32,11 +34,24 @@ DEV = 0xFE00010
 OTHER_DEV = 0xFE00020
 UUID = bytes.fromhex("5d6f9f541aeb49529ad05c4791c91712")
 
+# Of the files in `Mounted`.
+FILE_SIZE = 2 * PAGE + 100
+
 TOOLS = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 # What a sanitizer found must not look like riorecover's own exit status 1. The search for
 # leaks doubles the time of a process; one test is made for it.
 _SANITIZE = "exitcode=99:allocator_may_return_null=1:detect_leaks="
-CATEGORIES = ("free", "clean", "dirty_data", "dirty_metadata", "rejected", "foreign", "unreadable")
+CATEGORIES = (
+    "free",
+    "clean",
+    "dirty_data",
+    "dirty_metadata",
+    "shadowed",
+    "pending",
+    "rejected",
+    "foreign",
+    "unreadable",
+)
 
 
 def _crc_table() -> list[int]:
@@ -70,6 +85,7 @@ class Entry:
     dev: int = DEV
     length: int = PAGE
     seq: int = 1
+    data_crc: int = 0
 
     def pack(self, pfn: int, boot_id: int = BOOT_ID) -> bytes:
         body = struct.pack(
@@ -81,13 +97,18 @@ class Entry:
             self.length,
             self.state,
             self.seq,
-            0,
+            self.data_crc,
         )
         return body + struct.pack("<I", crc32c(body, crc32c(struct.pack("<QQ", boot_id, pfn))))
 
 
 def metadata(block: int, seq: int = 1, state: int = DIRTY, dev: int = DEV) -> Entry:
     return Entry(state=state | METADATA, index=block, seq=seq, dev=dev)
+
+
+def shadowed(block: int, frame: int) -> Entry:
+    """A dirty block of metadata in the middle of a change; its shadow is in that page frame."""
+    return replace(metadata(block, state=SHADOWED), ino=frame)
 
 
 def data(ino: int, index: int, size: int = PAGE, generation: int = 0, seq: int = 1) -> Entry:
@@ -99,7 +120,7 @@ class Header:
     """struct rio_header."""
 
     magic: int = MAGIC
-    version: int = 1
+    version: int = 2
     seq: int = 1
     boot_id: int = BOOT_ID
     start: int = START
@@ -109,6 +130,7 @@ class Header:
     phase: int = ACTIVE
     nr_fs: int = 4
     file_systems: tuple[tuple[int, bytes], ...] = ((DEV, UUID),)
+    flags: int = CHECKSUMS
 
     def pack(self) -> bytes:
         body = struct.pack(
@@ -126,7 +148,7 @@ class Header:
         )
         for dev, uuid in (*self.file_systems, *[(0, bytes(16))] * 4)[:4]:
             body += struct.pack("<II16s", dev, 0, uuid)
-        body += struct.pack("<I", 0)
+        body += struct.pack("<I", self.flags)
         return body + struct.pack("<I", crc32c(body))
 
     def newer(self, **changes: Any) -> Header:
@@ -163,10 +185,23 @@ class Ram:
         self.put(pair_address(pfn), first + second)
 
     def entry(self, pfn: int, entry: Entry, content: bytes = b"") -> None:
-        """The page's first state, which the kernel writes to the second copy."""
-        self.pair(pfn, bytes(32), entry.pack(pfn))
+        """The page's first state, which the kernel writes to the second copy; with its checksum."""
         if content:
+            content = content.ljust(PAGE, b"\0")
+            entry = replace(entry, data_crc=crc32c(content))
             self.put(pfn * PAGE, content)
+        self.pair(pfn, bytes(32), entry.pack(pfn))
+
+    def change(self, pfn: int, block: int, old: bytes, new: bytes, frame: int = 3000) -> None:
+        """A block of metadata in the middle of a change."""
+        self.entry(pfn, shadowed(block, frame), old)
+        self.put(frame * PAGE, old)
+        self.put(pfn * PAGE, new)
+
+    def pending(self, operation: int, place: int = 0, inverted: int | None = None) -> None:
+        """An operation that has not completed."""
+        check = operation ^ 0xFFFFFFFF if inverted is None else inverted
+        self.put(START + 1024 + 8 * place, struct.pack("<II", operation, check))
 
     def table(self, pairs: list[bytes]) -> None:
         """The pairs of all page frames at once."""
@@ -195,6 +230,24 @@ def run_tool(name: str, *arguments: object) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
+@dataclass
+class Mounted:
+    """A loop device, and the folder where riorecover mounts it."""
+
+    device: Path
+    folder: Path
+    image: Path
+
+    def inode(self, name: str) -> tuple[int, int]:
+        """Number and generation; the file system must not be mounted."""
+        words = run_tool("debugfs", "-R", f"stat {name}", self.image).split()
+        return int(words[words.index("Inode:") + 1]), int(words[words.index("Generation:") + 1])
+
+    def unmount(self) -> None:
+        """If it is mounted."""
+        subprocess.run([tool("umount"), self.folder], capture_output=True)
+
+
 @dataclass(frozen=True)
 class Riorecover:
     program: Path
@@ -217,19 +270,18 @@ class Riorecover:
 
     def recover(self, ram: Ram, disk: Path, mount: Path, e2fsck: str = "", **more: Path) -> dict[str, Any]:
         """The report; without root, or for a plain file, mounting fails and is reported."""
-        result = self(
-            "recover",
-            *registry_options(ram),
-            "--device",
-            disk,
-            "--mount",
-            mount,
-            "--e2fsck",
-            e2fsck or tool("e2fsck"),
-            *(word for key, value in more.items() for word in (f"--{key.replace('_', '-')}", value)),
-        )
+        result = self(*recovery(ram, disk, mount, e2fsck, **more))
         assert result.returncode == 0, result.stderr
         return checked(json.loads(result.stdout))
+
+
+def recovery(ram: Ram, disk: Path, mount: Path, e2fsck: str = "", **more: Path) -> list[object]:
+    """The arguments of a recovery; `more` are options by name."""
+    # As root it really mounts, over whatever is there.
+    assert mount.resolve().is_relative_to(ram.path.parent.resolve()), f"{mount} is not the test's own"
+    arguments = ["recover", *registry_options(ram), "--device", disk, "--mount", mount]
+    arguments += ["--e2fsck", e2fsck or tool("e2fsck")]
+    return arguments + [word for key, value in more.items() for word in (f"--{key.replace('_', '-')}", value)]
 
 
 def registry_options(ram: Ram) -> list[object]:
@@ -237,9 +289,10 @@ def registry_options(ram: Ram) -> list[object]:
 
 
 def checked(report: dict[str, Any]) -> dict[str, Any]:
-    """`report`, in which every pair is counted in exactly one category."""
-    entries = report["entries"]
+    """`report`, in which every pair is counted in exactly one category, and every mismatch."""
+    entries, checksums = report["entries"], report["checksums"]
     assert sum(entries[name] for name in CATEGORIES) == entries["pairs"], entries
+    assert len(checksums["mismatches"]) == min(checksums["corrupt"], 64)
     return report
 
 
@@ -248,3 +301,11 @@ def counts(report: dict[str, Any]) -> dict[str, int]:
     return {
         name: count for name, count in report["entries"].items() if count and name not in ("pairs", "free")
     }
+
+
+def phase(ram: Ram) -> int:
+    """Of the copy of the header with the higher sequence number."""
+    memory = ram.path.read_bytes()
+    copies = [memory[START + at : START + at + 64] for at in (0, 2048)]
+    newest = max(copies, key=lambda copy: int.from_bytes(copy[12:16], "little"))
+    return int.from_bytes(newest[56:60], "little")

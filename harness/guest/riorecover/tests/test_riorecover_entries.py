@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from riorecover_helper import (
     BOOT_ID,
+    CHANGING,
     CLEAN,
     DEV,
     DIRTY,
@@ -19,6 +20,7 @@ from riorecover_helper import (
     OTHER_DEV,
     PAGE,
     RAM_PAGES,
+    SHADOWED,
     START,
     Entry,
     Ram,
@@ -30,6 +32,7 @@ from riorecover_helper import (
     metadata,
     pair_address,
     registry_options,
+    shadowed,
 )
 
 BLOCKS = 2048  # of the disk
@@ -48,19 +51,31 @@ def test_every_state(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
     ram.entry(204, metadata(3, state=CLEAN))
     ram.entry(205, metadata(3, dev=OTHER_DEV))
     ram.entry(206, data(12, 2, size=0))
+    ram.entry(207, shadowed(5, 208))
+    ram.entry(209, replace(data(12, 3), state=DIRTY | CHANGING))
+    ram.entry(210, metadata(6, state=CLEAN | CHANGING))
     found = look(riorecover, ram, disk)
-    assert found == {"clean": 2, "dirty_data": 2, "dirty_metadata": 1, "foreign": 1}
+    assert found == {
+        "clean": 3,
+        "dirty_data": 3,
+        "dirty_metadata": 1,
+        "shadowed": 1,
+        "foreign": 1,
+    }
 
 
 NONSENSE = {
-    "unknown state": Entry(state=3, ino=12),
-    "unknown flag": Entry(state=DIRTY | 0x80, ino=12),
+    "unknown state": Entry(state=4, ino=12),
+    "unknown flag": Entry(state=DIRTY | 0x10, ino=12),
+    "unknown flag of a free page": Entry(state=FREE | 0x10),
+    "another unknown flag": Entry(state=DIRTY | METADATA | 0x20, index=5),
+    "shadowed file data": Entry(state=SHADOWED, ino=12),
+    "shadowed with a flag": replace(shadowed(5, 300), state=SHADOWED | METADATA | CHANGING),
+    "shadowed without a shadow": shadowed(5, 0),
     "more bytes than a page": data(12, 0, size=PAGE + 1),
     "block behind the disk": metadata(BLOCKS),
     "block far behind the disk": metadata(2**52),
     "last block there can be": metadata(2**64 - 1),
-    "metadata of a file": Entry(state=DIRTY | METADATA, ino=12, index=3),
-    "metadata of a generation": Entry(state=DIRTY | METADATA, generation=1, index=3),
     "half a block of metadata": Entry(state=DIRTY | METADATA, index=3, length=PAGE // 2),
     "no file": data(0, 0),
     "root directory": data(2, 0),

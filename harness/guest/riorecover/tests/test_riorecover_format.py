@@ -43,14 +43,20 @@ def test_constants_are_those_of_this_test() -> None:
     found = dict(re.findall(r"\b(RIO_\w+)\s*=?\s+(\d+|0x[0-9a-f]+)(?:ULL)?\b", text))
     expect = {
         "RIO_MAGIC": int.from_bytes(b"RIOREG", "little"),
-        "RIO_VERSION": 1,
+        "RIO_VERSION": 2,
+        "RIO_CHECKSUMS": 1,
         "RIO_PAGE_SIZE": 4096,
         "RIO_HEADER_STRIDE": 2048,
         "RIO_MAX_FS": 4,
         "RIO_FREE": 0,
         "RIO_CLEAN": 1,
         "RIO_DIRTY": 2,
+        "RIO_SHADOWED": 3,
+        "RIO_STATE_MASK": 0x0F,
+        "RIO_PENDING_OFFSET": 1024,
+        "RIO_MAX_PENDING": 128,
         "RIO_METADATA": 0x40,
+        "RIO_CHANGING": 0x80,
         "RIO_ACTIVE": 1,
         "RIO_RECOVERED": 2,
     }

@@ -84,7 +84,10 @@ def test_newer_copy_holds(riorecover: Riorecover, ram: Ram, disk: Path, seq: int
 
 NONSENSE: dict[str, dict[str, Any]] = {
     "magic": {"magic": 0x4745524F4953},
-    "version": {"version": 2},
+    "version before": {"version": 1},
+    "version after": {"version": 3},
+    "flag": {"flags": 3},
+    "highest flag": {"flags": 1 << 31},
     "another place": {"start": START + PAGE},
     "larger than its place": {"size": SIZE + PAGE},
     "smaller than its header": {"size": PAGE - 1},

@@ -3,61 +3,34 @@
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-from riorecover_helper import PAGE, RECOVERED, START, Ram, Riorecover, data, run_tool, tool
-
-SIZE = 2 * PAGE + 100
-
-
-@dataclass
-class Mounted:
-    """A loop device, and the folder where riorecover mounts it."""
-
-    device: Path
-    folder: Path
-    image: Path
-
-    def inode(self, name: str) -> tuple[int, int]:
-        """Number and generation; the file system must not be mounted."""
-        words = run_tool("debugfs", "-R", f"stat {name}", self.image).split()
-        return int(words[words.index("Inode:") + 1]), int(words[words.index("Generation:") + 1])
+from riorecover_helper import (
+    FILE_SIZE,
+    PAGE,
+    RECOVERED,
+    Mounted,
+    Ram,
+    Riorecover,
+    data,
+    phase,
+    registry_options,
+    run_tool,
+    tool,
+)
 
 
-@pytest.fixture
-def loop(disk: Path, tmp_path: Path) -> Iterator[Mounted]:
-    if os.geteuid():
-        pytest.skip("needs root")
-    folder, content = tmp_path / "mount", tmp_path / "content"
-    folder.mkdir()
-    content.write_bytes(b"o" * SIZE)
-    for name in ("/file", "/other", "/kept"):
-        run_tool("debugfs", "-w", "-R", f"write {content} {name}", disk)
-    run_tool("debugfs", "-w", "-R", "set_inode_field /other generation 77", disk)
-    made = subprocess.run([tool("losetup"), "-f", "--show", disk], capture_output=True, text=True)
-    device = Path(made.stdout.strip())
-    probe = [tool("mount"), "-t", "ext4", str(device), str(folder)]
-    if made.returncode or subprocess.run(probe, capture_output=True).returncode:
-        subprocess.run([tool("losetup"), "-d", device], capture_output=True)
-        pytest.skip("needs loop devices and ext4")
-    run_tool("umount", folder)
-    yield Mounted(device, folder, disk)
-    subprocess.run([tool("umount"), folder], capture_output=True)
-    run_tool("losetup", "-d", device)
-
-
-def phase(ram: Ram) -> int:
-    """Of the copy of the header with the higher sequence number."""
-    memory = ram.path.read_bytes()
-    copies = [memory[START + at : START + at + 64] for at in (0, 2048)]
-    newest = max(copies, key=lambda copy: int.from_bytes(copy[12:16], "little"))
-    return int.from_bytes(newest[56:60], "little")
+def test_the_last_phase_is_named_when_all_is_done(
+    riorecover: Riorecover, ram: Ram, loop: Mounted, tmp_path: Path
+) -> None:
+    ram.valid()
+    result = riorecover(
+        *["recover", *registry_options(ram), "--device", loop.device, "--mount", loop.folder],
+        *["--e2fsck", tool("e2fsck"), "--report", tmp_path / "report"],
+    )
+    assert result.stdout.splitlines()[-2:] == ["riorecover: data", "riorecover: done"]
+    assert phase(ram) == RECOVERED
 
 
 def test_file_data_comes_back(riorecover: Riorecover, ram: Ram, loop: Mounted) -> None:
@@ -83,7 +56,7 @@ def test_file_data_comes_back(riorecover: Riorecover, ram: Ram, loop: Mounted) -
     assert report["data"] == {**restored, "lost_inodes": 3, "beyond_size": 1, "failed": 0}
     assert (loop.folder / "file").read_bytes() == first + b"o" * PAGE + last[:100]
     assert (loop.folder / "other").read_bytes() == b"o" * PAGE + last + b"o" * 100
-    assert (loop.folder / "kept").read_bytes() == b"o" * SIZE
+    assert (loop.folder / "kept").read_bytes() == b"o" * FILE_SIZE
     assert phase(ram) == RECOVERED
 
     (loop.folder / "file").write_bytes(b"later")
@@ -105,4 +78,4 @@ def test_registry_stays_while_data_is_missing(riorecover: Riorecover, ram: Ram, 
     run_tool("umount", loop.folder)
     report = riorecover.recover(ram, loop.device, loop.folder)
     assert report["data"]["pages"] == 1 and phase(ram) == RECOVERED
-    assert (loop.folder / "file").read_bytes() == content + b"o" * (SIZE - PAGE)
+    assert (loop.folder / "file").read_bytes() == content + b"o" * (FILE_SIZE - PAGE)

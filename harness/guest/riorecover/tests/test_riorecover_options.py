@@ -121,6 +121,20 @@ def test_report_file(riorecover: Riorecover, ram: Ram, disk: Path, tmp_path: Pat
     assert json.loads(report.read_text())["entries"]["pairs"] == RAM_PAGES
 
 
+def test_the_phases_are_named_where_the_report_is_not(
+    riorecover: Riorecover, ram: Ram, disk: Path, tmp_path: Path
+) -> None:
+    ram.valid()
+    options = ["recover", *registry_options(ram), "--device", disk, "--mount", tmp_path / "none"]
+    check = ["--e2fsck", tool("true")]
+    to_file = riorecover(*options, *check, "--report", tmp_path / "report")
+    # Nothing was mounted: recovery has not come to its end.
+    names = ["registry", "metadata", "e2fsck", "data"]
+    assert to_file.stdout.splitlines() == [f"riorecover: {name}" for name in names]
+    assert json.loads((tmp_path / "report").read_text())["mount_error"]
+    assert json.loads(riorecover(*options, *check).stdout)["mount_error"]
+
+
 def test_e2fsck_is_missing(riorecover: Riorecover, disk: Path, tmp_path: Path) -> None:
     options = ["--device", disk, "--mount", tmp_path, "--e2fsck", tmp_path / "nothing"]
     said = environment_fault(riorecover, "recover", *options)
@@ -133,9 +147,9 @@ def test_e2fsck_output_is_kept(riorecover: Riorecover, ram: Ram, disk: Path, tmp
     assert "Pass 5" in log.read_text()
 
 
-def test_no_leak(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
+def test_no_leak(riorecover: Riorecover, ram: Ram, disk: Path, tmp_path: Path) -> None:
     ram.valid().entry(100, metadata(5))
     options = [*registry_options(ram), "--device", disk]
     assert riorecover("inspect", *options, leaks=True).returncode == 0
-    command = ["recover", *options, "--mount", "/", "--e2fsck", tool("e2fsck")]
+    command = ["recover", *options, "--mount", tmp_path, "--e2fsck", tool("e2fsck")]
     assert riorecover(*command, leaks=True).returncode == 0

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rio_registry.h"
+
+enum { EXIT_USAGE = 2 };
+
+static const char usage[] =
+"usage: riorecover inspect --registry SIZE@START --limit BYTES --device FILE [--memory FILE]\n"
+"       riorecover recover --device FILE --mount DIR [--registry SIZE@START --limit BYTES]\n"
+"                          [--memory FILE] [--save FILE] [--e2fsck FILE] [--fsck-log FILE]\n"
+"                          [--report FILE]\n"
+"\n"
+"inspect reads the registry and says what a recovery would restore; it writes\n"
+"nothing. recover restores metadata, checks and mounts the file system, restores\n"
+"file data and leaves it mounted; without a valid registry it only checks and mounts.\n"
+"\n"
+"  --registry SIZE@START  where the registry lies in memory (bytes; K, M, G; 0x)\n"
+"  --limit BYTES          size of the memory of the crashed kernel\n"
+"  --memory FILE          that memory: /dev/mem (default) or an image of it\n"
+"  --save FILE            a disk to save that memory on before anything is restored, and to\n"
+"                         recover from if memory is then lost; its content is overwritten\n"
+"  --device FILE          the disk of the file system\n"
+"  --mount DIR            where to mount it\n"
+"  --report FILE          JSON report (default: standard output, which with this\n"
+"                         option gets a line for each phase as it begins)\n"
+"exit status: 0 done, 1 the environment failed, 2 wrong use\n";
+
+static int wrong_use(const char *why)
+{
+	fprintf(stderr, "riorecover: %s; see riorecover --help\n", why);
+	return EXIT_USAGE;
+}
+
+static bool parse_bytes(const char *text, char **end, uint64_t *value)
+{
+	errno = 0;
+	*value = strtoull(text, end, 0);
+	/* strtoull() takes signs and blanks before the number; we do not. */
+	if (errno || *text < '0' || *text > '9')
+		return false;
+	for (const char *unit = "KMG"; *unit; unit++) {
+		if (**end != *unit)
+			continue;
+		int shift = 10 * (int)(unit - "KMG" + 1);
+
+		if (*value > UINT64_MAX >> shift)
+			return false;
+		*value <<= shift;
+		++*end;
+		break;
+	}
+	return true;
+}
+
+static bool parse_range(const char *text, uint64_t *size, uint64_t *start)
+{
+	char *end;
+
+	return parse_bytes(text, &end, size) && *end == '@' &&
+	       parse_bytes(end + 1, &end, start) && !*end &&
+	       *size % RIO_PAGE_SIZE == 0 && *start % RIO_PAGE_SIZE == 0 &&
+	       *size >= 2 * RIO_PAGE_SIZE && *start + *size > *start;
+}
+
+static int parse_words(int argc, char **argv, struct options *o)
+{
+	static const struct option longs[] = {
+		{ "registry", required_argument, NULL, 'r' },
+		{ "limit", required_argument, NULL, 'l' },
+		{ "memory", required_argument, NULL, 'm' },
+		{ "device", required_argument, NULL, 'd' },
+		{ "mount", required_argument, NULL, 'p' },
+		{ "save", required_argument, NULL, 's' },
+		{ "e2fsck", required_argument, NULL, 'e' },
+		{ "fsck-log", required_argument, NULL, 'f' },
+		{ "report", required_argument, NULL, 'o' },
+		{ NULL, 0, NULL, 0 },
+	};
+	char *end;
+	int c;
+
+	opterr = 0; /* one line about wrong use, and it is ours */
+	while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+		switch (c) {
+		case 'r':
+			o->has_registry = true;
+			if (!parse_range(optarg, &o->size, &o->start))
+				return wrong_use("--registry wants SIZE@START in whole pages");
+			break;
+		case 'l':
+			if (!parse_bytes(optarg, &end, &o->limit) || *end)
+				return wrong_use("--limit wants a number of bytes");
+			break;
+		case 'm': o->memory = optarg; break;
+		case 'd': o->device = optarg; break;
+		case 's': o->save = optarg; break;
+		case 'p': o->mount_point = optarg; break;
+		case 'e': o->e2fsck = optarg; break;
+		case 'f': o->fsck_log = optarg; break;
+		case 'o': o->report = optarg; break;
+		default: return wrong_use("unknown option, or one without its value");
+		}
+	}
+	return optind == argc ? 0 : wrong_use("too many arguments");
+}
+
+int options_parse(int argc, char **argv, struct options *o)
+{
+	int status;
+
+	*o = (struct options){ .memory = "/dev/mem", .e2fsck = "/sbin/e2fsck",
+			       .fsck_log = "/dev/null" };
+	if (argc > 1 && !strcmp(argv[1], "--help")) {
+		fputs(usage, stdout);
+		exit(0);
+	}
+	if (argc < 2 || (strcmp(argv[1], "inspect") && strcmp(argv[1], "recover")))
+		return wrong_use("first argument must be inspect or recover");
+	o->writing = !strcmp(argv[1], "recover");
+	status = parse_words(argc - 1, argv + 1, o);
+	if (status)
+		return status;
+	if (!o->device)
+		return wrong_use("--device is missing");
+	if (o->writing ? !o->mount_point : !o->has_registry)
+		return wrong_use(o->writing ? "--mount is missing" : "--registry is missing");
+	if (o->has_registry && !o->limit)
+		return wrong_use("--registry needs --limit");
+	if (o->save && !(o->writing && o->has_registry))
+		return wrong_use("--save goes with recover and --registry");
+	return 0;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command line. */
+#ifndef OPTIONS_H
+#define OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct options {
+	const char *memory, *device, *save, *mount_point, *e2fsck, *report, *fsck_log;
+	uint64_t start, size, limit;
+	bool writing;		/* recover, not inspect */
+	bool has_registry;
+};
+
+/* 0, or the exit status for wrong use with a line on stderr; --help ends the program. */
+int options_parse(int argc, char **argv, struct options *options);
+
+#endif
