@@ -13,9 +13,11 @@ from riobed.errors import InfraError
 from riobed.guest import GuestSetup, machine_config
 from riobed.images import make_test_disk
 from riobed.layout import MIB
+from riobed.modes import cache_mode
 from riobed.scratch import scratch_dir
 from riobed.spec import MachineSpec
 from riobed.vm.connection import connect
+from riobed.vm.emulator import SINGLE_THREADED
 from riobed.vm.libvirt import LibvirtMachine
 
 _TRY_S = {"kvm": 20.0, "tcg": 90.0}
@@ -26,7 +28,7 @@ def boots(accelerator: str, manifest: Manifest, uri: str | None) -> str:
     if accelerator == "kvm" and not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return "/dev/kvm cannot be opened"
     setup = GuestSetup(manifest, MachineSpec(), accelerator)
-    config = machine_config(setup, "write-through", scratch_dir() / f"try-{accelerator}")
+    config = machine_config(setup, cache_mode("write-through"), scratch_dir() / f"try-{accelerator}")
     machine = LibvirtMachine(connect(uri), config)
     try:
         make_test_disk(config.test_disk, 32 * MIB, ())
@@ -60,3 +62,12 @@ def choose(wanted: str, manifest: Manifest, uri: str | None) -> str:
     known.parent.mkdir(parents=True, exist_ok=True)
     known.write_text(name)
     return name
+
+
+def for_processors(accelerator: str, vcpus: int) -> str:
+    """The accelerator for a guest of so many processors.
+
+    With a thread for each, QEMU 7.2's TCG can loop on a breakpoint that another processor has
+    removed, and breakpoints are how activation is proven.
+    """
+    return SINGLE_THREADED if accelerator == "tcg" and vcpus > 1 else accelerator

@@ -17,7 +17,8 @@ from typing import Any
 
 import yaml
 from riobed_results.models import CampaignRow, TrialRow, utc_now
-from riobed_results.queries import cell_counts
+from riobed_results.queries import trial_rows
+from riobed_results.recovery import ENDED, cut_short
 from riobed_results.store import Store
 
 from riobed.artifacts import CHECKOUT
@@ -25,6 +26,7 @@ from riobed.errors import EnvironmentFault, InfraError, UsageError
 from riobed.faults import CLASSES, Catalogue, Fault
 from riobed.guest import Guest, GuestSetup, machine_config
 from riobed.images import run_tool
+from riobed.modes import cache_mode
 from riobed.plan import PlannedTrial, plan
 from riobed.rows import trial_row, write_log
 from riobed.scratch import scratch_dir
@@ -52,6 +54,11 @@ class Cell:
 
     trials: int = 0
     crashes: int = 0
+
+    def count(self, row: TrialRow) -> None:
+        """Take in a trial; a crash in recovery that came too late is run, but not counted."""
+        self.trials += 1
+        self.crashes += row.outcome == "crash" and cut_short(row.recovery) != ENDED
 
 
 class Campaign:
@@ -137,9 +144,10 @@ class Campaign:
         return old
 
     def _count_what_is_there(self) -> None:
-        for (mode, fault_class), counts in cell_counts(self.store, self._row.id).items():
-            if (mode, fault_class) in self.cells:
-                self.cells[mode, fault_class] = Cell(counts.trials, counts.crashes)
+        for row in trial_rows(self.store, self._row.id, faults=False):
+            cell = self.cells.get((row.mode, row.fault_class))
+            if cell and row.outcome != "infra_error":
+                cell.count(row)
 
     def _enough(self, planned: PlannedTrial) -> bool:
         return self.cells[planned.mode, planned.fault_class].crashes >= self.spec.crashes_per_cell
@@ -151,16 +159,15 @@ class Campaign:
         for future in done:
             planned = pending.pop(future)
             row = future.result()
-            cell = self.cells[planned.mode, planned.fault_class]
-            cell.trials += 1
-            cell.crashes += row.outcome == "crash"
+            self.cells[planned.mode, planned.fault_class].count(row)
             report(row)
 
     def _worker_guests(self, number: int) -> dict[str, Guest]:
         guests = {}
-        for mode in self.spec.modes:
-            config = machine_config(self._setup, mode, scratch_dir() / f"w{number}-{mode}")
-            guests[mode] = Guest(self._setup, mode, LibvirtMachine(connect(self._settings.uri), config))
+        for name in self.spec.modes:
+            mode = cache_mode(name)
+            config = machine_config(self._setup, mode, scratch_dir() / f"w{number}-{name}")
+            guests[name] = Guest(self._setup, mode, LibvirtMachine(connect(self._settings.uri), config))
         self._all_guests += guests.values()
         return guests
 

@@ -14,6 +14,7 @@ from riobed_results import cli as results_cli
 from riobed_results.errors import StoreError
 from riobed_results.location import DEFAULT_STORE
 
+from riobed.artifacts import CHECKOUT
 from riobed.errors import RiobedError
 
 app = typer.Typer(
@@ -69,6 +70,32 @@ def shell(
     open_shell(mode, connect)
 
 
+@app.command()
+def cost(
+    out: Annotated[
+        Path, typer.Option(help="Folder of runs and tables; runs that are there are not repeated.")
+    ],
+    rounds: Annotated[int, typer.Option(min=0, help="Runs of each variant for the times.")] = 20,
+    counted: Annotated[int, typer.Option(min=0, help="Runs of each variant that count instructions.")] = 3,
+    workload: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Folder of a workload with 'measure'; repeatable.", show_default="cp_rm and memtest"
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the orders and the workloads' streams.")] = 1,
+    connect: Uri = None,
+) -> None:
+    """What registry, checksums, atomic metadata and protection cost, or go on measuring it."""
+    from riobed.cost.run import WORKLOADS, run_cost
+
+    try:
+        run_cost(out, workload or list(WORKLOADS), rounds, counted, seed, connect)
+    except KeyboardInterrupt:
+        print("riobed: stopped; run the same command to go on", file=sys.stderr)
+        raise typer.Exit(130) from None
+
+
 @guest_app.command("run", context_settings={"ignore_unknown_options": True})
 def guest_run(
     mode: Annotated[str, typer.Argument(help="Cache mode of the guest.")],
@@ -83,6 +110,36 @@ def guest_run(
     from riobed.interactive import guest_run as run_in_guest
 
     raise typer.Exit(run_in_guest(mode, command, put or [], timeout, connect))
+
+
+@app.command()
+def soak(
+    mode: Annotated[str, typer.Option(help="Cache mode of the guest.")] = "rio-protected",
+    minutes: Annotated[float, typer.Option(min=0.1, help="Time of all stressors together.")] = 60,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of what stressors draw.")] = 1,
+    only: Annotated[list[str] | None, typer.Option(help="A stressor of the suite; repeatable.")] = None,
+    suite: Annotated[Path, typer.Option(help="Folder with a suite.yaml.")] = CHECKOUT / "workloads/stress",
+    memory: Annotated[int, typer.Option(help="MiB of RAM.")] = 512,
+    disk: Annotated[int, typer.Option(min=32, max=16384, help="MiB of the file system under test.")] = 1024,
+    vcpus: Annotated[int, typer.Option(min=1, max=4, help="Virtual CPUs, and workers of a stressor.")] = 1,
+    folder: Annotated[
+        Path | None,
+        typer.Option(help="Where rows go; a soak there is gone on with.", show_default="campaigns/soak-MODE"),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+    connect: Uri = None,
+) -> None:
+    """Stress a guest without faults; reset it after each stressor and compare every file."""
+    from riobed.soak.run import Request
+    from riobed.soak.run import soak as run_soak
+
+    place = folder or Path("campaigns") / f"soak-{mode}"
+    request = Request(mode, minutes, seed, only or [], suite.resolve(), memory, disk, vcpus, place)
+    try:
+        raise typer.Exit(run_soak(request, "json" if as_json else "md", connect))
+    except KeyboardInterrupt:
+        print("riobed: stopped; run the same command to go on", file=sys.stderr)
+        raise typer.Exit(130) from None
 
 
 @app.command()

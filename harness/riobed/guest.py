@@ -8,9 +8,9 @@ from pathlib import Path
 from riobed import workload as workloads
 from riobed.artifacts import Manifest
 from riobed.errors import BootError, InfraError
-from riobed.images import make_test_disk, need_room
+from riobed.images import make_empty_disk, make_test_disk, need_room
 from riobed.layout import MIB, Layout
-from riobed.modes import cache_mode
+from riobed.modes import CacheMode
 from riobed.spec import MachineSpec
 from riobed.vm.machine import Machine, MachineConfig
 from riobed.workload import Workload
@@ -18,6 +18,8 @@ from riobed.workload import Workload
 _BOOT_S = 120.0
 _PREPARE_S = 300.0
 _SNAPSHOT = "ready"
+# Serial number of the swap disk in domain.xml.j2.
+_SWAP = "swap"
 _INJECTOR = "/lib/riobed/riobed_inject.ko"
 # Kernel parameters of both stages. A crash stops the machine with its report on the console;
 # it is the harness that resets it. An oops is a panic (recorded here: it is a factor).
@@ -42,15 +44,19 @@ class GuestSetup:
 
 
 def machine_config(
-    setup: GuestSetup, mode_name: str, folder: Path, interactive: bool = False
+    setup: GuestSetup, mode: CacheMode, folder: Path, interactive: bool = False
 ) -> MachineConfig:
     """The machine of a mode, with its files in `folder`."""
-    mode = cache_mode(mode_name)
     layout = Layout(setup.machine.memory_mib * MIB)
     stage0 = [*_COMMON, *layout.stage0_parameters, f"riobed.memory={layout.ram}"]
     if mode.restores_memory:
         stage0.append(f"riobed.registry={layout.registry}")
     production = [*_COMMON, *_PRODUCTION, *mode.production_parameters(layout)]
+    if setup.machine.save_memory:
+        # The machine is the same in every mode; there is something to save only in some.
+        production.append(f"riobed.swap={_SWAP}")
+        if mode.restores_memory:
+            stage0.append(f"riobed.save={_SWAP}")
     if interactive:
         production.append("riobed.shell")
     return MachineConfig(
@@ -65,6 +71,7 @@ def machine_config(
         production_cmdline=" ".join(production),
         root_image=setup.manifest.image.root,
         test_disk=folder / "test.qcow2",
+        swap_disk=folder / "swap.qcow2" if setup.machine.save_memory else None,
         workload_image=setup.workload_image,
         interactive=interactive,
     )
@@ -73,9 +80,9 @@ def machine_config(
 class Guest:
     """One machine in one mode."""
 
-    def __init__(self, setup: GuestSetup, mode_name: str, machine: Machine) -> None:
+    def __init__(self, setup: GuestSetup, mode: CacheMode, machine: Machine) -> None:
         self.setup = setup
-        self.mode = cache_mode(mode_name)
+        self.mode = mode
         self.machine = machine
         self._snapshot = False
 
@@ -93,10 +100,14 @@ class Guest:
         """A new, empty file system under test, mounted in the production kernel."""
         self._snapshot = False
         self.machine.destroy()
+        config = self.machine.config
         disk_size = self.setup.machine.disk_mib * MIB
-        # Disk, snapshots of it and of RAM, and RAM itself.
-        need_room(self.machine.config.folder, 2 * disk_size + 2 * self.setup.machine.memory_mib * MIB)
-        make_test_disk(self.machine.config.test_disk, disk_size, self.mode.mkfs)
+        swap_size = Layout(config.memory).swap_size if config.swap_disk else 0
+        # Disks, snapshots of the first one and of RAM, and RAM itself.
+        need_room(config.folder, 2 * disk_size + swap_size + 2 * config.memory)
+        make_test_disk(config.test_disk, disk_size, self.mode.mkfs)
+        if config.swap_disk:
+            make_empty_disk(config.swap_disk, swap_size)
         self.machine.start()
         self.machine.wait_stage0(_BOOT_S)
         self.machine.boot_production(_BOOT_S)

@@ -11,7 +11,6 @@ from pathlib import Path
 from riobed.artifacts import Manifest, cache_dir
 from riobed.errors import EnvironmentFault, UsageError
 from riobed.layout import MIB
-from riobed.workload import Workload
 
 # A built workload may be this large; an image a little larger than its files is made.
 _MAX_WORKLOAD = 1024 * MIB
@@ -53,6 +52,12 @@ def make_test_disk(path: Path, size: int, mkfs_options: tuple[str, ...]) -> None
     raw.unlink()
 
 
+def make_empty_disk(path: Path, size: int) -> None:
+    """A disk of zeros as a qcow2 image, which can hold snapshots and takes room only when written."""
+    path.unlink(missing_ok=True)
+    run_tool(["qemu-img", "create", "-q", "-f", "qcow2", str(path), str(size)], f"disk {path}")
+
+
 def workload_key(folder: Path, *context: str) -> str:
     """Hash over a workload's files and whatever they are built with; 16 hex digits."""
     digest = hashlib.sha256("\0".join(context).encode())
@@ -66,9 +71,9 @@ def workload_key(folder: Path, *context: str) -> str:
     return digest.hexdigest()[:16]
 
 
-def workload_image(folder: Path, workload: Workload, manifest: Manifest) -> Path:
-    """The workload's folder, built if it says so, as a read-only disk image; cached by content."""
-    key = workload_key(folder, manifest.toolchain.key, workload.build or "")
+def workload_image(folder: Path, build: str | None, manifest: Manifest) -> Path:
+    """A workload's folder, built by the command `build`, as a read-only disk image; cached by content."""
+    key = workload_key(folder, manifest.toolchain.key, build or "")
     image = cache_dir() / "workload" / f"{key}.ext4"
     if image.exists():
         return image
@@ -78,11 +83,11 @@ def workload_image(folder: Path, workload: Workload, manifest: Manifest) -> Path
     with tempfile.TemporaryDirectory(dir=build_root, prefix="workload-") as made:
         work = Path(made)
         shutil.copytree(folder, work, dirs_exist_ok=True)
-        if workload.build:
-            inside = f"cd /build/{work.name} && {workload.build}"
+        if build:
+            inside = f"cd /build/{work.name} && {build}"
             run_tool(
                 ["chroot", str(manifest.toolchain.root), "/bin/sh", "-ec", inside],
-                f"build of workload {workload.name}",
+                f"build of workload {folder.name}",
             )
         size = sum(path.lstat().st_size for path in work.rglob("*"))
         if size > _MAX_WORKLOAD:

@@ -29,12 +29,12 @@ _PIECE = 4 << 20
 
 @contextmanager
 def _booted(mode: str, uri: str | None, interactive: bool) -> Iterator[LibvirtMachine]:
-    cache_mode(mode)
+    wanted = cache_mode(mode)
     setup = guest_setup(MachineSpec(), uri)
-    config = machine_config(setup, mode, scratch_dir() / f"guest-{mode}", interactive)
+    config = machine_config(setup, wanted, scratch_dir() / f"guest-{mode}", interactive)
     machine = LibvirtMachine(connect(uri), config)
     try:
-        Guest(setup, mode, machine).boot()
+        Guest(setup, wanted, machine).boot()
         yield machine
     finally:
         machine.destroy()

@@ -56,6 +56,13 @@ class Layout:
         return f"{self.registry_size:#x}@{self.registry_start:#x}"
 
     @property
+    def swap_size(self) -> int:
+        """Of a disk on which riorecover can save all of RAM, in whole MiB."""
+        # A header and, for each page, 16 bytes of the table (riorecover's save.h).
+        need = 2 * PAGE + self.ram // PAGE * 16 + self.ram
+        return -(-need // MIB) * MIB
+
+    @property
     def keepout(self) -> str:
         """Value of the production kernel's rio.keepout=."""
         # The first MiB Linux keeps out by itself, after taking its real-mode trampoline there

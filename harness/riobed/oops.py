@@ -32,8 +32,12 @@ def _format(pattern: str, kind: str, title: str) -> _Format:
 
 
 # What the kernel says first when it will not go on (an oops is a panic here, and so is a soft
-# lockup). {0} is the pattern's first group, {where} the function.
+# lockup). {0} is the pattern's first group, {where} the function: the pattern's, else that of
+# the registers printed next.
 _FORMATS = [
+    _format(
+        r"BUG: rio: protection trap in (?P<where>[A-Za-z_][\w.]*)\+0x", "trap", "protection trap in {where}"
+    ),
     _format(r"rio: protection trap", "trap", "protection trap in {where}"),
     _format(r"BUG: kernel NULL pointer dereference, address", "oops", "NULL pointer dereference in {where}"),
     _format(r"BUG: unable to handle page fault for address", "oops", "page fault in {where}"),
@@ -106,7 +110,8 @@ def recognise(console: bytes) -> Crash | None:
     # oops is named by its first line and followed by its panic. Of one place, the first row counts.
     row, match = min(found, key=lambda item: item[1].start())
     rip = _RIP.search(text, match.start())
-    where = "unknown place" if not rip else rip[1] or ("no function" if rip[2] else "user space")
+    registers = "unknown place" if not rip else rip[1] or ("no function" if rip[2] else "user space")
+    where = match.groupdict().get("where") or registers
     groups = [_normalise(group) for group in match.groups()]
     return Crash(row.kind, row.title.format(*groups, where=where))
 

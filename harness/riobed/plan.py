@@ -12,10 +12,16 @@ from dataclasses import dataclass
 
 from riobed.spec import CampaignSpec
 
+# Long against the agent's work in the guest, which ends the warm-up at no random moment.
+_RUN_ON_S = 0.1
+
 
 @dataclass(frozen=True)
 class PlannedTrial:
-    """One trial to be run; `warmup_s` is when the faults go in."""
+    """One trial to be run.
+
+    `warmup_s` is when the faults go in, `recovery_reset_s` when recovery is cut short (None: never).
+    """
 
     position: int
     mode: str
@@ -23,11 +29,17 @@ class PlannedTrial:
     seed: str
     warmup_s: float
     fresh_boot: bool
+    recovery_reset_s: float | None = None
 
     @property
     def workload_seed(self) -> int:
         """Seed of the workload's stream, 64 bits."""
         return random.Random(f"{self.seed}/workload").getrandbits(63)
+
+    @property
+    def run_on_s(self) -> float:
+        """How long the guest is left alone before a reset without a fault."""
+        return random.Random(f"{self.seed}/run-on").uniform(0.0, _RUN_ON_S)
 
     def fault_rng(self) -> random.Random:
         """The generator the faults are drawn from."""
@@ -43,6 +55,7 @@ def plan(spec: CampaignSpec) -> Iterator[PlannedTrial]:
             rng = random.Random(f"{seed}/trial")
             warmup_s = rng.uniform(*spec.warmup_s)
             fresh_boot = rng.random() < spec.fresh_boot_share
+            recovery_reset_s = rng.uniform(*spec.recovery_reset_s) if spec.recovery_reset_s else None
             for mode in spec.modes:
-                yield PlannedTrial(position, mode, fault_class, seed, warmup_s, fresh_boot)
+                yield PlannedTrial(position, mode, fault_class, seed, warmup_s, fresh_boot, recovery_reset_s)
                 position += 1

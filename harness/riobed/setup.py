@@ -3,7 +3,7 @@
 
 from pathlib import Path
 
-from riobed.accelerator import choose
+from riobed.accelerator import choose, for_processors
 from riobed.artifacts import Manifest, load_manifest
 from riobed.guest import GuestSetup
 from riobed.images import workload_image
@@ -19,11 +19,11 @@ def guest_setup(machine: MachineSpec, uri: str | None, workload: WorkloadSpec | 
         check_options(workload.path, loaded, workload.options)
     manifest: Manifest = load_manifest()
     if loaded and workload:
-        image = workload_image(Path(workload.path), loaded, manifest)
+        image = workload_image(Path(workload.path), loaded.build, manifest)
     return GuestSetup(
         manifest=manifest,
         machine=machine,
-        accelerator=choose(machine.accelerator, manifest, uri),
+        accelerator=for_processors(choose(machine.accelerator, manifest, uri), machine.vcpus),
         workload=loaded,
         workload_image=image,
         options=dict(workload.options) if workload else None,

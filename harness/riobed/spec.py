@@ -16,6 +16,7 @@ from riobed.layout import MIB, Layout
 from riobed.modes import cache_mode
 
 Seconds = Annotated[float, Field(gt=0, le=86400)]
+Moment = Annotated[float, Field(ge=0, le=86400)]
 
 
 @contextmanager
@@ -45,6 +46,8 @@ class MachineSpec(_Strict):
     disk_mib: Annotated[int, Field(ge=32, le=16384)] = 128
     vcpus: Annotated[int, Field(ge=1, le=4)] = 1
     accelerator: Literal["auto", "kvm", "tcg"] = "auto"
+    # Before recovery old memory is saved to a swap disk, as in the paper.
+    save_memory: bool = False
 
     @field_validator("memory_mib")
     @classmethod
@@ -68,6 +71,9 @@ class CampaignSpec(_Strict):
     warmup_s: tuple[Seconds, Seconds] = (1.0, 4.0)
     # No crash for that long after injection: discard (the paper waits 10 minutes).
     limit_s: Seconds = 600.0
+    # Crash in recovery: when the machine is reset again, counted from the first line of
+    # riorecover and drawn between the two. Absent: recovery is left alone.
+    recovery_reset_s: tuple[Moment, Moment] | None = None
     # No sign of life for that long: hang.
     hang_s: Seconds = 20.0
     # Trials that do not start from the snapshot, to show that nothing depends on it.
@@ -96,8 +102,9 @@ class CampaignSpec(_Strict):
         for what, names in (("modes", self.modes), ("fault_classes", self.fault_classes)):
             if len(set(names)) != len(names):
                 raise ValueError(f"{what}: a name stands twice")
-        if self.warmup_s[0] > self.warmup_s[1]:
-            raise ValueError("warmup_s: the first number must not be larger than the second")
+        for what, bounds in (("warmup_s", self.warmup_s), ("recovery_reset_s", self.recovery_reset_s)):
+            if bounds and bounds[0] > bounds[1]:
+                raise ValueError(f"{what}: the first number must not be larger than the second")
         if self.max_trials_per_cell < self.crashes_per_cell:
             raise ValueError("max_trials_per_cell is smaller than crashes_per_cell")
         return self

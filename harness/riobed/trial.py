@@ -13,6 +13,7 @@ from riobed.errors import BootError, InfraError
 from riobed.evidence import Evidence, read_evidence
 from riobed.faults import Fault, commands
 from riobed.guest import Guest
+from riobed.interrupt import Interruption, interrupt_recovery
 from riobed.oops import Crash
 from riobed.plan import PlannedTrial
 from riobed.progress import Progress
@@ -40,6 +41,7 @@ class TrialRecord:
     progress: Progress = field(default_factory=lambda: Progress(0))
     evidence: Evidence = field(default_factory=Evidence)
     observation: Observation | None = None
+    interruption: Interruption | None = None
     recovery: dict[str, Any] | None = None
     check: dict[str, Any] | None = None
     verdict: Verdict | None = None
@@ -73,6 +75,7 @@ def run_trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
                 ).watch()
             else:
                 # The control without a fault: the reset itself is the crash.
+                time.sleep(planned.run_on_s)
                 record.observation = Observation(Crash("reset", "reset by the harness"), 0.0, "running")
         read_logs(guest, record)
         if record.observation.crash:
@@ -149,6 +152,8 @@ def recover(guest: Guest, record: TrialRecord) -> None:
             machine.console.clear()
             machine.reset()
         try:
+            if record.planned.recovery_reset_s is not None:
+                cut_recovery_short(guest, record, record.planned.recovery_reset_s)
             machine.wait_stage0(_BOOT_S)
         except BootError as error:
             raise InfraError(f"after the crash: {error}") from None
@@ -156,6 +161,8 @@ def recover(guest: Guest, record: TrialRecord) -> None:
         record.progress.feed(machine.progress.new())
     with record.phase("report"):
         record.recovery = read_recovery(guest)
+        if record.interruption:
+            record.recovery["interrupted"] = record.interruption.as_stored()
     if record.recovery["mount_error"]:
         keep_recovery_log(guest, record)
         return
@@ -169,6 +176,12 @@ def recover(guest: Guest, record: TrialRecord) -> None:
         record.check = read_check(machine.run(argv, timeout=_CHECK_S))
     if not record.check["equal"]:
         keep_recovery_log(guest, record)
+
+
+def cut_recovery_short(guest: Guest, record: TrialRecord, planned_s: float) -> None:
+    """Crash in recovery: reset once more in the middle of it; the next recovery has to do it all."""
+    record.interruption, log = interrupt_recovery(guest.machine, planned_s, _BOOT_S)
+    record.console += b"\n=== recovery, cut short ===\n" + log
 
 
 def keep_recovery_log(guest: Guest, record: TrialRecord) -> None:

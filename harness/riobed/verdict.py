@@ -5,6 +5,8 @@ import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from riobed_results.recovery import checksum_mismatches
+
 from riobed.errors import InfraError
 from riobed.vm.agent import ExecResult
 from riobed.watch import Observation
@@ -12,6 +14,8 @@ from riobed.watch import Observation
 # Exit status of a workload's check: the contract in riobed.workload.
 _EQUAL, _DIFFERS = 0, 3
 _MAX_CHECK_OUTPUT = 1 << 20
+
+Corruption = Literal["none", "direct", "indirect", "unclassified"]
 
 
 @dataclass(frozen=True)
@@ -21,7 +25,7 @@ class Verdict:
     outcome: Literal["crash", "discard"]
     crash_kind: Literal["panic", "oops", "trap", "hang", "reset"] | None = None
     crash_title: str | None = None
-    corruption: Literal["none", "unclassified"] | None = None
+    corruption: Corruption | None = None
     corruption_where: Literal["cache", "disk"] | None = None
 
 
@@ -46,7 +50,6 @@ def decide(
 
     `recovery` is riorecover's report and `check` the workload's; both None when there was no
     crash. A file system that cannot be mounted any more is corruption of all its files.
-    Without block checksums direct and indirect corruption cannot be told apart.
     """
     if observation.crash is None:
         return Verdict("discard")
@@ -54,8 +57,20 @@ def decide(
         raise InfraError("a crash without a recovery report")
     kind, title = observation.crash.kind, observation.crash.title
     if recovery["mount_error"]:
-        return Verdict("crash", kind, title, "unclassified", "disk")  # type: ignore[arg-type]
+        return Verdict("crash", kind, title, _classify(recovery), "disk")  # type: ignore[arg-type]
     if check is None:
         raise InfraError("a mounted file system that was not checked")
-    corruption = "none" if check["equal"] else "unclassified"
+    corruption = "none" if check["equal"] else _classify(recovery)
     return Verdict("crash", kind, title, corruption)  # type: ignore[arg-type]
+
+
+def _classify(recovery: dict[str, Any]) -> Corruption:
+    """Of a corruption: direct if any cached page had another checksum than its last legal writer left.
+
+    Which page it was is not compared with which file differs: a damaged block of metadata can
+    make any file differ. The pages are in the stored report, for whoever wants to look closer.
+    """
+    mismatches = checksum_mismatches(recovery)
+    if mismatches is None:
+        return "unclassified"
+    return "direct" if mismatches else "indirect"

@@ -26,6 +26,8 @@ class Workload(BaseModel):
     64-bit seed, {progress} where to report steps, {done} and {intent} the last step reported
     done and the last announced (0 if none), {fsync} "--fsync" in modes that make each step
     durable and nothing otherwise, {option:NAME} an entry of options.
+
+    `measure` is a piece of work of fixed size, for `riobed cost`; it begins where prepare ended.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -37,6 +39,7 @@ class Workload(BaseModel):
     prepare: str | None = None
     start: str
     stop: str | None = None
+    measure: str | None = None
     check: str
     progress: Literal["memtest", "none"] = "none"
     options: dict[str, str | int] = {}
@@ -76,7 +79,7 @@ def load_workload(folder: Path) -> Workload:
         workload = Workload.model_validate(data)
     except ValidationError as error:
         raise UsageError(f"workload {path}: {complaint(error, 'file')}") from None
-    for key in ("prepare", "start", "stop", "check"):
+    for key in ("prepare", "start", "stop", "check", "measure"):
         template = getattr(workload, key)
         if template is not None:
             _try_placeholders(path, key, template, workload)

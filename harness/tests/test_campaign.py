@@ -22,6 +22,7 @@ from riobed.artifacts import CHECKOUT, Manifest
 from riobed.campaign import Campaign, Settings
 from riobed.errors import EnvironmentFault, InfraError, RiobedError, UsageError
 from riobed.guest import GuestSetup
+from riobed.modes import CacheMode, cache_mode
 from riobed.oops import Crash
 from riobed.plan import plan
 from riobed.spec import CampaignSpec, MachineSpec
@@ -44,7 +45,7 @@ Trial = Callable[["FakeGuest", CampaignSpec, TrialRecord], None]
 class FakeGuest:
     """Counts how it is used; two trials in one guest at once are an error."""
 
-    def __init__(self, setup: GuestSetup, mode: str, machine: object) -> None:
+    def __init__(self, setup: GuestSetup, mode: CacheMode, machine: object) -> None:
         self.mode = mode
         self.machine = SimpleNamespace(pause=lambda: None)
         self.discarded = threading.Event()
@@ -59,7 +60,7 @@ class FakeGuest:
 def result(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
     """A crash or a discard, as the trial's seed and mode have it."""
     planned = record.planned
-    assert guest.mode == planned.mode
+    assert guest.mode == cache_mode(planned.mode)
     rng = random.Random(f"{planned.seed}/{planned.mode}")
     record.console = f"console of {planned.seed} in {planned.mode}".encode()
     if rng.random() < 0.6:
@@ -91,7 +92,7 @@ class World:
         monkeypatch.setattr(campaign, "run_trial", self._run_trial)
         monkeypatch.setattr(campaign, "CLASSES", {name: SimpleNamespace(draw=self._draw) for name in CLASSES})
 
-    def _guest(self, setup: GuestSetup, mode: str, machine: object) -> FakeGuest:
+    def _guest(self, setup: GuestSetup, mode: CacheMode, machine: object) -> FakeGuest:
         self.guests.append(FakeGuest(setup, mode, machine))
         return self.guests[-1]
 
@@ -182,6 +183,21 @@ def test_a_cell_that_has_enough_is_skipped(world: World) -> None:
         assert outcomes[-1] == "crash"
     sizes = Counter((row.mode, row.fault_class) for row in rows)
     assert len(set(sizes.values())) > 1, "the seeds make all cells alike, the test says nothing"
+
+
+def test_a_crash_in_recovery_that_came_too_late_is_not_counted(world: World) -> None:
+    def cut(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+        result(guest, spec, record)
+        late = record.planned.position < 3 * len(CELLS)
+        record.recovery = {"interrupted": {"phase": "done" if late else "e2fsck"}}
+        record.verdict = Verdict("crash", "reset", "reset by the harness", "none")
+
+    world.trial = cut
+    rows = world.run(SPEC)
+    assert crashes(rows) == Counter(dict.fromkeys(CELLS, 5))
+    # Nor when the campaign is taken up again.
+    resumed = world.campaign(SPEC)
+    assert {cell: (c.trials, c.crashes) for cell, c in resumed.cells.items()} == dict.fromkeys(CELLS, (5, 2))
 
 
 def test_a_cell_that_never_gets_enough_ends_as_well(world: World) -> None:
@@ -300,7 +316,7 @@ def test_an_infra_error_is_a_row_and_the_trial_runs_again(
     assert len({row.log for row in attempts}) == times + 1
     assert [essence(row) for row in rows if row.outcome != "infra_error"] == undisturbed
     assert Counter(row.outcome for row in world.reported)["infra_error"] == times
-    (guest,) = [guest for guest in world.guests if guest.mode == attempts[0].mode]
+    (guest,) = [guest for guest in world.guests if guest.mode == cache_mode(attempts[0].mode)]
     # Each failure throws the machine away, and the end of the campaign once more.
     assert guest.discards == times + 1
 
@@ -443,7 +459,7 @@ def test_workers_work_at_the_same_time_each_with_guests_of_its_own(world: World)
     world.trial = trial
     world.run(changed(modes=["rio"]), workers=2)
     assert not meeting.broken
-    assert [guest.mode for guest in world.guests] == ["rio", "rio"]
+    assert [guest.mode for guest in world.guests] == [cache_mode("rio")] * 2
 
 
 def test_a_failure_ends_the_trials_under_way_without_a_row(world: World) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from riobed import cli, doctor, interactive, run
 from riobed.errors import BootError, EnvironmentFault, InfraError, RiobedError, UsageError
+from riobed.soak import run as soak_run
 from riobed_results.models import CampaignRow, TrialRow
 from riobed_results.store import open_store
 
@@ -56,6 +57,13 @@ def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["guest", "run", "ryo", "--", "true"], "unknown cache mode 'ryo'; there are: "),
         (["guest", "run", "rio", "--put", "x", "--", "true"], "--put x: want SRC:DST"),
         (["guest", "run", "rio", "--put", "nowhere:/x", "--", "true"], "--put nowhere:/x: nowhere does not"),
+        (["soak", "--mode", "ryo"], "unknown cache mode 'ryo'; there are: "),
+        (["soak", "--mode", "rio", "--only", "nosuch"], "unknown stressor 'nosuch'; there are: names, "),
+        (["soak", "--mode", "rio", "--suite", "nowhere"], "suite "),
+        (
+            ["soak", "--mode", "rio", "--memory", "3"],
+            "guest: memory_mib: memory of 3145728 bytes: want whole",
+        ),
         (["trials", "--store", "http://x"], "store http://x: "),
         (["table", "corruption", "--store", "sqlite:///x?mode=rw"], "store x: unknown URL option 'mode'"),
         (["run", "spec.yaml", "--store", "sqlite:///x?mode=rw"], "store x: unknown URL option 'mode'"),
@@ -98,6 +106,8 @@ def test_a_bad_spec_leaves_no_store(
         ["run", "spec.yaml", "--nosuch"],
         ["guest", "run", "rio"],
         ["guest", "run", "rio", "--timeout", "0", "--", "true"],
+        ["soak", "--vcpus", "9"],
+        ["soak", "--minutes", "0"],
         ["doctor", "extra"],
         ["table", "nosuch"],
         ["table", "corruption", "--format", "pdf"],
@@ -189,6 +199,8 @@ def test_an_interrupted_run_says_how_to_go_on(
 
     monkeypatch.setattr(run, "run_campaign", interrupted)
     assert refusal(monkeypatch, capsys, "run", spec) == (130, "stopped; run the same command to go on")
+    monkeypatch.setattr(soak_run, "soak", interrupted)
+    assert refusal(monkeypatch, capsys, "soak") == (130, "stopped; run the same command to go on")
 
 
 @pytest.mark.parametrize("status", [0, 1, 3, 137])

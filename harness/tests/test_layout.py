@@ -41,6 +41,15 @@ def test_the_registry_has_a_header_and_a_pair_for_each_page(mib: int) -> None:
 
 
 @pytest.mark.parametrize("mib", SIZES)
+def test_all_of_ram_can_be_saved(mib: int) -> None:
+    size = Layout(mib * MIB).swap_size
+    pages = mib * MIB // PAGE
+    table_pages = -(-pages * 16 // PAGE)
+    assert size % MIB == 0
+    assert 0 <= size - (1 + table_pages + pages) * PAGE < 2 * MIB
+
+
+@pytest.mark.parametrize("mib", SIZES)
 def test_stage_0_uses_only_what_production_keeps_out(mib: int) -> None:
     layout = Layout(mib * MIB)
     first, low, window = layout.stage0_parameters

@@ -145,6 +145,31 @@ def test_what_is_no_crash(line: bytes) -> None:
     assert not oops.ended(console)
 
 
+@pytest.mark.parametrize(
+    ("place", "where"),
+    [
+        (b"ext4_find_dest_de+0x81/0x1b0", "ext4_find_dest_de"),
+        (b"memcpy_orig.part.0+0x5/0x20 [riobed_inject]", "memcpy_orig.part.0"),
+        # No symbol: what the registers' line says.
+        (b"0xffffffffc0001234", "iput"),
+    ],
+)
+def test_a_protection_trap_is_named_by_its_first_line(place: bytes, where: str) -> None:
+    console = (
+        b"[    9.0] EXT4-fs (vdb): mounted\n"
+        b"[    9.1] ==================================================================\n"
+        b"[    9.1] BUG: rio: protection trap in %b\n"
+        b"[    9.1]\n[    9.1] Store of 8 bytes to ffff888012345678 by memtest/77:\n"
+        % place
+        + REGISTERS % b"iput"
+        + b"[    9.9] Kernel panic - not syncing: rio: protection trap\n"
+    )
+    assert not oops.ended(console)
+    end = b"[   10.0] ---[ end Kernel panic - not syncing: rio: protection trap ]---\n"
+    assert oops.recognise(console + end) == Crash("trap", f"protection trap in {where}")
+    assert oops.started(console) and oops.ended(console + end)
+
+
 def test_a_warning_before_a_crash_does_not_name_it() -> None:
     console = b"BUG: scheduling while atomic: memtest/77/0x00000002\n" + REGISTERS % b"schedule"
     console += b"BUG: Bad page state in process memtest  pfn:1b8d0\n"

@@ -3,6 +3,7 @@
 
 import random
 from collections import Counter
+from dataclasses import replace
 from itertools import islice
 
 import pytest
@@ -89,3 +90,20 @@ def test_the_share_of_fresh_boots(share: float) -> None:
     # Four standard deviations of a binomial draw.
     slack = 4 * (share * (1 - share) / 2000) ** 0.5
     assert abs(sum(t.fresh_boot for t in trials) / 2000 - share) <= slack
+
+
+def test_the_moment_of_a_crash_in_recovery_is_drawn_without_changing_the_rest() -> None:
+    plain = list(plan(spec(**WIDE)))
+    assert {t.recovery_reset_s for t in plain} == {None}
+    cut = list(plan(spec(**WIDE, recovery_reset_s=(0.0, 0.4))))
+    moments = {t.seed: t.recovery_reset_s for t in cut}
+    assert all(moments[t.seed] == t.recovery_reset_s for t in cut), "another moment in another mode"
+    drawn = [moment for moment in moments.values() if moment is not None]
+    assert len(drawn) == len(moments) and 0 <= min(drawn) < 0.05 and 0.35 < max(drawn) <= 0.4
+    assert [replace(t, recovery_reset_s=None) for t in cut] == plain
+
+
+def test_a_guest_without_a_fault_is_left_alone_for_a_random_moment() -> None:
+    moments = [t.run_on_s for t in plan(spec(fault_classes=["none"]))]
+    assert 0 <= min(moments) < 0.02 and 0.08 < max(moments) <= 0.1
+    assert len(set(moments)) == len(moments)

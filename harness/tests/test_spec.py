@@ -31,7 +31,7 @@ def test_a_short_spec_and_its_defaults(tmp_path: Path) -> None:
     spec = load_spec(path)
     assert (spec.name, spec.modes, spec.fault_classes) == ("quick", ["write-through", "rio"], ["kernel_text"])
     assert (spec.faults, spec.limit_s, spec.machine.memory_mib, spec.machine.vcpus) == (20, 600, 512, 1)
-    assert spec.machine.accelerator == "auto"
+    assert (spec.machine.accelerator, spec.machine.save_memory) == ("auto", False)
 
 
 @pytest.mark.parametrize("given", ["../load", "/load"])
@@ -102,10 +102,17 @@ FAULT_CLASSES = ", ".join(CLASSES)
         (GOOD + "hang_s: -1\n", "hang_s: Input should be greater than 0"),
         (GOOD + "warmup_s: [1]\n", "warmup_s.1: Field required"),
         (GOOD + "warmup_s: [3, 1]\n", "spec: warmup_s: the first number must not be larger"),
+        (
+            GOOD + "recovery_reset_s: [0.4, 0]\n",
+            "spec: recovery_reset_s: the first number must not be larger",
+        ),
+        (GOOD + "recovery_reset_s: [-1, 0]\n", "recovery_reset_s.0: Input should be greater than or equal"),
+        (GOOD + "recovery_reset_s: true\n", "recovery_reset_s: Input should be a valid tuple"),
         (GOOD + "fresh_boot_share: 1.5\n", "fresh_boot_share: Input should be less than or equal to 1"),
         (GOOD + "crashes_per_cell: 5\nmax_trials_per_cell: 4\n", "spec: max_trials_per_cell is smaller than"),
         (GOOD + "machine: {memory_mib: 100}\n", "machine.memory_mib: memory of 104857600 bytes: want whole"),
         (GOOD + "machine: {disk_mib: 1}\n", "machine.disk_mib: Input should be greater than or equal to 32"),
+        (GOOD + "machine: {save_memory: 7}\n", "machine.save_memory: Input should be a valid boolean"),
         (GOOD + "machine: {vcpus: 0}\n", "machine.vcpus: Input should be greater than or equal to 1"),
         (GOOD + 'workload: {path: "a\\0b"}\n', "workload.path: embedded null byte"),
         # no mapping, no YAML

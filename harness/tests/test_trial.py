@@ -3,13 +3,14 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from harness_builders import Clock, ScriptedMachine, record, spec, text_fault
-from riobed import trial, watch
+from riobed import interrupt, trial, watch
 from riobed.errors import BootError, InfraError
 from riobed.guest import Guest
 from riobed.plan import plan
@@ -26,6 +27,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(trial, "time", clock)
     monkeypatch.setattr(watch, "time", clock)
+    monkeypatch.setattr(interrupt, "time", clock)
     return clock
 
 
@@ -245,6 +247,61 @@ def test_without_faults_the_reset_is_ours(crashing: Recovering) -> None:
     assert done.verdict is not None
     assert (done.verdict.crash_kind, done.verdict.crash_title) == ("reset", "reset by the harness")
     assert crashing.resets == 1
+
+
+def cut_short_at(seconds: float) -> TrialRecord:
+    return TrialRecord(replace(PLANNED, recovery_reset_s=seconds), [])
+
+
+def recovering_for(machine: Recovering, seconds: float) -> None:
+    """The first recovery begins a second after the reset and takes that long."""
+
+    def reset() -> None:
+        machine.resets += 1
+        if machine.resets > 1:
+            return
+        lines = [b"registry", b"metadata", b"e2fsck", b"data", b"done"]
+        for number, line in enumerate(lines):
+            due = 1 + seconds * number / (len(lines) - 1)
+            machine.clock.after(
+                due, lambda text=line: machine.say(machine.console, b"riorecover: %b\r\n" % text)
+            )
+
+    machine.reset = reset  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize(
+    ("planned", "phase"),
+    [(0.0, "registry"), (0.15, "metadata"), (0.25, "e2fsck"), (0.35, "data"), (0.5, "done")],
+)
+def test_a_recovery_is_cut_short(crashing: Recovering, planned: float, phase: str) -> None:
+    recovering_for(crashing, 0.4)
+    done = cut_short_at(planned)
+    run_trial(guest_of(crashing), spec(), done)
+    assert crashing.resets == 2
+    assert done.verdict is not None and done.verdict.corruption == "none"
+    assert done.recovery is not None
+    cut = done.recovery["interrupted"]
+    assert (cut["planned_s"], cut["phase"]) == (planned, phase)
+    assert cut["at_s"] == pytest.approx(planned, abs=0.01)
+    # What is said of the next recovery is not mixed with that of the first.
+    assert b"=== recovery, cut short ===\nriorecover: registry" in done.console
+    assert b"riorecover" not in crashing.console.text()
+
+
+def test_a_recovery_that_never_begins_is_our_failure(crashing: Recovering) -> None:
+    done = cut_short_at(0.1)
+    with pytest.raises(InfraError, match="after the crash: no recovery began within 90 s"):
+        run_trial(guest_of(crashing), spec(), done)
+    assert (crashing.resets, done.verdict) == (1, None)
+
+
+def test_without_a_planned_moment_recovery_is_left_alone(crashing: Recovering) -> None:
+    recovering_for(crashing, 0.4)
+    done = a_record(0)
+    run_trial(guest_of(crashing), spec(), done)
+    assert crashing.resets == 1 and done.recovery is not None
+    assert "interrupted" not in done.recovery
 
 
 def test_no_crash_no_reset(crashing: Recovering, clock: Clock) -> None:

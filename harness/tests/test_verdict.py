@@ -36,6 +36,25 @@ def test_a_file_system_that_does_not_mount_is_corruption() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("sums", "corruption"),
+    [
+        ({"intact": 400, "corrupt": 0, "changing": 2, "mismatches": []}, "indirect"),
+        ({"intact": 0, "corrupt": 0, "changing": 1, "mismatches": []}, "indirect"),
+        ({"intact": 400, "corrupt": 1, "changing": 0, "mismatches": [{"ino": 12}]}, "direct"),
+        ({"intact": 0, "corrupt": 400, "changing": 0, "mismatches": []}, "direct"),
+        # Not kept: rio.checksum=off, or a mode without a registry.
+        ({"intact": 0, "corrupt": 0, "changing": 0, "mismatches": []}, "unclassified"),
+    ],
+)
+def test_block_checksums_tell_direct_from_indirect(sums: dict[str, Any], corruption: str) -> None:
+    report = MOUNTED | {"checksums": sums}
+    assert decide(CRASHED, report, {"equal": False}).corruption == corruption
+    assert decide(CRASHED, report | {"mount_error": 22}, None).corruption == corruption
+    # A page that mismatches while every file is right is stored, but is no corruption.
+    assert decide(CRASHED, report, {"equal": True}).corruption == "none"
+
+
 def test_a_crash_without_a_report_or_check_is_our_failure() -> None:
     with pytest.raises(InfraError, match="a crash without a recovery report"):
         decide(CRASHED, None, {"equal": True})

@@ -13,14 +13,20 @@ from typing import Annotated
 
 import typer
 
+from riobed_results.by_mode import Design, mode_page, mode_table
 from riobed_results.corruption import corruption_table
 from riobed_results.corruption_page import corruption_page
+from riobed_results.cost import cost_page, cost_table
+from riobed_results.cost_runs import read_runs
 from riobed_results.errors import StoreError
 from riobed_results.location import DEFAULT_STORE
+from riobed_results.pages import BY_MODE
 from riobed_results.phases import phase_page, phase_table
 from riobed_results.publish import publish
 from riobed_results.queries import trial_rows
 from riobed_results.render import render
+from riobed_results.soak import load_soak
+from riobed_results.soak_page import soak_page
 from riobed_results.store import open_store
 from riobed_results.trials import trials_json, trials_text
 
@@ -78,6 +84,43 @@ def phases(
 ) -> None:
     """Where a trial's time goes, by phase and cache mode."""
     emit(render(phase_page(phase_table(open_store(store), campaign)), form), output)
+
+
+@table_app.command("cost")
+def cost(
+    folder: Annotated[Path, typer.Argument(help="Folder that 'riobed cost' wrote.")],
+    form: FormOption = TableFormat.MD,
+    output: OutputOption = None,
+) -> None:
+    """What each part of Rio costs, as ratios of time and of instructions."""
+    emit(render(cost_page(cost_table(read_runs(folder))), form), output)
+
+
+def _add_by_mode(design: Design) -> None:
+    """Give `table` the command of a table by mode."""
+
+    @table_app.command(design.name, help=f"{design.title}, by cache mode.")
+    def by_mode(
+        store: StoreOption = DEFAULT_STORE,
+        campaign: CampaignOption = None,
+        form: FormOption = TableFormat.MD,
+        output: OutputOption = None,
+    ) -> None:
+        emit(render(mode_page(design, mode_table(open_store(store), design, campaign)), form), output)
+
+
+for _design in BY_MODE:
+    _add_by_mode(_design)
+
+
+@table_app.command("soak")
+def soak(
+    folder: Annotated[Path, typer.Argument(help="Folder of the soak.")],
+    form: FormOption = TableFormat.MD,
+    output: OutputOption = None,
+) -> None:
+    """What stressors met, and whether every file was as before after a reset."""
+    emit(render(soak_page(load_soak(folder)), form), output)
 
 
 def trials(

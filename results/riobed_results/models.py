@@ -90,7 +90,8 @@ class TrialRow(Base):
 
     `*_s` are seconds since injection, `phases` maps a phase's name to its seconds, `started` and `finished`
     are UTC ISO 8601, `log` is a path relative to the store's folder. `requested`, `injected` and
-    `activated` count faults. An infra error is a row of its own; its retry has the next `attempt`.
+    `activated` count faults, `recovery` is explained in recovery.py. An infra error is a row of its own;
+    its retry has the next `attempt`.
     """
 
     __tablename__ = "trials"

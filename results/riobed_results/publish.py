@@ -11,12 +11,10 @@ from typing import cast
 
 import sqlalchemy as sa
 
-from riobed_results.corruption import corruption_table
-from riobed_results.corruption_page import corruption_page
 from riobed_results.errors import StoreError
 from riobed_results.location import STORE_FILE
 from riobed_results.models import CampaignRow, FaultRow, TrialRow
-from riobed_results.phases import phase_page, phase_table
+from riobed_results.pages import campaign_pages
 from riobed_results.queries import trial_rows
 from riobed_results.render import FORMS, render
 from riobed_results.store import Store, open_store
@@ -34,10 +32,7 @@ def publish(store: Store, name: str | None, logs: Path, folder: Path) -> None:
     already, cannot be written, the campaign has no results, or a log of it is missing.
     """
     campaign = store.campaign(name)
-    pages = {
-        "corruption": corruption_page(corruption_table(store, campaign.name)),
-        "phases": phase_page(phase_table(store, campaign.name)),
-    }
+    pages = campaign_pages(store, campaign.name)
     if (folder / STORE_FILE).exists():
         raise StoreError(f"{folder}: has a {STORE_FILE} already; remove it or choose another folder")
     chosen = worth_keeping(trial_rows(store, campaign.id))

@@ -55,14 +55,11 @@ def cell_counts(store: Store, campaign_id: int) -> dict[tuple[str, str], Counts]
     return {(row["mode"], row["fault_class"]): Counts.model_validate(dict(row)) for row in rows}
 
 
-def trial_rows(store: Store, campaign_id: int) -> list[TrialRow]:
-    """Return all rows of a campaign with their faults, in the order they were added."""
-    query = (
-        sa.select(TrialRow)
-        .where(TrialRow.campaign_id == campaign_id)
-        .order_by(TrialRow.id)
-        .options(selectinload(TrialRow.faults))
-    )
+def trial_rows(store: Store, campaign_id: int, *, faults: bool = True) -> list[TrialRow]:
+    """Return all rows of a campaign in the order they were added, with or without their faults."""
+    query = sa.select(TrialRow).where(TrialRow.campaign_id == campaign_id).order_by(TrialRow.id)
+    if faults:
+        query = query.options(selectinload(TrialRow.faults))
     with store.session() as session:
         return list(session.scalars(query))
 

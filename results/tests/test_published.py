@@ -4,15 +4,16 @@
 from pathlib import Path
 
 import pytest
-from riobed_results.corruption import corruption_table
-from riobed_results.corruption_page import corruption_page
-from riobed_results.phases import phase_page, phase_table
+from riobed_results.pages import campaign_pages
 from riobed_results.publish import SUFFIX, worth_keeping
 from riobed_results.queries import trial_rows
 from riobed_results.render import FORMS, render
+from riobed_results.soak import load_soak
+from riobed_results.soak_page import soak_page
 from riobed_results.store import open_store
 
 PUBLISHED = sorted(path.parent for path in Path(__file__).parents[1].glob("published/*/store.sqlite"))
+SOAKS = sorted(path.parent for path in Path(__file__).parents[1].glob("published/**/soak.json"))
 
 
 def test_there_is_something_published() -> None:
@@ -21,8 +22,9 @@ def test_there_is_something_published() -> None:
 
 @pytest.mark.parametrize("folder", PUBLISHED, ids=lambda folder: folder.name)
 def test_tables_come_out_of_the_store_again(folder: Path) -> None:
-    store = open_store(str(folder))
-    pages = {"corruption": corruption_page(corruption_table(store)), "phases": phase_page(phase_table(store))}
+    pages = campaign_pages(open_store(str(folder)))
+    published = {path.stem for path in folder.glob("*.json")}
+    assert set(pages) == published and "phases" in published
     for what, page in pages.items():
         for form in FORMS:
             assert (folder / f"{what}.{SUFFIX.get(form, form)}").read_text() == render(page, form)
@@ -35,3 +37,8 @@ def test_a_published_folder_has_its_logs_and_says_what_it_is(folder: Path) -> No
     assert sorted(logs) == sorted(f"logs/{path.name}" for path in (folder / "logs").iterdir())
     assert store.campaign().spec in (folder / "spec.yaml").read_text()
     assert (folder / "README.md").is_file()
+
+
+@pytest.mark.parametrize("folder", SOAKS, ids=lambda folder: folder.name)
+def test_a_soaks_table_comes_out_of_its_rows_again(folder: Path) -> None:
+    assert (folder / "soak.md").read_text() == render(soak_page(load_soak(folder)), "md")

@@ -10,16 +10,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from shutil import which
 from xml.etree import ElementTree
 
 import jinja2
 import libvirt
 import libvirt_qemu
 
-from riobed.errors import BootError, EnvironmentFault, InfraError
+from riobed.errors import BootError, InfraError
 from riobed.scratch import memory_dir
 from riobed.vm.agent import AgentLost, ExecResult, GuestAgent
+from riobed.vm.emulator import emulator
 from riobed.vm.machine import LogFile, MachineConfig
 
 _POLL_S = 0.02
@@ -53,12 +53,9 @@ class LibvirtMachine:
         """The domain's XML."""
         production = self.config.folder / "production.cmdline"
         production.write_text(self.config.production_cmdline)
-        emulator = which("qemu-system-x86_64")
-        if not emulator:
-            raise EnvironmentFault("qemu-system-x86_64 is not installed; run 'make setup'")
         return _template.render(
             c=self.config,
-            emulator=emulator,
+            emulator=emulator(self.config),
             production_file=production,
             console=self.console.path,
             progress=self.progress.path,

@@ -23,6 +23,7 @@ class MachineConfig:
     production_cmdline: str
     root_image: Path
     test_disk: Path
+    swap_disk: Path | None = None
     workload_image: Path | None = None
     interactive: bool = False
 

@@ -9,6 +9,7 @@ import pytest
 from riobed.artifacts import CHECKOUT, Manifest, cache_dir, load_manifest
 from riobed.faults import Catalogue, Fault
 from riobed.guest import Guest, GuestSetup, machine_config
+from riobed.modes import cache_mode
 from riobed.scratch import scratch_dir
 from riobed.setup import guest_setup
 from riobed.spec import CampaignSpec, MachineSpec, WorkloadSpec
@@ -56,8 +57,8 @@ def guest_in(setup: GuestSetup) -> Iterator[Callable[[str], Guest]]:
 
     def make(mode: str) -> Guest:
         if mode not in guests:
-            config = machine_config(setup, mode, scratch_dir() / f"test-{mode}")
-            guests[mode] = Guest(setup, mode, LibvirtMachine(connect(), config))
+            config = machine_config(setup, cache_mode(mode), scratch_dir() / f"test-{mode}")
+            guests[mode] = Guest(setup, cache_mode(mode), LibvirtMachine(connect(), config))
         return guests[mode]
 
     yield make

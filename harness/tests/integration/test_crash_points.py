@@ -82,3 +82,26 @@ def test_a_deletion_cut_short_leaves_nothing_else(
     assert b"gone" not in names or content(guest, "gone") == OLD * SIZE
     # What the file had is free again: e2fsck finds no block or inode that nobody names.
     shell(guest, "umount /mnt/test && e2fsck -fn /dev/vdb")
+
+
+@pytest.mark.parametrize(("function", "moved"), [("rio_pending_end", False), ("rio_flush_closed", True)])
+@pytest.mark.parametrize("mode", ["rio", "rio-protected"])
+def test_an_operation_is_restored_whole_or_not_at_all(
+    guest_in: Callable[[str], Guest],
+    fault_in: Callable[[str, bytes], Fault],
+    mode: str,
+    function: str,
+    moved: bool,
+) -> None:
+    """All blocks of a rename are in memory as after it; the crash is before or after they count."""
+    guest = guest_in(mode)
+    guest.ready()
+    # All of it dirty already, so that blocks have shadows, and in the cache.
+    shell(
+        guest, "cd /mnt/test; mkdir from to; mkdir from/sub; cat >from/sub/file; ls -R >/dev/null", OLD * SIZE
+    )
+    crash_in(guest, function, fault_in(function, UD2), "mv /mnt/test/from/sub /mnt/test/to/")
+    here, gone = ("to", "from") if moved else ("from", "to")
+    assert content(guest, f"{here}/sub/file") == OLD * SIZE
+    assert shell(guest, f"ls /mnt/test/{gone}") == b""
+    assert shell(guest, "ls /mnt/test/lost+found") == b""

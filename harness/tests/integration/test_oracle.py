@@ -10,7 +10,9 @@ from riobed.oops import Crash
 from riobed.plan import PlannedTrial
 from riobed.spec import CampaignSpec
 from riobed.trial import TrialRecord, recover, run_trial, start_workload, warm_up
+from riobed.verdict import decide
 from riobed.watch import Observation
+from riobed_results.recovery import checksum_mismatches
 
 from . import ram
 
@@ -74,6 +76,28 @@ def test_a_planted_byte_in_a_cached_page_is_found(
     kinds = {difference["kind"] for difference in record.check["differences"]}
     assert record.check["difference_count"] == 1 and kinds <= {"content", "twin"}
     assert record.check["differences"][0]["offset"] == page.index * 4096 + 33
+    # Nobody who may write did it, and the checksums say so.
+    assert record.recovery is not None and checksum_mismatches(record.recovery) == 1
+    planted = {"ino": page.ino, "index": page.index, "dirty": True, "metadata": False}
+    assert record.recovery["checksums"]["mismatches"] == [planted]
+    assert record.observation is not None
+    assert decide(record.observation, record.recovery, record.check).corruption == "direct"
+
+
+def test_a_wrong_write_through_the_file_system_is_indirect(
+    guest_in: Callable[[str], Guest], spec: CampaignSpec
+) -> None:
+    guest = guest_in("rio")
+    record = TrialRecord(PlannedTrial(0, "rio", "none", "indirect", 0.5, False), [])
+    guest.ready()
+    warm_up(guest, record, start_workload(guest, record))
+    # A twin: nobody else writes it, and it is not emptied by the step in flight.
+    write = "set -- /mnt/test/workload/twins/*; printf X | dd of=$1 conv=notrunc"
+    assert guest.machine.run(["/bin/sh", "-c", write]).status == 0
+    record.observation = Observation(Crash("reset", "by the test"), 0.0, "running")
+    recover(guest, record)
+    assert record.check is not None and not record.check["equal"]
+    assert decide(record.observation, record.recovery, record.check).corruption == "indirect"
 
 
 def recover_after_own_reset(guest: Guest, record: TrialRecord) -> None:

@@ -8,6 +8,17 @@ parameter() {
 	tr ' ' '\n' </proc/cmdline | sed -n "s/^$1=//p"
 }
 
+# disk SERIAL: the device of the disk with that serial number; nothing if there is none. Letters
+# depend on which disks a machine has.
+disk() {
+	for serial in /sys/block/vd*/serial; do
+		if [ "$(cat "$serial")" = "$1" ]; then
+			name=${serial%/serial}
+			echo "/dev/${name##*/}"
+		fi
+	done
+}
+
 # mount_environment ROOT: kernel file systems and writable places below ROOT ("" for
 # /); the root itself stays read-only.
 mount_environment() {
@@ -22,8 +33,9 @@ mount_environment() {
 	mount -t tmpfs tmpfs "$ROOT/tmp"
 	mount -t debugfs debugfs "$ROOT/sys/kernel/debug"
 	# The workload's folder, when the machine has one.
-	if [ -b "$ROOT/dev/vdc" ]; then
-		mount -t ext4 -o ro "$ROOT/dev/vdc" "$ROOT/workload"
+	workload=$(disk workload)
+	if [ -n "$workload" ]; then
+		mount -t ext4 -o ro "$workload" "$ROOT/workload"
 	fi
 	# Names of virtio ports are udev's work elsewhere.
 	mkdir -p "$ROOT/dev/virtio-ports"

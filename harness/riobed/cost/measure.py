@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One measurement: the workload's fixed piece of work, timed inside the guest.
+
+The host asks the agent nothing while it runs, which would be work of the guest, too: the guest
+reports the end through the port for progress.
+"""
+
+import time
+from dataclasses import dataclass
+
+from riobed.errors import InfraError
+from riobed.guest import Guest
+from riobed.workload import PROGRESS_PORT
+
+_POLL_S = 0.1
+_RUN_S = 900.0
+
+# The work is its arguments. Prints lines NAME VALUE: nanoseconds, and counters before and after the work.
+_SCRIPT = rf"""
+counters() {{
+	cat /sys/kernel/debug/rio/stats 2>/dev/null
+	grep -E '^(nr_dirtied|nr_written) ' /proc/vmstat
+	sed -n 's/^ *\.idle_sleeptime *: \([0-9]*\) nsecs/idle_ns \1/p' /proc/timer_list
+}}
+counters >/run/before
+start=${{EPOCHREALTIME/./}}
+"$@" >/run/output 2>&1
+status=$?
+end=${{EPOCHREALTIME/./}}
+counters >/run/after
+echo "status $status"
+echo "ns $(((end - start) * 1000))"
+sed 's/^/before./' /run/before
+sed 's/^/after./' /run/after
+[ $status = 0 ] || tail -n 1 /run/output >&2
+echo end >{PROGRESS_PORT}
+"""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What one run of a command took in the guest's time, and its counters before and after."""
+
+    work: str
+    seconds: float
+    idle_s: float
+    before: dict[str, int]
+    after: dict[str, int]
+
+
+def measure(guest: Guest, seed: int) -> Measurement:
+    """Do the work once, from the guest's snapshot; InfraError if it fails."""
+    guest.ready()
+    work = guest.command("measure", seed=seed)
+    pid = guest.machine.spawn(["/bin/bash", "-c", _SCRIPT, "measure", *work])
+    deadline = time.monotonic() + _RUN_S
+    while b"end" not in guest.machine.progress.text():
+        if time.monotonic() > deadline or not guest.machine.alive():
+            raise InfraError(
+                f"{guest.machine.config.name}: no end of the work; see {guest.machine.console.path}"
+            )
+        time.sleep(_POLL_S)
+    while (ended := guest.machine.status(pid)) is None:
+        time.sleep(_POLL_S)
+    guest.machine.pause()
+    return read_measurement(work[-1], ended.stdout.decode(), ended.stderr.decode("utf-8", "replace").strip())
+
+
+def read_measurement(work: str, output: str, error: str) -> Measurement:
+    """The measurement in the script's output; InfraError with what the work said when it failed."""
+    values = {name: int(value) for name, value in (line.split() for line in output.splitlines())}
+    if values["status"]:
+        raise InfraError(f"the work failed with status {values['status']}: {error}")
+    before, after = (
+        {name.removeprefix(when): value for name, value in values.items() if name.startswith(when)}
+        for when in ("before.", "after.")
+    )
+    idle = after.pop("idle_ns") - before.pop("idle_ns")
+    return Measurement(work, values["ns"] / 1e9, idle / 1e9, before, after)

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`riobed cost`: all runs of all variants, interleaved, and the table that comes out.
+
+It can be stopped at any time: each run is stored when it is complete, and the next call with the
+same folder goes on with those that are missing.
+"""
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from riobed_results.cost import cost_page, cost_table
+from riobed_results.cost_runs import FILE, CostRun, add_run, read_runs
+from riobed_results.environment import Environment
+from riobed_results.models import utc_now
+from riobed_results.render import render
+
+from riobed.artifacts import CHECKOUT
+from riobed.cost.measure import measure
+from riobed.cost.variants import Variant, variants
+from riobed.errors import UsageError
+from riobed.guest import Guest, GuestSetup, machine_config
+from riobed.images import run_tool
+from riobed.scratch import scratch_dir
+from riobed.setup import guest_setup
+from riobed.spec import MachineSpec, WorkloadSpec
+from riobed.vm.connection import connect
+from riobed.vm.emulator import COUNTED
+from riobed.vm.libvirt import LibvirtMachine
+
+Kind = Literal["instructions", "time"]
+
+# Room for a source tree and its copy.
+_MACHINE = MachineSpec(disk_mib=256)
+WORKLOADS = (CHECKOUT / "workloads/cp_rm", CHECKOUT / "workloads/memtest")
+
+
+@dataclass(frozen=True)
+class Series:
+    """One workload's runs of one kind, before a folder is looked at."""
+
+    kind: Kind
+    rounds: int
+    seed: int
+    setup: GuestSetup
+    on: Environment
+
+    def order(self, number: int, of: list[Variant]) -> list[Variant]:
+        """The variants of a round, in an order of its own: none always has the warmer host."""
+        return random.Random(f"{self.seed}/{self.kind}/{number}").sample(of, len(of))
+
+    def workload_seed(self, number: int) -> int:
+        """The same for all variants of a round."""
+        return random.Random(f"{self.seed}/workload/{number}").getrandbits(63)
+
+
+def run_cost(
+    out: Path, workloads: list[Path], rounds: int, counted_rounds: int, seed: int, uri: str | None
+) -> None:
+    """Make the runs that are missing in `out`, then write the tables there."""
+    out.mkdir(parents=True, exist_ok=True)
+    for folder in workloads:
+        setup = guest_setup(_MACHINE, uri, WorkloadSpec(path=folder.resolve()))
+        if not setup.workload or not setup.workload.measure:
+            raise UsageError(f"workload {folder}: has no 'measure', a piece of work of fixed size")
+        counting = replace(setup, accelerator=COUNTED)
+        run_series(
+            Series("instructions", counted_rounds, seed, counting, _environment(counting, seed)), out, uri
+        )
+        run_series(Series("time", rounds, seed, setup, _environment(setup, seed)), out, uri)
+    page = cost_page(cost_table(read_runs(out)))
+    for form in ("md", "html", "csv", "json"):
+        (out / f"cost.{form}").write_text(render(page, form), encoding="utf-8")
+    print((out / "cost.md").read_text(encoding="utf-8"), end="")
+
+
+def run_series(series: Series, out: Path, uri: str | None) -> None:
+    """Make the runs of a series that are not stored yet."""
+    # KVM hands no protection keys for supervisor pages on.
+    compared = [each for each in variants() if (each.name, series.on.accelerator) != ("pks", "kvm")]
+    done = _stored(out, series)
+    name = series.setup.workload.name if series.setup.workload else ""
+    with _guests(series.setup, compared, uri) as guests:
+        for number in range(series.rounds):
+            for variant in series.order(number, compared):
+                if (name, series.kind, number, variant.name) in done:
+                    continue
+                run = _run(series, name, number, variant, guests[variant.name])
+                add_run(out, run)
+                print(f"{name} {series.kind} round {number} {variant.name}: {run.cost:.6g}", flush=True)
+
+
+def _run(series: Series, workload: str, number: int, variant: Variant, guest: Guest) -> CostRun:
+    seed = series.workload_seed(number)
+    found = measure(guest, seed)
+    return CostRun(
+        workload=workload,
+        kind=series.kind,
+        round=number,
+        variant=variant.name,
+        versus=variant.versus,
+        workload_seed=seed,
+        work=found.work,
+        seconds=found.seconds,
+        idle_s=found.idle_s,
+        before=found.before,
+        after=found.after,
+        on=series.on,
+    )
+
+
+def _stored(out: Path, series: Series) -> set[tuple[str, str, int, str]]:
+    """Keys of the runs that are there; UsageError if they were made on something else."""
+    runs = read_runs(out) if (out / FILE).exists() else []
+    for run in runs:
+        for what in ("seed", "kernel_build_id", "qemu_version", "accelerator"):
+            same = getattr(run.on, what) == getattr(series.on, what)
+            if not same and run.kind == series.kind:
+                raise UsageError(f"{out / FILE} has runs with another {what}; give --out another folder")
+    return {run.key for run in runs}
+
+
+@contextmanager
+def _guests(setup: GuestSetup, compared: list[Variant], uri: str | None) -> Iterator[dict[str, Guest]]:
+    """A guest for each variant, all alive, of which one runs at a time."""
+    guests = {}
+    for number, variant in enumerate(compared):
+        config = machine_config(setup, variant.mode, scratch_dir() / f"cost-{number}")
+        guests[variant.name] = Guest(setup, variant.mode, LibvirtMachine(connect(uri), config))
+    try:
+        yield guests
+    finally:
+        for guest in guests.values():
+            guest.discard()
+
+
+def _environment(setup: GuestSetup, seed: int) -> Environment:
+    kernel = setup.manifest.kernel
+    return Environment(
+        seed=str(seed),
+        kernel_release=kernel.release,
+        kernel_build_id=kernel.build_id,
+        series_commit=kernel.series_commit,
+        qemu_version=run_tool(["qemu-system-x86_64", "--version"], "QEMU").splitlines()[0],
+        accelerator=setup.accelerator,
+        created=utc_now(),
+    )

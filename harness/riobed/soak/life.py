@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One stressor's turn, as a readable sequence: run, ask the kernel, list, reset, list again, compare."""
+
+import time
+
+from riobed_results.soak import SoakRow
+
+from riobed import oops
+from riobed.errors import BootError, InfraError
+from riobed.guest import Guest
+from riobed.soak.kernel import complaints, counters, dirty_kib, mismatches
+from riobed.soak.suite import Turn
+from riobed.soak.tree import Tree, differences, list_tree
+from riobed.trial import read_recovery
+from riobed.vm.agent import ExecResult
+from riobed.vm.machine import Machine
+
+_BOOT_S = 120.0
+# Recovery writes what memory held and checks a whole file system.
+_RECOVERY_S = 600.0
+# A stressor ends its round when its time is up, and then removes its files.
+_PATIENCE_S = 900.0
+_POLL_S = 0.2
+# Statuses that speak of the guest, not of the kernel under test: 69 is the suite's own (sysexits.h
+# EX_UNAVAILABLE), 126 and 127 the shell's.
+_LACKING = (69, 126, 127)
+_MAX_DIFFERENCES = 100
+_MAX_OUTPUT = 2000
+_MAX_FSCK = 10000
+
+
+def take_turn(guest: Guest, turn: Turn, seed: int, row: SoakRow) -> None:
+    """Run a stressor in the guest's production kernel and fill in its row.
+
+    The guest is left in stage 0 after its recovery, or crashed. InfraError when we failed, with the
+    row so far.
+    """
+    machine = guest.machine
+    start = time.monotonic()
+    ended = run_stressor(machine, turn, seed, machine.config.vcpus)
+    row.seconds = round(time.monotonic() - start, 1)
+    look_at_kernel(machine, row)
+    judge_end(row, ended)
+    if row.crash:
+        return
+    before = list_tree(machine)
+    row.dirty_kib = dirty_kib(machine)
+    # Reading every file may have met something, too.
+    look_at_kernel(machine, row)
+    reset_and_compare(guest, row, before)
+
+
+def run_stressor(machine: Machine, turn: Turn, seed: int, workers: int) -> ExecResult | None:
+    """How the stressor ended, None when the kernel crashed; InfraError when it does not end."""
+    argv = ["/bin/sh", "/workload/run", turn.name, str(turn.seconds), str(seed), str(workers)]
+    pid = machine.spawn(argv)
+    deadline = time.monotonic() + turn.seconds + _PATIENCE_S
+    while time.monotonic() < deadline:
+        if oops.started(machine.console.text()):
+            time.sleep(1)  # for the rest of the report
+            return None
+        try:
+            if ended := machine.status(pid):
+                return ended
+        except InfraError:
+            # A busy guest answers late; the next conversation begins anew.
+            machine.agent_answers(30)
+        time.sleep(_POLL_S)
+    raise InfraError(f"{turn.name}: still running {_PATIENCE_S:.0f} s after its time")
+
+
+def judge_end(row: SoakRow, ended: ExecResult | None) -> None:
+    """Take over exit status and output; InfraError when the guest lacks what the stressor needs."""
+    if not ended:
+        return
+    text = (ended.stdout + ended.stderr).decode("utf-8", "replace")
+    row.status, row.output = ended.status, text[-_MAX_OUTPUT:]
+    if ended.status in _LACKING:
+        last = next((line for line in reversed(text.splitlines()) if line.strip()), "says nothing")
+        raise InfraError(f"{row.stressor}: the guest lacks something, status {ended.status}: {last.strip()}")
+
+
+def look_at_kernel(machine: Machine, row: SoakRow) -> None:
+    """What console and counters say now."""
+    console = machine.console.text()
+    row.complaints = complaints(console)
+    if crash := oops.recognise(console):
+        row.crash = crash.title
+        row.traps = int(crash.kind == "trap")
+        return
+    row.stats = counters(machine, "stats")
+    row.verify = counters(machine, "verify")
+    row.traps = (row.stats or {}).get("traps")
+    row.mismatches = mismatches(row.verify)
+
+
+def reset_and_compare(guest: Guest, row: SoakRow, before: Tree) -> None:
+    """Reset without warning, wait for recovery, compare every file with what it was."""
+    machine = guest.machine
+    machine.console.clear()
+    machine.reset()
+    try:
+        machine.wait_stage0(_RECOVERY_S)
+    except BootError as error:
+        # Nothing was wrong with this guest: that it does not come back is a result.
+        row.recovery_error = str(error)
+        return
+    row.complaints += complaints(machine.console.text())
+    row.recovery = read_recovery(guest)
+    if row.recovery["mount_error"]:
+        row.recovery_error = f"the file system cannot be mounted, error {row.recovery['mount_error']}"
+        return
+    row.recovery_mismatches = mismatches(row.recovery.get("checksums"))
+    after = list_tree(machine)
+    found = list(differences(before, after))
+    row.files, row.files_different = len(before), len(found)
+    row.different = found[:_MAX_DIFFERENCES]
+    if found:
+        row.e2fsck = machine.run(["/bin/cat", "/run/e2fsck.log"]).stdout.decode("utf-8", "replace")[
+            :_MAX_FSCK
+        ]
+
+
+def go_on(guest: Guest) -> None:
+    """From stage 0 to the production kernel, with the recovered file system."""
+    guest.machine.console.clear()
+    guest.machine.boot_production(_BOOT_S)

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`riobed soak`: every stressor in turn, one guest, rows into a folder as they come."""
+
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pydantic import ValidationError
+from riobed_results.models import utc_now
+from riobed_results.render import render
+from riobed_results.soak import FILE, Soak, SoakEnvironment, SoakRow, load_soak, save_soak
+from riobed_results.soak_page import soak_page, verdict
+
+from riobed.artifacts import Manifest
+from riobed.errors import InfraError, UsageError, complaint
+from riobed.guest import Guest, GuestSetup, machine_config
+from riobed.images import run_tool, workload_image
+from riobed.modes import cache_mode
+from riobed.scratch import scratch_dir
+from riobed.setup import guest_setup
+from riobed.soak.life import go_on, take_turn
+from riobed.soak.suite import Turn, load_suite, turns
+from riobed.spec import MachineSpec
+from riobed.vm.connection import connect
+from riobed.vm.libvirt import LibvirtMachine
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asked for."""
+
+    mode: str
+    minutes: float
+    seed: int
+    only: list[str]
+    suite: Path
+    memory_mib: int
+    disk_mib: int
+    vcpus: int
+    folder: Path
+
+    def machine(self) -> MachineSpec:
+        """The guest; UsageError when there is none like that."""
+        try:
+            return MachineSpec(memory_mib=self.memory_mib, disk_mib=self.disk_mib, vcpus=self.vcpus)
+        except ValidationError as error:
+            raise UsageError(f"guest: {complaint(error, 'machine')}") from None
+
+
+def soak(request: Request, form: str, uri: str | None) -> int:
+    """Run what is missing of a soak, print its table; exit status 0 if all held, else 1."""
+    mode = cache_mode(request.mode)
+    suite = load_suite(request.suite)
+    plan = turns(suite, request.minutes, request.only)
+    setup = guest_setup(request.machine(), uri)
+    result = enter(request.folder, environment(request, setup))
+    setup = replace(setup, workload_image=workload_image(request.suite, suite.build, setup.manifest))
+    config = machine_config(setup, mode, scratch_dir() / "soak")
+    guest = Guest(setup, mode, LibvirtMachine(connect(uri), config))
+    try:
+        run_turns(guest, plan, request, result)
+    finally:
+        guest.discard()
+    page = soak_page(result)
+    (request.folder / "soak.md").write_text(render(page, "md"), encoding="utf-8")
+    sys.stdout.write(render(page, form))
+    return 0 if all(row.good for row in result.rows) else 1
+
+
+def environment(request: Request, setup: GuestSetup) -> SoakEnvironment:
+    """On what this soak runs."""
+    manifest: Manifest = setup.manifest
+    return SoakEnvironment(
+        mode=request.mode,
+        minutes=request.minutes,
+        seed=str(request.seed),
+        suite=request.suite.name,
+        memory_mib=request.memory_mib,
+        disk_mib=request.disk_mib,
+        vcpus=request.vcpus,
+        kernel_release=manifest.kernel.release,
+        kernel_build_id=manifest.kernel.build_id,
+        series_commit=manifest.kernel.series_commit,
+        qemu_version=run_tool(["qemu-system-x86_64", "--version"], "QEMU").splitlines()[0],
+        accelerator=setup.accelerator,
+        created=utc_now(),
+    )
+
+
+def enter(folder: Path, now: SoakEnvironment) -> Soak:
+    """The soak to go on with, without its infra errors, or a new one.
+
+    UsageError when the folder has one of something else.
+    """
+    if not (folder / FILE).exists():
+        return Soak(environment=now)
+    old = load_soak(folder)
+    for what, value in now:
+        if what != "created" and getattr(old.environment, what) != value:
+            raise UsageError(f"{folder}: has a soak with another {what}; choose another folder")
+    return Soak(environment=old.environment, rows=[row for row in old.rows if not row.infra_error])
+
+
+def run_turns(guest: Guest, plan: list[Turn], request: Request, result: Soak) -> None:
+    """Take the turns that have no row yet; each row is saved at once."""
+    done = {row.stressor for row in result.rows}
+    running = False
+    for turn in plan:
+        if turn.name in done:
+            continue
+        row = SoakRow(stressor=turn.name, what=turn.what)
+        try:
+            if running:
+                go_on(guest)
+            else:
+                guest.boot()
+            take_turn(guest, turn, request.seed, row)
+        except InfraError as error:
+            row.infra_error = str(error)
+        row.finished = utc_now()
+        # What is damaged would damage the next row.
+        running = row.good
+        result.rows.append(row)
+        save_soak(request.folder, result)
+        if not row.good:
+            keep_console(guest, request.folder, turn.name)
+        print(describe(row, turn), file=sys.stderr, flush=True)
+
+
+def keep_console(guest: Guest, folder: Path, name: str) -> None:
+    """The console of a turn that found something."""
+    (folder / f"{name}.console").write_bytes(guest.machine.console.text())
+
+
+def describe(row: SoakRow, turn: Turn) -> str:
+    """One line about a turn that ended."""
+    what = row.infra_error or f"{row.files} files compared, {row.files_different} different"
+    return f"{turn.name:<12} {turn.seconds:5d} s asked, {row.seconds:7.1f} s run: {verdict(row)}; {what}"

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A suite of stressors: a folder with a suite.yaml; see workloads/stress/."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from riobed.errors import UsageError, complaint
+
+FILE = "suite.yaml"
+# A stressor that is shorter than that says nothing.
+MIN_SECONDS = 5
+
+
+class Stressor(BaseModel):
+    """One entry: its share of the time, relative to the others', and what it does in a few words."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    weight: Annotated[int, Field(ge=1, le=1000)]
+    what: str
+
+
+class Suite(BaseModel):
+    """suite.yaml. `build` is run in the toolchain root; stressors are run as `/workload/run NAME ...`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    build: str | None = None
+    stressors: Annotated[dict[Annotated[str, Field(pattern=r"^[a-z0-9_-]+$")], Stressor], Field(min_length=1)]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A stressor with its time in whole seconds."""
+
+    name: str
+    what: str
+    seconds: int
+
+
+def load_suite(folder: Path) -> Suite:
+    """Read the suite in a folder; UsageError in one line when it is none."""
+    path = folder / FILE
+    try:
+        return Suite.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise UsageError(
+            f"suite {folder}: {FILE}: {error.strerror}; a suite is a folder with that file"
+        ) from None
+    except ValidationError as error:
+        raise UsageError(f"suite {path}: {complaint(error, 'file')}") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise UsageError(f"suite {path}: not YAML: {' '.join(str(error).split())}") from None
+
+
+def turns(suite: Suite, minutes: float, only: list[str]) -> list[Turn]:
+    """The stressors of `only` (none: all), in the suite's order, with `minutes` shared out by weight.
+
+    UsageError when one is unknown or there is too little time for each.
+    """
+    for name in only:
+        if name not in suite.stressors:
+            raise UsageError(f"unknown stressor {name!r}; there are: {', '.join(suite.stressors)}")
+    chosen = {name: entry for name, entry in suite.stressors.items() if not only or name in only}
+    total = sum(entry.weight for entry in chosen.values())
+    shares = [
+        Turn(name, entry.what, round(minutes * 60 * entry.weight / total)) for name, entry in chosen.items()
+    ]
+    shortest = min(turn.seconds for turn in shares)
+    if shortest < MIN_SECONDS:
+        raise UsageError(
+            f"{minutes:g} minutes leave {shortest} s for a stressor: give more, or name fewer with --only"
+        )
+    return shares

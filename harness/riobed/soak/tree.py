@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is in the file system under test: listed in the guest, kept here, compared entry by entry."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from riobed.errors import InfraError
+from riobed.vm.machine import Machine
+
+# A listing reads every file, in an emulated guest.
+_LIST_S = 1800.0
+_END = b"end of listing"
+# Names may hold anything but NUL. A directory's size is the file system's own affair.
+_SCRIPT = rf"""cd /mnt/test &&
+find . -path ./lost+found -prune -o -type d -printf '%p\0%y\0%m %n %U:%G\0\0' \
+	-o -printf '%p\0%y\0%m %n %U:%G %s\0%l\0' && printf '\0' &&
+find . -path ./lost+found -prune -o -type f -print0 | xargs -0r sha256sum -z &&
+printf '%s' '{_END.decode()}'"""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One file: kind as find's %y, its attributes (mode, links, owner, size), content."""
+
+    kind: str
+    attributes: str
+    content: str
+
+
+Tree = dict[bytes, Entry]
+
+
+def list_tree(machine: Machine) -> Tree:
+    """Everything below the mount point; InfraError when the guest cannot list it."""
+    result = machine.run(["/bin/sh", "-c", _SCRIPT], timeout=_LIST_S)
+    if result.status:
+        said = result.stderr.decode("utf-8", "replace").strip().splitlines() or ["says nothing"]
+        raise InfraError(f"listing of the file system under test, status {result.status}: {said[-1]}")
+    return parse(result.stdout)
+
+
+def parse(listing: bytes) -> Tree:
+    """The tree of a listing as _SCRIPT prints it; InfraError when it is cut short or no listing."""
+    if not listing.endswith(_END):
+        raise InfraError("listing of the file system under test: cut short")
+    # Names are not empty, so an empty one ends the first part.
+    fields = listing.removesuffix(_END).split(b"\0")
+    try:
+        middle = next(n for n in range(0, len(fields), 4) if not fields[n])
+        hashes = dict(_hash(line) for line in fields[middle + 1 : -1])
+        return {
+            path: Entry(kind.decode(), attributes.decode(), hashes.get(path, link.decode("latin-1")))
+            for path, kind, attributes, link in zip(*(fields[n:middle:4] for n in range(4)), strict=True)
+        }
+    except (StopIteration, ValueError):
+        raise InfraError("listing of the file system under test: has no known form") from None
+
+
+def _hash(line: bytes) -> tuple[bytes, str]:
+    digest, path = line.split(b"  ", 1)
+    return path, digest.decode()
+
+
+def differences(before: Tree, after: Tree) -> Iterator[str]:
+    """One line for each entry that is not the same in both, by path."""
+    for path in sorted(before.keys() | after.keys()):
+        old, new = before.get(path), after.get(path)
+        if old == new:
+            continue
+        # A file's name may hold line ends and worse.
+        name = ascii(path.decode("utf-8", "surrogateescape"))
+        if new is None:
+            yield f"{name}: missing"
+        elif old is None:
+            yield f"{name}: extra"
+        else:
+            pairs = zip(
+                ("type", "attributes", "content"),
+                (old.kind, old.attributes, old.content),
+                (new.kind, new.attributes, new.content),
+                strict=True,
+            )
+            changes = [f"{what} {a} became {b}" for what, a, b in pairs if a != b]
+            yield f"{name}: {', '.join(changes)}"

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counted instructions are those of the work: as many for the same work, more for more of it."""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from riobed.cost.measure import Measurement, measure
+from riobed.cost.variants import variants
+from riobed.errors import InfraError
+from riobed.guest import Guest, GuestSetup, machine_config
+from riobed.scratch import scratch_dir
+from riobed.vm.connection import connect
+from riobed.vm.emulator import COUNTED
+from riobed.vm.libvirt import LibvirtMachine
+
+
+@pytest.fixture(scope="module")
+def guest(setup: GuestSetup) -> Iterator[Guest]:
+    counting = replace(setup, accelerator=COUNTED)
+    mode = next(variant.mode for variant in variants() if variant.name == "pte")
+    config = machine_config(counting, mode, scratch_dir() / "test-cost")
+    made = Guest(counting, mode, LibvirtMachine(connect(), config))
+    yield made
+    made.discard()
+    shutil.rmtree(config.folder)
+
+
+def steps(guest: Guest, count: int) -> Measurement:
+    guest.setup = replace(guest.setup, options={"steps": count})
+    return measure(guest, 1)
+
+
+def instructions(found: Measurement) -> float:
+    return found.seconds - found.idle_s
+
+
+def test_instructions_follow_the_work(guest: Guest) -> None:
+    few, again, more = steps(guest, 500), steps(guest, 500), steps(guest, 1000)
+    assert instructions(again) == pytest.approx(instructions(few), rel=0.03)
+    assert instructions(more) > 1.3 * instructions(few)
+    updates, of_more = (
+        found.after["registry_updates"] - found.before["registry_updates"] for found in (few, more)
+    )
+    assert 0 < updates < of_more
+    assert few.after["windows"] > few.before["windows"]
+    assert few.after["nr_written"] == few.before["nr_written"]
+
+
+def test_work_that_fails_is_no_measurement(guest: Guest) -> None:
+    guest.setup = replace(guest.setup, options={"steps": "none"})
+    with pytest.raises(InfraError, match=r"failed with status 2: .*--steps must be a number"):
+        measure(guest, 1)

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""With save_memory, old memory goes to the swap disk before anything else is written."""
+
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from riobed.guest import Guest, GuestSetup, machine_config
+from riobed.layout import Layout
+from riobed.modes import cache_mode
+from riobed.scratch import scratch_dir
+from riobed.trial import read_recovery
+from riobed.vm.connection import connect
+from riobed.vm.libvirt import LibvirtMachine
+
+from . import ram
+from .test_warm_reboot import crash, shell
+
+RIO = cache_mode("rio")
+HASHES = "cd /mnt/test && find . -type f | sort | xargs sha256sum"
+
+
+@pytest.fixture(scope="module")
+def saving(setup: GuestSetup) -> Iterator[Guest]:
+    """A guest in mode rio with a swap disk."""
+    machine = setup.machine.model_copy(update={"save_memory": True})
+    saving_setup = replace(setup, machine=machine)
+    config = machine_config(saving_setup, RIO, scratch_dir() / "test-saving")
+    guest = Guest(saving_setup, RIO, LibvirtMachine(connect(), config))
+    yield guest
+    guest.discard()
+    shutil.rmtree(config.folder)
+
+
+def fill(guest: Guest) -> bytes:
+    """A few MiB that are in memory only; their hashes."""
+    guest.ready()
+    script = "cd /mnt/test && for n in 1 2 3 4 5 6 7 8; do head -c 700001 /dev/urandom >f$n; done"
+    shell(guest, script)
+    return shell(guest, HASHES)
+
+
+def panic(guest: Guest) -> None:
+    guest.machine.console.clear()
+    guest.machine.spawn(["/bin/sh", "-c", "echo c >/proc/sysrq-trigger"])
+    assert guest.machine.poll(lambda: b"end Kernel panic" in guest.machine.console.text(), 30)
+
+
+def cut_recovery_short(guest: Guest, moment: float) -> None:
+    """Stop the guest that long after stage 0 has begun."""
+    guest.machine.console.clear()
+    guest.machine.reset()
+    assert guest.machine.poll(lambda: b"riobed: stage 0" in guest.machine.console.text(), 60)
+    time.sleep(moment)
+    guest.machine.pause()
+
+
+def go_on(guest: Guest) -> None:
+    guest.machine.console.clear()
+    guest.machine.reset()
+    guest.machine.resume()
+    guest.machine.wait_stage0(60)
+
+
+def test_memory_is_saved_and_the_report_says_so(saving: Guest) -> None:
+    hashes = fill(saving)
+    assert b"/dev/vdc" in shell(saving, "cat /proc/swaps")
+    assert shell(saving, "ls /workload")
+    crash(saving)
+    report = read_recovery(saving)
+    assert (report["registry"], report["source"]) == ("recovered", "memory")
+    dirty = sum(report["entries"][kind] for kind in ("dirty_data", "dirty_metadata", "shadows"))
+    assert report["saved"]["error"] is None and report["saved"]["pages"] > dirty > 1000
+    assert shell(saving, HASHES) == hashes
+    # The save was ended with the registry: nothing is recovered once more.
+    go_on(saving)
+    assert (read_recovery(saving)["registry"], read_recovery(saving)["source"]) == ("cold", "memory")
+    # And the disk is made swap again.
+    saving.machine.console.clear()
+    saving.machine.boot_production(60)
+    assert b"/dev/vdc" in shell(saving, "cat /proc/swaps")
+    assert shell(saving, HASHES) == hashes
+
+
+@pytest.mark.parametrize("moment", [0.0, 0.1, 0.3, 0.6])
+def test_a_recovery_cut_short_is_done_again(saving: Guest, moment: float) -> None:
+    hashes = fill(saving)
+    panic(saving)
+    cut_recovery_short(saving, moment)
+    go_on(saving)
+    assert read_recovery(saving)["mount_error"] == 0
+    assert shell(saving, HASHES) == hashes
+
+
+@pytest.mark.parametrize("moment", [0.1, 0.3, 0.6, 1.0])
+def test_memory_lost_in_the_middle_of_a_recovery(saving: Guest, moment: float) -> None:
+    """All comes from the save, if it was complete, and else nothing was written yet."""
+    hashes = fill(saving)
+    panic(saving)
+    cut_recovery_short(saving, moment)
+    start = Layout(saving.machine.config.memory).registry_start
+    with ram.mapped(saving.machine.ram_path()) as memory:
+        done = b"riobed: stage 0 ready" in saving.machine.console.text()
+        memory[start : start + 4096] = bytes(4096)
+    go_on(saving)
+    report = read_recovery(saving)
+    if report["source"] == "save" or done:
+        assert shell(saving, HASHES) == hashes
+    else:
+        assert report["registry"] == "cold" and report["e2fsck_status"] in (0, 1)
+        assert saving.machine.run(["/bin/ls", "/mnt/test/f1"]).status != 0 or (
+            shell(saving, HASHES) == hashes  # the save had just been ended
+        )

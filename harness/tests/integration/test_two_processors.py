@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trials in a guest of two processors, in the mode whose windows have to be right on both."""
+
+import shutil
+from collections.abc import Callable, Iterator
+
+import pytest
+from riobed.faults import Fault
+from riobed.guest import Guest, machine_config
+from riobed.modes import cache_mode
+from riobed.plan import PlannedTrial
+from riobed.scratch import scratch_dir
+from riobed.setup import guest_setup
+from riobed.spec import CampaignSpec, MachineSpec, WorkloadSpec
+from riobed.trial import TrialRecord, run_trial
+from riobed.vm.connection import connect
+from riobed.vm.libvirt import LibvirtMachine
+
+from .conftest import MEMTEST, UD2
+from .test_kernel import run_kunit
+
+PROTECTED = cache_mode("rio-protected")
+
+
+@pytest.fixture(scope="module")
+def guest() -> Iterator[Guest]:
+    setup = guest_setup(MachineSpec(vcpus=2), None, WorkloadSpec(path=MEMTEST))
+    config = machine_config(setup, PROTECTED, scratch_dir() / "test-two")
+    made = Guest(setup, PROTECTED, LibvirtMachine(connect(), config))
+    yield made
+    made.discard()
+    shutil.rmtree(config.folder)
+
+
+def trial(guest: Guest, spec: CampaignSpec, number: int, *faults: Fault) -> TrialRecord:
+    planned = PlannedTrial(number, "rio-protected", "none", f"two/{number}", 0.5 + number * 0.3, False)
+    record = TrialRecord(planned, list(faults))
+    run_trial(guest, spec, record)
+    return record
+
+
+def test_no_fault_loses_nothing(guest: Guest, spec: CampaignSpec) -> None:
+    for number in range(3):
+        record = trial(guest, spec, number)
+        assert record.check is not None and record.check["equal"]
+        assert record.recovery is not None and record.recovery["data"]["pages"] > 100
+
+
+def test_activation_is_proven_on_either_processor(
+    guest: Guest, spec: CampaignSpec, fault_in: Callable[[str, bytes], Fault]
+) -> None:
+    # The breakpoint is hit, removed and gone over while both processors run.
+    record = trial(guest, spec, 4, fault_in("ext4_file_write_iter", UD2))
+    assert record.verdict is not None and record.verdict.crash_kind == "oops"
+    assert record.evidence.activated.keys() == {0}
+    assert record.verdict.corruption == "none"
+
+
+def test_the_guest_has_two_processors(guest: Guest) -> None:
+    guest.ready()
+    assert guest.machine.run(["/bin/nproc"]).stdout.strip() == b"2"
+
+
+def test_a_window_ends_for_the_other_processor_too(guest: Guest) -> None:
+    results = run_kunit(guest)
+    assert {verdict for verdict, _, _ in results} == {"ok"}
+    assert ("ok", "rio_test_other_cpu", "") in results

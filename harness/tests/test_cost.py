@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which guests are compared, in which order, and that a stopped measurement goes on."""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from riobed.cost import run as cost
+from riobed.cost.measure import Measurement, read_measurement
+from riobed.cost.run import Series, run_series
+from riobed.cost.variants import Variant, variants
+from riobed.errors import InfraError, UsageError
+from riobed.guest import GuestSetup
+from riobed.layout import MIB, Layout
+from riobed_results.cost_runs import CostRun, read_runs
+from riobed_results.environment import Environment
+
+VARIANTS = {variant.name: variant for variant in variants()}
+OUTPUT = """\
+status 0
+ns 1500000000
+before.windows 3
+before.nr_written 0
+before.idle_ns 1000
+after.windows 8
+after.nr_written 0
+after.idle_ns 251000
+"""
+
+
+def parameters(variant: Variant) -> set[str]:
+    return set(variant.mode.production_parameters(Layout(512 * MIB)))
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "less"),
+    [
+        ("atomic metadata", set(), {"rio.atomic_metadata=0"}),
+        ("checksums", set(), {"rio.checksum=0"}),
+        ("pte", {"rio.protect=pte"}, set()),
+        ("pks", {"rio.protect=pks"}, set()),
+    ],
+)
+def test_a_variant_differs_in_one_parameter(name: str, more: set[str], less: set[str]) -> None:
+    own, base = parameters(VARIANTS[name]), parameters(VARIANTS[str(VARIANTS[name].versus)])
+    assert (own - base, base - own) == (more, less)
+
+
+def test_the_first_is_the_same_without_rio() -> None:
+    off, registry = VARIANTS["off"], VARIANTS["registry"]
+    assert (off.versus, registry.versus) == (None, "off")
+    assert not [text for text in parameters(off) if text.startswith("rio.reg")]
+    assert set(registry.mode.mount.split(",")) - set(off.mode.mount.split(",")) == {"rio"}
+    for variant in VARIANTS.values():
+        assert (variant.mode.mkfs, variant.mode.sysctls) == (off.mode.mkfs, off.mode.sysctls)
+
+
+def test_what_the_guest_printed() -> None:
+    found = read_measurement("work", OUTPUT, "")
+    assert (found.work, found.seconds, found.idle_s) == ("work", 1.5, 0.00025)
+    assert (found.before, found.after) == (
+        {"windows": 3, "nr_written": 0},
+        {"windows": 8, "nr_written": 0},
+    )
+
+
+def test_work_that_failed() -> None:
+    with pytest.raises(InfraError, match="status 4: cp: no room"):
+        read_measurement("work", OUTPUT.replace("status 0", "status 4"), "cp: no room")
+
+
+class FakeGuest:
+    """Stands for a guest; `measure` is what runs in it."""
+
+    def __init__(self, setup: object, mode: object, machine: object) -> None:
+        self.mode = mode
+
+    def discard(self) -> None:
+        pass
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[object, int]]:
+    """Modes and seeds of the measurements made."""
+    made: list[tuple[object, int]] = []
+
+    def measure(guest: FakeGuest, seed: int) -> Measurement:
+        made.append((guest.mode, seed))
+        return Measurement("work", 1.0, 0.0, {}, {})
+
+    def nothing(*_: object) -> None:
+        return None
+
+    monkeypatch.setattr(cost, "measure", measure)
+    monkeypatch.setattr(cost, "Guest", FakeGuest)
+    for name in ("machine_config", "LibvirtMachine", "connect"):
+        monkeypatch.setattr(cost, name, nothing)
+    monkeypatch.setattr(cost, "scratch_dir", lambda: tmp_path)
+    return made
+
+
+def series(rounds: int, **changes: str) -> Series:
+    on = dict.fromkeys(Environment.model_fields, "x") | {"seed": "1"} | changes
+    setup = cast(GuestSetup, SimpleNamespace(workload=SimpleNamespace(name="w")))
+    return Series("time", rounds, 1, setup, Environment.model_validate(on))
+
+
+def rounds_of(runs: list[CostRun]) -> dict[int, list[str]]:
+    found: dict[int, list[str]] = {}
+    for run in runs:
+        found.setdefault(run.round, []).append(run.variant)
+    return found
+
+
+def test_each_round_has_every_variant_in_an_order_of_its_own(measured: list[Any], tmp_path: Path) -> None:
+    run_series(series(6), tmp_path, None)
+    rounds = rounds_of(read_runs(tmp_path))
+    assert [sorted(names) for names in rounds.values()] == [sorted(VARIANTS)] * 6
+    assert len({tuple(names) for names in rounds.values()}) > 3
+    seeds = [{run.workload_seed for run in read_runs(tmp_path) if run.round == n} for n in rounds]
+    assert [len(found) for found in seeds] == [1] * 6
+    assert len(set.union(*seeds)) == 6
+
+
+def test_it_goes_on_where_it_was_stopped(
+    measured: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    working: Callable[..., Measurement] = cost.measure
+
+    def stopping(guest: Any, seed: int) -> Measurement:
+        if len(measured) == 8:
+            raise KeyboardInterrupt
+        return working(guest, seed)
+
+    monkeypatch.setattr(cost, "measure", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        run_series(series(3), tmp_path, None)
+    assert len(read_runs(tmp_path)) == 8
+    monkeypatch.setattr(cost, "measure", working)
+    run_series(series(3), tmp_path, None)
+    assert len(measured) == 3 * len(VARIANTS)
+    stopped = rounds_of(read_runs(tmp_path))
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    run_series(series(3), whole, None)
+    assert stopped == rounds_of(read_runs(whole))
+
+
+def test_kvm_has_no_times_of_pks(measured: list[Any], tmp_path: Path) -> None:
+    run_series(series(1, accelerator="kvm"), tmp_path, None)
+    assert sorted(rounds_of(read_runs(tmp_path))[0]) == sorted(set(VARIANTS) - {"pks"})
+
+
+@pytest.mark.parametrize("what", ["kernel_build_id", "accelerator", "qemu_version", "seed"])
+def test_runs_made_on_something_else_are_not_mixed(measured: list[Any], tmp_path: Path, what: str) -> None:
+    run_series(series(1), tmp_path, None)
+    with pytest.raises(UsageError, match=f"another {what}"):
+        run_series(series(2, **{what: "other"}), tmp_path, None)
+    assert len(measured) == len(VARIANTS)

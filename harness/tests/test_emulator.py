@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which QEMU is started, and with which accelerator it runs."""
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from harness_builders import Clock, ScriptedMachine
+from riobed.accelerator import for_processors
+from riobed.errors import EnvironmentFault
+from riobed.vm.emulator import COUNTED, SINGLE_THREADED, emulator
+from riobed.vm.machine import MachineConfig
+
+
+@pytest.fixture
+def qemu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Stands for QEMU in a folder with a blank in its name: prints its arguments, one a line."""
+    folder = tmp_path / "my bin"
+    folder.mkdir()
+    program = folder / "qemu-system-x86_64"
+    program.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    return program
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> MachineConfig:
+    return ScriptedMachine(tmp_path, Clock()).config
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "vcpus", "used"),
+    [("tcg", 1, "tcg"), ("tcg", 2, SINGLE_THREADED), ("kvm", 1, "kvm"), ("kvm", 2, "kvm")],
+)
+def test_only_emulation_of_several_processors_is_single_threaded(
+    accelerator: str, vcpus: int, used: str
+) -> None:
+    assert for_processors(accelerator, vcpus) == used
+
+
+@pytest.mark.parametrize("accelerator", ["tcg", "kvm"])
+def test_otherwise_it_is_qemu_itself(qemu: Path, config: MachineConfig, accelerator: str) -> None:
+    assert emulator(replace(config, accelerator=accelerator)) == qemu
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "before"),
+    [
+        (SINGLE_THREADED, ["-accel", "tcg,thread=single"]),
+        (COUNTED, ["-accel", "tcg", "-icount", "shift=0"]),
+    ],
+)
+def test_what_libvirt_cannot_ask_for_comes_before_what_it_asks_for(
+    qemu: Path, config: MachineConfig, accelerator: str, before: list[str]
+) -> None:
+    script = emulator(replace(config, accelerator=accelerator))
+
+    def arguments(*given: str) -> list[str]:
+        return subprocess.run(
+            [script, *given], check=True, capture_output=True, text=True
+        ).stdout.splitlines()
+
+    asked = ["-name", "a guest", "-accel", "tcg", "-smp", "2"]
+    assert arguments(*asked) == [*before, *asked]
+    probe = ["-machine", "none,accel=kvm:tcg"]
+    assert arguments(*probe) == probe
+
+
+def test_without_qemu(config: MachineConfig, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(EnvironmentFault, match="not installed; run 'make setup'"):
+        emulator(config)

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a machine is made of: its disks and what the kernels are told, by spec and mode."""
+
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+from xml.etree import ElementTree
+
+import pytest
+from riobed.guest import GuestSetup, machine_config
+from riobed.modes import cache_mode
+from riobed.spec import MachineSpec
+from riobed.vm.libvirt import LibvirtMachine
+
+
+def setup(tmp_path: Path, save_memory: bool, workload: bool) -> GuestSetup:
+    manifest = SimpleNamespace(
+        kernel=SimpleNamespace(bzimage=tmp_path / "bzImage"),
+        image=SimpleNamespace(recovery=tmp_path / "recovery", root=tmp_path / "root"),
+    )
+    return GuestSetup(
+        manifest=cast(Any, manifest),
+        machine=MachineSpec(save_memory=save_memory),
+        accelerator="tcg",
+        workload_image=tmp_path / "workload" if workload else None,
+    )
+
+
+@pytest.mark.parametrize("workload", [False, True])
+@pytest.mark.parametrize("save_memory", [False, True])
+@pytest.mark.skipif(not shutil.which("qemu-system-x86_64"), reason="needs QEMU's program")
+def test_disks_are_known_by_their_serial_numbers(tmp_path: Path, save_memory: bool, workload: bool) -> None:
+    config = machine_config(setup(tmp_path, save_memory, workload), cache_mode("rio"), tmp_path / "guest")
+    domain = ElementTree.fromstring(LibvirtMachine(cast(Any, None), config).definition())
+    disks = domain.findall("devices/disk")
+    # The first two are in fixed places: the kernel's root=, and the file system under test.
+    sources = [disk.find("source") for disk in disks]
+    assert [str(source.get("file")) for source in sources if source is not None] == [
+        str(config.root_image),
+        str(config.test_disk),
+        *([str(tmp_path / "guest/swap.qcow2")] if save_memory else []),
+        *([str(tmp_path / "workload")] if workload else []),
+    ]
+    serials = [disk.findtext("serial") for disk in disks]
+    assert serials == [None, None] + ["swap"] * save_memory + ["workload"] * workload
+    # Snapshots have to be possible of all that can be written.
+    drivers = [disk.find("driver") for disk in disks if disk.find("readonly") is None]
+    assert {driver.get("type") for driver in drivers if driver is not None} == {"qcow2"}
+
+
+@pytest.mark.parametrize("mode", ["rio", "delayed", "write-through"])
+def test_only_what_is_restored_is_saved(tmp_path: Path, mode: str) -> None:
+    config = machine_config(setup(tmp_path, True, False), cache_mode(mode), tmp_path / "guest")
+    assert ("riobed.save=swap" in config.stage0_cmdline.split()) == (mode == "rio")
+    assert "riobed.swap=swap" in config.production_cmdline.split()
+
+
+def test_without_a_swap_disk(tmp_path: Path) -> None:
+    config = machine_config(setup(tmp_path, False, False), cache_mode("rio"), tmp_path / "guest")
+    assert config.swap_disk is None
+    assert "swap" not in config.stage0_cmdline + config.production_cmdline

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Going on with a soak, and which guest the next stressor gets."""
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from harness_builders import Clock, ScriptedMachine
+from riobed.errors import InfraError, UsageError
+from riobed.guest import Guest
+from riobed.soak import life, run
+from riobed.soak.run import Request, enter, run_turns
+from riobed.soak.suite import Turn
+from riobed_results.soak import Soak, SoakEnvironment, SoakRow, load_soak, save_soak
+
+ENVIRONMENT = SoakEnvironment(
+    seed="7",
+    kernel_release="6.12.107",
+    kernel_build_id="0123abcd",
+    series_commit="feed",
+    qemu_version="QEMU emulator version 7.2.0",
+    accelerator="tcg",
+    created="2026-01-02T03:04:05.000+00:00",
+    mode="rio",
+    minutes=60,
+    memory_mib=512,
+    disk_mib=1024,
+    vcpus=1,
+    suite="stress",
+)
+PLAN = [Turn(name, "", 10) for name in ("one", "two", "three", "four")]
+
+
+def request(folder: Path, **fields: Any) -> Request:
+    base: dict[str, Any] = {"memory_mib": 512, "disk_mib": 1024, "vcpus": 1}
+    return Request("rio", 1, 7, [], folder, folder=folder, **base | fields)
+
+
+class FakeGuest:
+    """Counts power-ons; its machine is a console that was written by hand."""
+
+    def __init__(self, folder: Path) -> None:
+        self.machine = ScriptedMachine(folder, Clock())
+        self.boots = 0
+
+    def boot(self) -> None:
+        self.boots += 1
+
+
+def test_a_soak_is_gone_on_with_without_its_infra_errors(tmp_path: Path) -> None:
+    rows = [SoakRow(stressor="one", what="", files=1), SoakRow(stressor="two", what="", infra_error="lost")]
+    assert enter(tmp_path, ENVIRONMENT) == Soak(environment=ENVIRONMENT)
+    save_soak(tmp_path, Soak(environment=ENVIRONMENT, rows=rows))
+    later = ENVIRONMENT.model_copy(update={"created": "2027-01-02T03:04:05.000+00:00"})
+    assert enter(tmp_path, later) == Soak(environment=ENVIRONMENT, rows=rows[:1])
+
+
+@pytest.mark.parametrize("what", ["mode", "seed", "kernel_build_id", "vcpus", "accelerator", "minutes"])
+def test_a_soak_of_something_else_is_refused(tmp_path: Path, what: str) -> None:
+    save_soak(tmp_path, Soak(environment=ENVIRONMENT))
+    other = 2 if what in ("vcpus", "minutes") else "other"
+    with pytest.raises(UsageError, match=rf"has a soak with another {what}; choose another folder$"):
+        enter(tmp_path, ENVIRONMENT.model_copy(update={what: other}))
+
+
+@pytest.mark.parametrize("fields", [{"memory_mib": 3}, {"disk_mib": 1}, {"vcpus": 9}])
+def test_a_guest_that_cannot_be(tmp_path: Path, fields: dict[str, int]) -> None:
+    with pytest.raises(UsageError) as caught:
+        request(tmp_path, **fields).machine()
+    assert str(caught.value).startswith(f"guest: {next(iter(fields))}: ")
+
+
+def test_only_a_guest_that_was_good_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {"one": {"files": 5}, "two": {"files": 5, "files_different": 1}, "four": {"files": 5}}
+    went_on = []
+
+    def take_turn(guest: Guest, turn: Turn, seed: int, row: SoakRow) -> None:
+        assert seed == 7
+        if turn.name == "three":
+            raise InfraError("agent lost")
+        for field, value in found[turn.name].items():
+            setattr(row, field, value)
+
+    monkeypatch.setattr(run, "take_turn", take_turn)
+    monkeypatch.setattr(run, "go_on", lambda guest: went_on.append(1))
+    guest, result = FakeGuest(tmp_path), Soak(environment=ENVIRONMENT)
+    run_turns(cast(Guest, guest), PLAN, request(tmp_path), result)
+    assert load_soak(tmp_path) == result
+    assert [(row.stressor, row.good) for row in result.rows] == [
+        ("one", True),
+        ("two", False),
+        ("three", False),
+        ("four", True),
+    ]
+    # Before one, three and four; two ran in what one left.
+    assert (guest.boots, len(went_on)) == (3, 1)
+    assert sorted(path.name for path in tmp_path.glob("*.console")) == ["three.console", "two.console"]
+    run_turns(cast(Guest, guest), PLAN, request(tmp_path), result)
+    assert guest.boots == 3 and len(result.rows) == 4
+
+
+@pytest.mark.parametrize("status", [69, 126, 127])
+def test_a_guest_that_lacks_something_is_no_result(status: int) -> None:
+    row = SoakRow(stressor="fio", what="")
+    ended = life.ExecResult(status, b"much\n", b"fio: not found\n\n")
+    with pytest.raises(
+        InfraError, match=rf"^fio: the guest lacks something, status {status}: fio: not found$"
+    ):
+        life.judge_end(row, ended)
+    assert row.output.startswith("much")
+
+
+@pytest.mark.parametrize("status", [0, 1, 2, 70, 137])
+def test_any_other_status_is_one(status: int) -> None:
+    row = SoakRow(stressor="fio", what="", files=1)
+    life.judge_end(row, life.ExecResult(status, b"x" * 9000, b"end"))
+    assert (row.status, len(row.output), row.good) == (status, 2000, status == 0)

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables with a line for each thing counted and a column for each cache mode."""
+
+import csv
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pydantic import BaseModel
+
+from riobed_results.environment import Environment
+from riobed_results.errors import StoreError
+from riobed_results.models import TrialRow
+from riobed_results.queries import in_order, trial_rows
+from riobed_results.render import Grid, Page, printable, source_text
+from riobed_results.store import Store
+
+Value = int | float | None
+
+
+@dataclass(frozen=True)
+class Design:
+    """What such a table is about: which rows, and what is counted in those of one mode.
+
+    `name` is also that of the command and of the published files.
+    """
+
+    name: str
+    title: str
+    note: str
+    wants: Callable[[TrialRow], bool]
+    lines: Callable[[list[TrialRow]], dict[str, Value]]
+
+
+class ModeTable(BaseModel):
+    """A table as a program reads it; `lines` by name and mode, None where nothing can be said."""
+
+    campaign: str
+    modes: list[str]
+    lines: dict[str, dict[str, Value]]
+    environment: Environment
+
+
+def mode_table(store: Store, design: Design, campaign_name: str | None = None) -> ModeTable:
+    """Compute a table of a campaign (None: the latest) from stored rows alone.
+
+    Raises StoreError if the campaign has no row it wants, StoreUsageError if there is no such campaign.
+    """
+    campaign = store.campaign(campaign_name)
+    rows = [row for row in trial_rows(store, campaign.id, faults=False) if design.wants(row)]
+    if not rows:
+        raise StoreError(
+            f"store {store.location.name}: campaign {campaign.name!r} has no trials for "
+            f"the table {design.name}; choose another with --campaign"
+        )
+    modes = in_order(campaign, "modes", (row.mode for row in rows))
+    columns = {mode: design.lines([row for row in rows if row.mode == mode]) for mode in modes}
+    names = dict.fromkeys(name for column in columns.values() for name in column)
+    return ModeTable(
+        campaign=campaign.name,
+        modes=modes,
+        lines={name: {mode: columns[mode].get(name) for mode in modes} for name in names},
+        environment=Environment.model_validate(campaign, from_attributes=True),
+    )
+
+
+def mode_page(design: Design, table: ModeTable) -> Page:
+    """Return such a table for people and programs."""
+    head = ["", *map(printable, table.modes)]
+    body = [
+        [printable(name), *(_text(cells[mode]) for mode in table.modes)]
+        for name, cells in table.lines.items()
+    ]
+    return Page(
+        title=f"{design.title} of {table.campaign}",
+        source=source_text(table.campaign, table.environment),
+        grids=[Grid(design.title, head, body, [])],
+        note=design.note,
+        csv=_csv(table),
+        json=table.model_dump_json(indent=2) + "\n",
+    )
+
+
+def _text(value: Value) -> str:
+    return "-" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _csv(table: ModeTable) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["line", *table.modes])
+    writer.writerows([name, *(cells[mode] for mode in table.modes)] for name, cells in table.lines.items())
+    return out.getvalue()

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The runs of `riobed cost`: a file with one JSON object a line, added to and never changed."""
+
+import os
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from riobed_results.environment import Environment
+from riobed_results.errors import StoreError
+
+FILE = "runs.jsonl"
+
+
+class CostRun(BaseModel):
+    """One run. `versus` names the variant this one is compared with, from which it differs in one thing.
+
+    `work` is the command that was run. In a run of kind `instructions` the guest's clock counts them,
+    so that `seconds` are no time.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    workload: str
+    kind: Literal["instructions", "time"]
+    round: int
+    variant: str
+    versus: str | None
+    workload_seed: int
+    work: str
+    seconds: float
+    idle_s: float
+    before: dict[str, int]
+    after: dict[str, int]
+    on: Environment
+
+    @property
+    def key(self) -> tuple[str, str, int, str]:
+        """What there is one run of."""
+        return self.workload, self.kind, self.round, self.variant
+
+    @property
+    def cost(self) -> float:
+        """Seconds, or instructions."""
+        return (self.seconds - self.idle_s) * 1e9 if self.kind == "instructions" else self.seconds
+
+    def counted(self, name: str) -> int:
+        """How far a counter went during the run; 0 if the kernel does not have it."""
+        return self.after.get(name, 0) - self.before.get(name, 0)
+
+
+def read_runs(folder: Path) -> list[CostRun]:
+    """All runs stored in a folder, in the order they were made; StoreError if one cannot be read.
+
+    A last line without its end is what a killed process leaves, and no run.
+    """
+    path = folder / FILE
+    try:
+        lines = path.read_bytes().split(b"\n")[:-1]
+        return [CostRun.model_validate_json(line) for line in lines]
+    except OSError as error:
+        raise StoreError(f"{path}: {error.strerror}; make it with 'riobed cost'") from None
+    except ValidationError as error:
+        raise StoreError(f"{path}: {error.errors()[0]['msg']}; it is no file of this riobed") from None
+
+
+def add_run(folder: Path, run: CostRun) -> None:
+    """Add a run, whole or not at all."""
+    with (folder / FILE).open("a+b") as file:
+        file.truncate(_whole_lines(folder / FILE))
+        file.write(run.model_dump_json().encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _whole_lines(path: Path) -> int:
+    return path.read_bytes().rfind(b"\n") + 1

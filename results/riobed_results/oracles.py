@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which oracle found what: the workload's check, block checksums, or both."""
+
+from riobed_results.by_mode import Design, Value
+from riobed_results.models import TrialRow
+from riobed_results.recovery import checksum_mismatches
+
+
+def _lines(rows: list[TrialRow]) -> dict[str, Value]:
+    mismatch = [bool(checksum_mismatches(row.recovery)) for row in rows]
+    differs = [row.corruption != "none" for row in rows]
+    found = list(zip(differs, mismatch, strict=True))
+    return {
+        "Crashes": len(rows),
+        "Protection traps": sum(row.crash_kind == "trap" for row in rows),
+        "Direct: check and checksums": found.count((True, True)),
+        "Indirect: check alone": found.count((True, False)),
+        "Checksums alone": found.count((False, True)),
+        "Nothing found": found.count((False, False)),
+    }
+
+
+ORACLES = Design(
+    name="oracles",
+    title="Which oracle found what",
+    note="Crashes after which block checksums could be compared. Direct corruption: a file differs and a "
+    "cached page had another checksum than its last legal writer left; indirect: a file differs and no page "
+    "had. Checksums alone: a page had, and yet all files are as they must be.",
+    wants=lambda row: row.outcome == "crash" and checksum_mismatches(row.recovery) is not None,
+    lines=_lines,
+)

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables by mode: what resets without a fault and in recovery cost, and which oracle found what."""
+
+import csv
+import io
+import json
+from typing import Any
+
+import pytest
+from results_builders import Invoke, campaign, trial
+from riobed_results.by_mode import Design, mode_page, mode_table
+from riobed_results.errors import StoreError
+from riobed_results.loss import NO_FAULT, RECOVERY_CRASH
+from riobed_results.oracles import ORACLES
+from riobed_results.pages import BY_MODE, campaign_pages
+from riobed_results.render import render
+from riobed_results.store import Store
+
+MODES = ["rio", "rio-protected"]
+EQUAL = {"equal": True, "difference_count": 0}
+# What a riorecover says that knows of no checksums.
+OLD = {"entries": {"rejected": 0}, "metadata": {"written": 10}, "data": {"pages": 100}, "mount_error": 0}
+
+
+def report(pages: int = 100, rejected: int = 0, corrupt: int = 0, phase: str = "") -> dict[str, Any]:
+    sums = {"intact": 90, "corrupt": corrupt, "changing": 1, "mismatches": []}
+    made = OLD | {"entries": {"rejected": rejected}, "data": {"pages": pages}, "checksums": sums}
+    cut = {"planned_s": 0.1, "at_s": 0.11, "phase": phase}
+    return made | {"interrupted": cut} if phase else made
+
+
+def differing(count: int) -> dict[str, Any]:
+    return {"equal": False, "difference_count": count}
+
+
+def filled(store: Store, *fields: dict[str, Any], fault_class: str = "none") -> Store:
+    """A campaign with these trials; a crash loses nothing unless its fields say more."""
+    added = store.add_campaign(campaign("resets", MODES, [fault_class]))
+    base: dict[str, Any] = {"fault_class": fault_class, "check": EQUAL, "phases": {"check": 1.0}}
+    for position, more in enumerate(fields):
+        store.add_trial(trial(added.id, position, **base | {"recovery": report()} | more))
+    return store
+
+
+def column(store: Store, design: Design, mode: str = "rio") -> dict[str, Any]:
+    return {name: cells[mode] for name, cells in mode_table(store, design).lines.items()}
+
+
+def test_resets_without_a_fault(store: Store) -> None:
+    filled(
+        store,
+        {"recovery": report(pages=90)},
+        {"recovery": report(pages=190, rejected=2)},
+        {"recovery": report(pages=290, corrupt=3), "check": differing(5), "corruption": "direct"},
+        {"recovery": report(pages=4), "check": {"equal": False}, "corruption": "indirect"},
+        {"recovery": report() | {"mount_error": 22}, "check": None, "corruption": "indirect"},
+        {"recovery": report(phase="e2fsck")},
+        {"fault_class": "kernel_text", "recovery": report(rejected=7)},
+        {"outcome": "discard", "recovery": None, "check": None},
+        {"mode": "rio-protected"},
+    )
+    assert column(store, NO_FAULT) == {
+        "Resets": 5,
+        "Lost or changed a file": 3,
+        "Files lost or changed": 6,
+        "Checksum mismatches": 3,
+        "Registry entries rejected": 2,
+        "Pages restored, median": 110.0,
+    }
+    assert column(store, NO_FAULT, "rio-protected")["Resets"] == 1
+
+
+def test_resets_in_recovery(store: Store) -> None:
+    filled(
+        store,
+        {"recovery": report(phase="registry")},
+        {"recovery": report(phase="e2fsck", rejected=1)},
+        {"recovery": report(phase="e2fsck"), "check": differing(2), "corruption": "indirect"},
+        {"recovery": report(phase="later")},
+        # Too late: what it lost would not be a crash in recovery's doing.
+        {"recovery": report(phase="done", pages=0), "check": differing(9), "corruption": "indirect"},
+        {"recovery": report(pages=7, rejected=3)},
+    )
+    assert column(store, RECOVERY_CRASH) == {
+        "Resets in recovery": 4,
+        "in its phase registry": 1,
+        "in its phase save": 0,
+        "in its phase metadata": 0,
+        "in its phase e2fsck": 2,
+        "in its phase data": 0,
+        "in its phase later": 1,
+        "Everything restored": 3,
+        "Lost or changed a file": 1,
+        "Files lost or changed": 2,
+        "Checksum mismatches": 0,
+        "Registry entries rejected": 1,
+        "Pages restored, median": 110.0,
+        "Resets after its end": 1,
+    }
+    # A mode without a trial: nothing is no zero where it would be a claim.
+    empty = column(store, RECOVERY_CRASH, "rio-protected")
+    assert (empty["Resets in recovery"], empty["Pages restored, median"]) == (0, None)
+    assert (empty["Checksum mismatches"], empty["in its phase later"]) == (None, None)
+
+
+def test_which_oracle_found_what(store: Store) -> None:
+    found: list[dict[str, Any]] = [
+        {},
+        {"crash_kind": "trap"},
+        {"recovery": report(corrupt=1)},
+        {"check": differing(1), "corruption": "indirect"},
+        {"check": differing(1), "corruption": "indirect"},
+        {"recovery": report(corrupt=2), "check": differing(1), "corruption": "direct"},
+        # No checksums: not in this table.
+        {"recovery": OLD, "check": differing(1), "corruption": "unclassified"},
+        {"recovery": None, "check": differing(1), "corruption": "unclassified"},
+    ]
+    assert column(filled(store, *found, fault_class="kernel_text"), ORACLES) == {
+        "Crashes": 6,
+        "Protection traps": 1,
+        "Direct: check and checksums": 1,
+        "Indirect: check alone": 2,
+        "Checksums alone": 1,
+        "Nothing found": 2,
+    }
+
+
+def test_without_checksums_none_were_right(store: Store) -> None:
+    filled(store, {"recovery": OLD})
+    assert column(store, NO_FAULT)["Checksum mismatches"] is None
+    page = mode_page(NO_FAULT, mode_table(store, NO_FAULT))
+    assert "| Checksum mismatches | - | - |" in render(page, "md")
+
+
+def test_as_text(store: Store) -> None:
+    filled(store, {"recovery": report(pages=91)}, {"recovery": report(pages=92)}, {"mode": "rio-protected"})
+    page = mode_page(NO_FAULT, mode_table(store, NO_FAULT))
+    text = render(page, "md")
+    assert "|  | rio | rio-protected |\n|:--|--:|--:|\n| Resets | 2 | 1 |\n" in text
+    assert "| Pages restored, median | 101.5 | 110 |" in text
+    lines = list(csv.reader(io.StringIO(render(page, "csv"))))
+    assert lines[:2] == [["line", "rio", "rio-protected"], ["Resets", "2", "1"]]
+    stored = json.loads(render(page, "json"))["lines"]
+    assert stored["Pages restored, median"] == {"rio": 101.5, "rio-protected": 110.0}
+
+
+def test_a_campaign_has_the_tables_that_say_something_of_it(store: Store) -> None:
+    filled(store, {"recovery": OLD})
+    assert list(campaign_pages(store)) == ["phases", "no-fault"]
+    for name, fields, pages in [
+        ("cut", {"fault_class": "none", "recovery": report(phase="data")}, {"recovery-crash", "oracles"}),
+        ("faults", {"recovery": report()}, {"corruption", "oracles"}),
+        ("before", {"recovery": OLD}, {"corruption"}),
+    ]:
+        added = store.add_campaign(campaign(name, ["rio"]))
+        store.add_trial(trial(added.id, 0, check=EQUAL, phases={"check": 1.0}, **fields))
+        assert set(campaign_pages(store, name)) == {"phases", *pages}
+
+
+@pytest.mark.parametrize("design", BY_MODE, ids=lambda design: design.name)
+def test_its_command(invoke: Invoke, store: Store, path: Any, design: Design) -> None:
+    filled(store, {"recovery": report()}, {"recovery": report(phase="data")})
+    result = invoke("table", design.name, "--store", path)
+    assert result.exit_code == 0, result.output
+    assert result.stdout == render(mode_page(design, mode_table(store, design)), "md")
+    store.add_trial(trial(store.add_campaign(campaign("other")).id, 0, "discard"))
+    refused = invoke("table", design.name, "--store", path)
+    assert isinstance(refused.exception, StoreError)
+    assert str(refused.exception).endswith(
+        f"campaign 'other' has no trials for the table {design.name}; choose another with --campaign"
+    )

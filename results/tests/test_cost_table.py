@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ratios are those of runs of one round, and come from stored runs alone."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from results_builders import Invoke
+from riobed_results.cost import cost_page, cost_table, ratio
+from riobed_results.cost_runs import FILE, CostRun, add_run, read_runs
+from riobed_results.environment import Environment
+from riobed_results.errors import StoreError
+from riobed_results.render import FORMS, render
+
+ON = Environment.model_validate(dict.fromkeys(Environment.model_fields, "x"))
+PUBLISHED = sorted(path.parent for path in Path(__file__).parents[1].glob(f"published/*/{FILE}"))
+
+
+def run(variant: str, number: int, seconds: float, **changes: Any) -> CostRun:
+    versus = {"off": None, "registry": "off"}.get(variant, "registry")
+    values = {
+        "workload": "w", "kind": "time", "round": number, "variant": variant, "versus": versus,
+        "workload_seed": number, "work": "cp", "seconds": seconds, "idle_s": 0.0, "before": {}, "after": {},
+        "on": ON,
+    }  # fmt: skip
+    return CostRun.model_validate(values | changes)
+
+
+# The host is ten times slower in round 2; the ratios to `off` are 1.1, 1.2, 1.3 and those of pte 2.
+RUNS = [
+    run("pte", 0, 2.2), run("off", 0, 1.0), run("registry", 0, 1.1),
+    run("registry", 1, 1.2), run("pte", 1, 2.4), run("off", 1, 1.0),
+    run("off", 2, 10.0), run("pte", 2, 26.0), run("registry", 2, 13.0),
+]  # fmt: skip
+
+
+def test_ratios_are_paired_by_round() -> None:
+    rows = {row.variant: row for row in cost_table(RUNS).rows}
+    assert list(rows) == ["off", "registry", "pte"]
+    registry, pte = rows["registry"].to_versus["time"], rows["pte"]
+    assert (registry.n, registry.median) == (3, pytest.approx(1.2))
+    assert (registry.low, registry.high) == (pytest.approx(1.1), pytest.approx(1.3))
+    assert pte.versus == "registry"
+    assert pte.to_versus["time"].median == pytest.approx(2.0)
+    assert pte.to_first["time"].median == pytest.approx(2.4)
+    assert rows["off"].to_versus == {}
+
+
+def test_a_round_that_is_not_complete_counts_where_it_can() -> None:
+    rows = {row.variant: row for row in cost_table([*RUNS, run("off", 3, 5.0), run("pte", 3, 5.0)]).rows}
+    assert rows["pte"].to_first["time"].n == 4
+    assert rows["pte"].to_versus["time"].n == 3
+
+
+def test_instructions_do_not_count_while_the_guest_is_idle() -> None:
+    counted = {"kind": "instructions", "idle_s": 0.5}
+    table = cost_table([run("off", 0, 1.5, **counted), run("registry", 0, 2.5, **counted)])
+    assert table.rows[1].to_versus["instructions"].median == pytest.approx(2.0)
+    assert table.rows[1].cost == {"instructions": 2e9}
+
+
+def test_counters_are_differences() -> None:
+    (row,) = cost_table([run("off", 0, 1.0, before={"windows": 3}, after={"windows": 10, "traps": 0})]).rows
+    assert row.counters["windows"] == 7
+    assert row.counters["checksums"] == 0
+
+
+def test_the_interval_of_a_median_is_wider_where_values_scatter() -> None:
+    tight, wide = ratio([1.0, 1.01, 1.02, 1.01, 1.0]), ratio([0.5, 1.01, 2.0, 1.5, 0.7])
+    assert tight.median == wide.median == 1.01
+    assert wide.low < tight.low <= tight.median <= tight.high < wide.high
+    assert ratio([0.5, 2.0, 1.0]) == ratio([0.5, 2.0, 1.0])
+
+
+def test_runs_are_stored_whole(tmp_path: Path) -> None:
+    for each in RUNS:
+        add_run(tmp_path, each)
+    assert read_runs(tmp_path) == RUNS
+    path = tmp_path / FILE
+    path.write_bytes(path.read_bytes()[:-9])
+    assert read_runs(tmp_path) == RUNS[:-1]
+    add_run(tmp_path, RUNS[-1])
+    assert read_runs(tmp_path) == RUNS
+
+
+def test_a_folder_without_runs_and_one_of_something_else(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="No such file"):
+        read_runs(tmp_path)
+    (tmp_path / FILE).write_text('{"workload": 1}\n')
+    with pytest.raises(StoreError, match="no file of this riobed"):
+        read_runs(tmp_path)
+    with pytest.raises(StoreError, match="no run is stored"):
+        cost_table([])
+
+
+def test_as_text(tmp_path: Path, invoke: Invoke) -> None:
+    for each in RUNS:
+        add_run(tmp_path, each)
+    text = invoke("table", "cost", tmp_path).stdout
+    assert "| registry | off | 1.200 (1.100 to 1.300) |  | 1.200 (1.100 to 1.300) |  | 3 |" in text
+    found = json.loads(invoke("table", "cost", tmp_path, "--format", "json").stdout)
+    assert found["registry_bytes_per_page"] == 64
+    lines = invoke("table", "cost", tmp_path, "--format", "csv").stdout.splitlines()
+    assert lines[1:3] == ["w,off,off,time,3,1.0,1.0,1.0", "w,registry,off,time,3,1.2,1.1,1.3"]
+
+
+@pytest.mark.parametrize("folder", PUBLISHED, ids=lambda folder: folder.name)
+def test_a_published_table_comes_out_of_its_runs_again(folder: Path) -> None:
+    page = cost_page(cost_table(read_runs(folder)))
+    published = {path.suffix.removeprefix(".") for path in folder.glob("cost.*")}
+    assert {"md", "html", "csv", "json"} <= published <= {*FORMS}
+    for form in published:
+        assert (folder / f"cost.{form}").read_text() == render(page, form)

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A soak's file and table: what counts as good, what is shown, what is refused."""
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from results_builders import Invoke
+from riobed_results.errors import StoreError
+from riobed_results.render import FORMS, render
+from riobed_results.soak import Soak, SoakEnvironment, SoakRow, load_soak, save_soak
+from riobed_results.soak_page import soak_page, verdict
+
+RECOVERY = {"registry": "recovered", "data": {"pages": 40}, "metadata": {"written": 2}}
+GOOD: dict[str, Any] = {
+    "stressor": "tar",
+    "what": "a tree packed",
+    "seconds": 61.4,
+    "status": 0,
+    "traps": 0,
+    "mismatches": 0,
+    "recovery_mismatches": 0,
+    "recovery": RECOVERY,
+    "files": 500,
+    "files_different": 0,
+    "finished": "2026-01-02T03:04:09.000+00:00",
+}
+
+
+def row(**fields: Any) -> SoakRow:
+    return SoakRow.model_validate(GOOD | fields)
+
+
+def soak(*rows: SoakRow) -> Soak:
+    environment = SoakEnvironment(
+        seed="7",
+        kernel_release="6.12.107",
+        kernel_build_id="0123abcd",
+        series_commit="feed",
+        qemu_version="QEMU emulator version 7.2.0",
+        accelerator="tcg",
+        created="2026-01-02T03:04:05.000+00:00",
+        mode="rio-protected",
+        minutes=60,
+        memory_mib=512,
+        disk_mib=1024,
+        vcpus=2,
+        suite="stress",
+    )
+    return Soak(environment=environment, rows=list(rows))
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({}, "good"),
+        ({"traps": None, "mismatches": None, "recovery_mismatches": None}, "good"),
+        ({"crash": "protection trap in ext4_x", "traps": 1, "files": None}, "protection trap in ext4_x"),
+        ({"mismatches": 1}, "checksum mismatch"),
+        ({"recovery_mismatches": 1}, "checksum mismatch"),
+        ({"files_different": 1}, "files differ"),
+        ({"complaints": ["WARNING: x"]}, "kernel complained"),
+        ({"status": 2}, "stressor failed"),
+        ({"recovery_error": "no stage 0", "files": None}, "no recovery"),
+        ({"files": None, "files_different": None}, "not compared"),
+        ({"traps": 3}, "protection trap"),
+        ({"infra_error": "agent lost"}, "infra error"),
+    ],
+)
+def test_what_counts_as_good(fields: dict[str, Any], says: str) -> None:
+    assert verdict(row(**fields)) == says
+    assert row(**fields).good == (says == "good")
+
+
+def test_the_table() -> None:
+    page = soak_page(soak(row(), row(stressor="fio", mismatches=None, recovery=None, files_different=3)))
+    (grid,) = page.grids
+    assert grid.body == [
+        ["tar", "61", "0", "0", "0", "0", "42", "500", "0", "good"],
+        ["fio", "61", "0", "0", "-", "0", "-", "500", "3", "files differ"],
+    ]
+    assert grid.foot == [["Total", "123", "", "0", "0", "0", "42", "1000", "3", "1 of 2 good"]]
+    for part in ("mode rio-protected", "2 CPUs", "seed 7", "0123abcd", "accelerator tcg"):
+        assert part in page.source
+    lines = list(csv.DictReader(io.StringIO(page.csv)))
+    assert [(line["stressor"], line["files_different"]) for line in lines] == [("tar", "0"), ("fio", "3")]
+    assert {len(line) for line in [grid.head, *grid.body, *grid.foot]} == {10}
+
+
+def test_a_kernel_without_checksums_is_said_to_be_one() -> None:
+    assert soak_page(soak(row(verify=None))).source.endswith(" No checksums kept.")
+    kept = row(verify={"intact": 9, "corrupt": 0})
+    assert "No checksums" not in soak_page(soak(row(verify=None), kept)).source
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_soak_that_has_not_begun_is_a_table_as_well(form: str) -> None:
+    assert render(soak_page(soak()), form).endswith("\n")
+    assert soak_page(soak()).grids[0].foot == [["Total", "0", "", *["-"] * 6, "0 of 0 good"]]
+
+
+def test_it_comes_back_as_it_was_saved(tmp_path: Path) -> None:
+    saved = soak(row(), row(stressor="fio", different=["'./a': missing"], stats={"traps": 0}))
+    save_soak(tmp_path / "new" / "folder", saved)
+    assert load_soak(tmp_path / "new" / "folder") == saved
+    assert [path.name for path in (tmp_path / "new" / "folder").iterdir()] == ["soak.json"]
+
+
+def test_the_command(invoke: Invoke, tmp_path: Path) -> None:
+    save_soak(tmp_path, soak(row()))
+    result = invoke("table", "soak", tmp_path, "--format", "json")
+    assert json.loads(result.stdout)["rows"][0]["files"] == 500
+    assert "| tar | 61 |" in invoke("table", "soak", tmp_path).stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (None, "No such file or directory; give the folder of a soak"),
+        ("{", "file: Invalid JSON"),
+        ("{}", "environment: Field required"),
+    ],
+)
+def test_what_is_no_soak(tmp_path: Path, text: str | None, says: str) -> None:
+    if text is not None:
+        (tmp_path / "soak.json").write_text(text)
+    with pytest.raises(StoreError) as caught:
+        load_soak(tmp_path)
+    assert str(caught.value).startswith(f"soak {tmp_path}/soak.json: {says}")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match=r"Not a directory; choose another folder$"):
+        save_soak(tmp_path / "file" / "below", soak())
