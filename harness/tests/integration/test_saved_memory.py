@@ -71,10 +71,11 @@ def test_memory_is_saved_and_the_report_says_so(saving: Guest) -> None:
     crash(saving)
     report = read_recovery(saving)
     assert (report["registry"], report["source"]) == ("recovered", "memory")
-    dirty = sum(report["entries"][kind] for kind in ("dirty_data", "dirty_metadata", "shadows"))
+    dirty = sum(report["entries"][kind] for kind in ("dirty_data", "dirty_metadata", "shadowed"))
     assert report["saved"]["error"] is None and report["saved"]["pages"] > dirty > 1000
     assert shell(saving, HASHES) == hashes
     # The save was ended with the registry: nothing is recovered once more.
+    saving.machine.pause()
     go_on(saving)
     assert (read_recovery(saving)["registry"], read_recovery(saving)["source"]) == ("cold", "memory")
     # And the disk is made swap again.
