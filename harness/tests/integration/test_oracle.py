@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The oracle says nothing when nothing is lost, and something when something is."""
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -8,6 +9,7 @@ from riobed.guest import Guest
 from riobed.layout import Layout
 from riobed.oops import Crash
 from riobed.plan import PlannedTrial
+from riobed.progress import Progress
 from riobed.spec import CampaignSpec
 from riobed.trial import TrialRecord, recover, run_trial, start_workload, warm_up
 from riobed.verdict import decide
@@ -55,10 +57,8 @@ def test_a_planted_byte_in_a_cached_page_is_found(
     guest = guest_in("rio")
     record = TrialRecord(PlannedTrial(number, "rio", "none", f"planted/{number}", 0.5, False), [])
     guest.ready()
-    pid = start_workload(guest, record)
-    warm_up(guest, record, pid)
+    run_steps(guest, record, 400)
     guest.machine.pause()
-    record.progress.feed(guest.machine.progress.new())
     with ram.mapped(guest.machine.ram_path()) as memory:
         pages = [
             page
@@ -98,6 +98,19 @@ def test_a_wrong_write_through_the_file_system_is_indirect(
     recover(guest, record)
     assert record.check is not None and not record.check["equal"]
     assert decide(record.observation, record.recovery, record.check).corruption == "indirect"
+
+
+def run_steps(guest: Guest, record: TrialRecord, steps: int) -> None:
+    """memTest to its end: of the step in flight it could not say what is right."""
+    record.progress = Progress(record.planned.workload_seed)
+    *shell, line = guest.command("start", seed=record.planned.workload_seed)
+    guest.machine.spawn([*shell, f"{line} --steps {steps}"])
+    deadline = time.monotonic() + 60
+    while not record.progress.finished:
+        assert time.monotonic() < deadline and not record.progress.error, record.progress
+        record.progress.feed(guest.machine.progress.new())
+        time.sleep(0.02)
+    assert record.progress.done == steps
 
 
 def recover_after_own_reset(guest: Guest, record: TrialRecord) -> None:
