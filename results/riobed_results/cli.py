@@ -19,6 +19,7 @@ from riobed_results.corruption_page import corruption_page
 from riobed_results.cost import cost_page, cost_table
 from riobed_results.cost_runs import read_runs
 from riobed_results.errors import StoreError
+from riobed_results.fault_classes import class_page, class_table
 from riobed_results.location import DEFAULT_STORE
 from riobed_results.pages import BY_MODE
 from riobed_results.phases import phase_page, phase_table
@@ -73,6 +74,17 @@ def corruption(
 ) -> None:
     """How often a crash corrupted a file, by fault class and cache mode."""
     emit(render(corruption_page(corruption_table(open_store(store), campaign)), form), output)
+
+
+@table_app.command("faults")
+def faults(
+    store: StoreOption = DEFAULT_STORE,
+    campaign: CampaignOption = None,
+    form: FormOption = TableFormat.MD,
+    output: OutputOption = None,
+) -> None:
+    """What each fault class did: faults injected and activated, and what became of the trials."""
+    emit(render(class_page(class_table(open_store(store), campaign)), form), output)
 
 
 @table_app.command("phases")

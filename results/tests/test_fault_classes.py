@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of fault classes: its counts come from the faults of trials that gave a result."""
+
+import csv
+import io
+import json
+
+import pytest
+from results_builders import Invoke, campaign, faults, trial
+from riobed_results.errors import StoreError
+from riobed_results.fault_classes import class_page, class_table, share
+from riobed_results.pages import campaign_pages
+from riobed_results.render import render
+from riobed_results.store import Store
+
+
+@pytest.fixture
+def filled(store: Store) -> Store:
+    added = store.add_campaign(campaign(modes=["rio"], classes=["pointer", "kernel_text"]))
+    unwatched = faults(4)
+    for fault in unwatched[2:]:
+        fault.activated = None
+    unwatched[3].injected = False
+    rows = [
+        trial(added.id, 0, requested=4, faults=unwatched, time_to_crash_s=1.0, crash_title="one"),
+        trial(added.id, 1, requested=4, faults=faults(4), time_to_crash_s=4.0, crash_title="one"),
+        trial(added.id, 2, requested=4, faults=faults(4), time_to_crash_s=9.0, crash_kind="hang"),
+        trial(added.id, 3, "discard", requested=4, faults=[f for f in faults(5) if f.index]),
+        trial(added.id, 4, "infra_error", requested=4, faults=faults(4)),
+        trial(added.id, 5, fault_class="none"),
+        trial(added.id, 6, "discard", mode="delayed", requested=1, faults=faults(1)),
+    ]
+    for row in rows:
+        store.add_trial(row)
+    return store
+
+
+def test_counts(filled: Store) -> None:
+    table = class_table(filled)
+    assert table.modes == ["rio", "delayed"]
+    assert table.fault_classes == ["kernel_text"]
+    assert table.lines["rio"]["kernel_text"].model_dump() == {
+        "trials": 4,
+        "requested": 16,
+        "injected": 15,
+        "watched": 14,
+        "activated": 3,
+        "trials_activated": 3,
+        "crashed": 3,
+        "hung": 1,
+        "discarded": 1,
+        "infra_errors": 1,
+        "median_s": 4.0,
+        "titles": 2,
+    }
+    assert table.lines["delayed"]["kernel_text"].median_s is None
+
+
+def test_as_text(filled: Store) -> None:
+    page = class_page(class_table(filled))
+    text = render(page, "md")
+    assert "| kernel_text | 16 | 15 | 21 % | 4 | 75 % | 75 % | 1 | 25 % | 4.00 | 2 | 1 |" in text
+    assert "| kernel_text | 1 | 1 | 100 % | 1 | 100 % | 0 % | 0 | 100 % | - | 0 | 0 |" in text
+    lines = list(csv.DictReader(io.StringIO(render(page, "csv"))))
+    assert [(line["mode"], line["watched"]) for line in lines] == [("rio", "14"), ("delayed", "1")]
+    assert json.loads(render(page, "json"))["lines"]["rio"]["kernel_text"]["titles"] == 2
+
+
+def test_a_share_of_nothing() -> None:
+    assert share(0, 0) == "-"
+
+
+def test_a_campaign_without_faults_has_no_such_page(store: Store) -> None:
+    added = store.add_campaign(campaign())
+    store.add_trial(trial(added.id, 0, fault_class="none", phases={"check": 1.0}))
+    assert "faults" not in campaign_pages(store)
+    with pytest.raises(StoreError, match="no trials with faults"):
+        class_table(store)
+
+
+def test_the_command(filled: Store, invoke: Invoke) -> None:
+    result = invoke("table", "faults", "--store", str(filled.location.path))
+    assert result.exit_code == 0
+    assert "Campaign first" in result.stdout and "| kernel_text |" in result.stdout
+    assert "faults" in campaign_pages(filled)
