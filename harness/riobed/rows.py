@@ -8,6 +8,7 @@ from riobed_results.models import FaultRow, TrialRow, utc_now
 
 from riobed.evidence import Evidence
 from riobed.faults import Fault
+from riobed.planted import PLANTED, Plant
 from riobed.trial import TrialRecord
 
 
@@ -27,9 +28,10 @@ def trial_row(record: TrialRecord, campaign_id: int, attempt: int, started: str,
         started=started,
         finished=utc_now(),
         workload_status=observation.workload_status if observation else None,
-        requested=len(record.faults),
+        requested=len(record.faults) + (record.plant is not None),
         # What a dying guest wrote may name faults that are none of this trial's.
-        injected=sum(fault.index in evidence.injected for fault in record.faults),
+        injected=sum(fault.index in evidence.injected for fault in record.faults)
+        + (record.plant is not None),
         activated=sum(fault.index in evidence.activated for fault in record.faults),
         first_activation_s=min(activations, default=None),
         steps_done=record.progress.done,
@@ -38,7 +40,9 @@ def trial_row(record: TrialRecord, campaign_id: int, attempt: int, started: str,
         recovery=record.recovery,
         check=record.check,
         phases=record.phases,
-        faults=[fault_row(fault, evidence) for fault in record.faults],
+        faults=[plant_row(record.plant)]
+        if record.plant
+        else [fault_row(fault, evidence) for fault in record.faults],
     )
     if verdict and not error:
         row.crash_kind = verdict.crash_kind
@@ -68,6 +72,11 @@ def fault_row(fault: Fault, evidence: Evidence) -> FaultRow:
         activated_s=evidence.activated_s(fault.index),
         params={**fault.params, **evidence.overruns.get(fault.index, {})},
     )
+
+
+def plant_row(plant: Plant) -> FaultRow:
+    """The row of a planted change, which nobody executes."""
+    return FaultRow(index=0, fault_class=PLANTED, injected=True, activated=None, params=plant.as_stored())
 
 
 def write_log(folder: Path, row: TrialRow, console: bytes) -> str | None:

@@ -14,7 +14,9 @@ from riobed_results.store import open_store, try_store
 
 from riobed.artifacts import cache_dir
 from riobed.campaign import Campaign, Settings
+from riobed.errors import UsageError
 from riobed.faults import Catalogue
+from riobed.planted import PLANTED
 from riobed.setup import guest_setup
 from riobed.spec import CampaignSpec, load_spec
 
@@ -26,6 +28,10 @@ def run_campaign(spec_path: Path, store: str, workers: int, logs: Path | None, u
     console = Console()
     with console.status("Looking for what is built, trying accelerators (up to a minute the first time)"):
         setup = guest_setup(spec.machine, uri, spec.workload)
+    if PLANTED in spec.fault_classes and not (setup.workload and setup.workload.stop):
+        raise UsageError(
+            f"spec: fault class {PLANTED}: the workload has no stop command; give it one in workload.yaml"
+        )
     with console.status("Reading fault sites of the kernel (about a minute the first time)"):
         catalogue = Catalogue.open(setup.manifest.kernel.vmlinux, cache_dir())
     settings = Settings(workers, uri, logs or log_folder(store))

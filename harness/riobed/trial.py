@@ -16,6 +16,7 @@ from riobed.guest import Guest
 from riobed.interrupt import Interruption, interrupt_recovery
 from riobed.oops import Crash
 from riobed.plan import PlannedTrial
+from riobed.planted import PLANTED, Plant, plant
 from riobed.progress import Progress
 from riobed.spec import CampaignSpec
 from riobed.verdict import Verdict, decide, read_check
@@ -37,6 +38,7 @@ class TrialRecord:
 
     planned: PlannedTrial
     faults: list[Fault]
+    plant: Plant | None = None
     phases: dict[str, float] = field(default_factory=dict)
     progress: Progress = field(default_factory=lambda: Progress(0))
     evidence: Evidence = field(default_factory=Evidence)
@@ -67,14 +69,18 @@ def run_trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
             pid = start_workload(guest, record)
             warm_up(guest, record, pid)
         with record.phase("inject"):
-            inject(guest, record)
+            if planned.fault_class == PLANTED:
+                end_workload(guest, record, pid)
+                record.plant = plant(guest, planned.fault_rng())
+            else:
+                inject(guest, record)
         with record.phase("watch"):
             if record.faults:
                 record.observation = Watcher(
                     guest.machine, spec, record.progress, pid, guest.reports_steps
                 ).watch()
             else:
-                # The control without a fault: the reset itself is the crash.
+                # A control: the reset itself is the crash.
                 time.sleep(planned.run_on_s)
                 record.observation = Observation(Crash("reset", "reset by the harness"), 0.0, "running")
         read_logs(guest, record)
@@ -126,6 +132,19 @@ def inject(guest: Guest, record: TrialRecord) -> None:
             answer = guest.machine.run(["/bin/sh", "-c", "cat /run/injected; dmesg | tail -n 2"])
             raise InfraError(f"the injector did not accept the faults: {answer.stdout[-300:]!r}")
         time.sleep(0.01)
+
+
+def end_workload(guest: Guest, record: TrialRecord, pid: int) -> None:
+    """Stop the workload for good: of a step in flight its check could not say what is right."""
+    guest.machine.run(guest.command("stop", seed=record.planned.workload_seed), timeout=_STOP_S)
+    deadline = time.monotonic() + _STOP_S
+    while guest.machine.status(pid) is None:
+        if time.monotonic() > deadline:
+            raise InfraError("the workload did not end when it was told to stop")
+        time.sleep(0.02)
+    record.progress.feed(guest.machine.progress.new())
+    if guest.reports_steps and not record.progress.finished:
+        raise InfraError("the workload did not end with the step it was in")
 
 
 def stop_workload(guest: Guest, record: TrialRecord) -> None:

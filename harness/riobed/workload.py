@@ -27,7 +27,8 @@ class Workload(BaseModel):
     done and the last announced (0 if none), {fsync} "--fsync" in modes that make each step
     durable and nothing otherwise, {option:NAME} an entry of options.
 
-    `measure` is a piece of work of fixed size, for `riobed cost`; it begins where prepare ended.
+    After `stop` the workload ends with the step it is in. `measure` is a piece of work of fixed size, for
+    `riobed cost`; it begins where prepare ended.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -47,7 +47,7 @@ def mode_table(store: Store, design: Design, campaign_name: str | None = None) -
     Raises StoreError if the campaign has no row it wants, StoreUsageError if there is no such campaign.
     """
     campaign = store.campaign(campaign_name)
-    rows = [row for row in trial_rows(store, campaign.id, faults=False) if design.wants(row)]
+    rows = [row for row in trial_rows(store, campaign.id) if design.wants(row)]
     if not rows:
         raise StoreError(
             f"store {store.location.name}: campaign {campaign.name!r} has no trials for "

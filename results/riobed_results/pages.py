@@ -8,11 +8,12 @@ from riobed_results.fault_classes import class_page, class_table
 from riobed_results.loss import NO_FAULT, RECOVERY_CRASH
 from riobed_results.oracles import ORACLES
 from riobed_results.phases import phase_page, phase_table
+from riobed_results.planted import PLANTED
 from riobed_results.queries import trial_rows
 from riobed_results.render import Page
 from riobed_results.store import Store
 
-BY_MODE = (NO_FAULT, RECOVERY_CRASH, ORACLES)
+BY_MODE = (NO_FAULT, RECOVERY_CRASH, PLANTED, ORACLES)
 
 
 def campaign_pages(store: Store, name: str | None = None) -> dict[str, Page]:
@@ -21,7 +22,7 @@ def campaign_pages(store: Store, name: str | None = None) -> dict[str, Page]:
     Raises StoreError if it has no results.
     """
     campaign = store.campaign(name)
-    rows = trial_rows(store, campaign.id, faults=False)
+    rows = trial_rows(store, campaign.id)
     pages = {}
     if not rows or any(row.fault_class not in CONTROLS for row in rows):
         pages["corruption"] = corruption_page(corruption_table(store, campaign.name))

@@ -11,8 +11,10 @@ from results_builders import Invoke, campaign, trial
 from riobed_results.by_mode import Design, mode_page, mode_table
 from riobed_results.errors import StoreError
 from riobed_results.loss import NO_FAULT, RECOVERY_CRASH
+from riobed_results.models import FaultRow
 from riobed_results.oracles import ORACLES
 from riobed_results.pages import BY_MODE, campaign_pages
+from riobed_results.planted import PLANTED
 from riobed_results.render import render
 from riobed_results.store import Store
 
@@ -159,7 +161,13 @@ def test_a_campaign_has_the_tables_that_say_something_of_it(store: Store) -> Non
 
 @pytest.mark.parametrize("design", BY_MODE, ids=lambda design: design.name)
 def test_its_command(invoke: Invoke, store: Store, path: Any, design: Design) -> None:
-    filled(store, {"recovery": report()}, {"recovery": report(phase="data")})
+    planted = FaultRow(index=0, fault_class="planted", injected=True, params={"kind": "written"})
+    filled(
+        store,
+        {"recovery": report()},
+        {"recovery": report(phase="data")},
+        {"fault_class": "planted", "faults": [planted]},
+    )
     result = invoke("table", design.name, "--store", path)
     assert result.exit_code == 0, result.output
     assert result.stdout == render(mode_page(design, mode_table(store, design)), "md")
@@ -169,3 +177,26 @@ def test_its_command(invoke: Invoke, store: Store, path: Any, design: Design) ->
     assert str(refused.exception).endswith(
         f"campaign 'other' has no trials for the table {design.name}; choose another with --campaign"
     )
+
+
+def test_planted_changes(store: Store) -> None:
+    def planted(kind: str, corruption: str, **fields: Any) -> dict[str, Any]:
+        fault = FaultRow(index=0, fault_class="planted", injected=True, params={"kind": kind})
+        return {"corruption": corruption, "faults": [fault]} | fields
+
+    no_checksums = {"mode": "write-through", "recovery": OLD}
+    filled(
+        store,
+        planted("stray", "direct", recovery=report(corrupt=1)),
+        planted("stray", "indirect"),
+        planted("written", "indirect"),
+        planted("written", "none"),
+        planted("written", "unclassified", **no_checksums),
+        planted("written", "direct", **no_checksums),
+        {"outcome": "infra_error"},
+        fault_class="planted",
+    )
+    lines = mode_table(store, PLANTED).lines
+    assert [cells["rio"] for cells in lines.values()] == [4, 2, 2, 3, 2, 1]
+    assert [cells["write-through"] for cells in lines.values()] == [2, 0, 2, 2, 1, 0]
+    assert "planted" in campaign_pages(store)

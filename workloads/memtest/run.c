@@ -26,6 +26,14 @@ static int open_root(const char *path)
 	return root;
 }
 
+static volatile sig_atomic_t told_to_stop;
+
+static void stop(int signal)
+{
+	(void)signal;
+	told_to_stop = 1;
+}
+
 int command_run(const struct options *options)
 {
 	struct model model;
@@ -37,11 +45,13 @@ int command_run(const struct options *options)
 	/* What these two stand for comes as an error of write(2), too. */
 	signal(SIGXFSZ, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
+	/* After the step: then there is none in flight. */
+	signal(SIGTERM, stop);
 	actor.root = open_root(options->dir);
 	model_init(&model, options->seed, options->max_bytes, 0);
 	progress_open(&progress, options->progress, options->seed);
 	progress_add(&progress, RECORD_START, 0, NULL);
-	while (model.steps < options->steps) {
+	while (model.steps < options->steps && !told_to_stop) {
 		step_plan(&model, &step);
 		/* Goes out together with the D record of the step before. */
 		progress_add(&progress, RECORD_INTENT, step.number, NULL);

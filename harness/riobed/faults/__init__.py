@@ -7,12 +7,14 @@ from collections.abc import Iterable
 
 from riobed.faults.base import Fault, FaultClass
 from riobed.faults.catalogue import Catalogue
+from riobed.faults.controls import NONE, PLANTED
 from riobed.faults.copy_overrun import COPY_OVERRUN
 from riobed.faults.delete_branch import DELETE_BRANCH
-from riobed.faults.none import NONE
 from riobed.faults.text import KERNEL_TEXT
 
-CLASSES: dict[str, FaultClass] = {c.name: c for c in (KERNEL_TEXT, DELETE_BRANCH, COPY_OVERRUN, NONE)}
+CLASSES: dict[str, FaultClass] = {
+    c.name: c for c in (KERNEL_TEXT, DELETE_BRANCH, COPY_OVERRUN, NONE, PLANTED)
+}
 
 
 def commands(faults: Iterable[Fault]) -> str:

@@ -96,7 +96,6 @@ class LibvirtMachine:
             self._running().suspend()
 
     def resume(self) -> None:
-        """Let a paused guest run on."""
         with _infra(f"{self.config.name}: resume"):
             self._running().resume()
 

@@ -78,6 +78,9 @@ class Machine(Protocol):
     def pause(self) -> None:
         """Stop the guest's processors, which then cost nothing."""
 
+    def resume(self) -> None:
+        """Let a paused guest run on."""
+
     def wait_stage0(self, timeout: float) -> None:
         """Wait for stage 0 to have recovered and answer; BootError after `timeout` seconds."""
 

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 
 import pytest
+from riobed import registry
 from riobed.guest import Guest
 from riobed.layout import Layout
 from riobed.oops import Crash
@@ -15,8 +16,6 @@ from riobed.trial import TrialRecord, recover, run_trial, start_workload, warm_u
 from riobed.verdict import decide
 from riobed.watch import Observation
 from riobed_results.recovery import checksum_mismatches
-
-from . import ram
 
 
 def no_fault_trial(guest: Guest, spec: CampaignSpec, number: int) -> TrialRecord:
@@ -59,11 +58,11 @@ def test_a_planted_byte_in_a_cached_page_is_found(
     guest.ready()
     run_steps(guest, record, 400)
     guest.machine.pause()
-    with ram.mapped(guest.machine.ram_path()) as memory:
+    with registry.mapped(guest.machine.ram_path()) as memory:
         pages = [
             page
-            for page in ram.listed(memory, Layout(guest.machine.config.memory))
-            if page.state == ram.DIRTY and page.bytes > 64
+            for page in registry.listed(memory, Layout(guest.machine.config.memory))
+            if page.state == registry.DIRTY and page.bytes > 64
         ]
         page = pages[len(pages) * (number + 1) // 4]
         memory[page.address + 33] ^= 0x04

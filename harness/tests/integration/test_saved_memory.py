@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from riobed import registry
 from riobed.guest import Guest, GuestSetup, machine_config
 from riobed.layout import Layout
 from riobed.modes import cache_mode
@@ -15,7 +16,6 @@ from riobed.trial import read_recovery
 from riobed.vm.connection import connect
 from riobed.vm.libvirt import LibvirtMachine
 
-from . import ram
 from .test_warm_reboot import crash, shell
 
 RIO = cache_mode("rio")
@@ -102,7 +102,7 @@ def test_memory_lost_in_the_middle_of_a_recovery(saving: Guest, moment: float) -
     panic(saving)
     cut_recovery_short(saving, moment)
     start = Layout(saving.machine.config.memory).registry_start
-    with ram.mapped(saving.machine.ram_path()) as memory:
+    with registry.mapped(saving.machine.ram_path()) as memory:
         done = b"riobed: stage 0 ready" in saving.machine.console.text()
         memory[start : start + 4096] = bytes(4096)
     go_on(saving)

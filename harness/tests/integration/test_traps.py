@@ -8,6 +8,7 @@ direct map.
 from collections.abc import Callable
 
 import pytest
+from riobed import registry
 from riobed.faults import Fault
 from riobed.guest import Guest
 from riobed.layout import Layout
@@ -16,7 +17,6 @@ from riobed.spec import CampaignSpec
 from riobed.trial import TrialRecord, inject, read_recovery
 from riobed.watch import Watcher
 
-from . import ram
 from .conftest import UD2
 from .test_warm_reboot import shell
 
@@ -38,23 +38,23 @@ def store_to(address: int) -> bytes:
     return b"\x48\xb8" + (DIRECT_MAP + address).to_bytes(8, "little") + b"\x88\x00" + UD2
 
 
-def victim_page(guest: Guest, kind: str) -> ram.Listed:
+def victim_page(guest: Guest, kind: str) -> registry.Listed:
     clean, dirty = (int(ino) for ino in shell(guest, FILES).split())
     layout = Layout(guest.machine.config.memory)
     guest.machine.pause()
-    with ram.mapped(guest.machine.ram_path()) as memory:
-        pages = ram.listed(memory, layout)
+    with registry.mapped(guest.machine.ram_path()) as memory:
+        pages = registry.listed(memory, layout)
     guest.machine.resume()
     match = {
         "clean": lambda p: p.ino == clean and p.state == 1,
-        "metadata": lambda p: p.state == ram.DIRTY | ram.METADATA,
-    }.get(kind, lambda p: p.ino == dirty and p.state == ram.DIRTY)
+        "metadata": lambda p: p.state == registry.DIRTY | registry.METADATA,
+    }.get(kind, lambda p: p.ino == dirty and p.state == registry.DIRTY)
     return next(page for page in pages if match(page))
 
 
 def crash_by_store(
     guest: Guest, spec: CampaignSpec, fault_in: Callable[[str, bytes], Fault], kind: str
-) -> tuple[TrialRecord, ram.Listed]:
+) -> tuple[TrialRecord, registry.Listed]:
     """The crash by one stray store, and the recovery from it."""
     guest.ready()
     page = victim_page(guest, kind)

@@ -5,11 +5,10 @@ import hashlib
 import random
 from collections.abc import Callable
 
+from riobed import registry
 from riobed.guest import Guest
 from riobed.layout import Layout
 from riobed.trial import read_recovery
-
-from . import ram
 
 _HASHES = "cd /mnt/test && find . -type f ! -path './lost+found*' -exec sha256sum {} + | sort -k 2"
 _NAMES = (
@@ -103,7 +102,7 @@ def test_a_damaged_header_leads_to_a_cold_start_and_says_so(guest_in: Callable[[
         guest.ready()
         shell(guest, "echo precious >/mnt/test/file")
         guest.machine.pause()
-        with ram.mapped(guest.machine.ram_path()) as memory:
+        with registry.mapped(guest.machine.ram_path()) as memory:
             for copy in copies:
                 memory[layout.registry_start + copy * 2048 + 40] ^= 0x10
         guest.machine.console.clear()

@@ -43,6 +43,21 @@ def start(
     return subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE, env=QUICK, **keywords)
 
 
+def test_told_to_stop_it_ends_after_the_step(memtest: Memtest, tmp_path: Path) -> None:
+    root, log = tmp_path / "dir", tmp_path / "progress"
+    log.touch()
+    process = start(memtest, root, log)
+    while log.stat().st_size < 1000:
+        assert process.poll() is None
+        time.sleep(0.0005)
+    process.terminate()
+    process.communicate(timeout=20)
+    assert process.returncode == 0
+    *_, done, end = parse_progress(log.read_bytes(), SEED)
+    assert (done.letter, end.letter, end.step) == ("D", "F", done.step)
+    assert 0 < done.step < 20_000
+
+
 def test_after_kill_9_at_any_moment_verify_says_equal(memtest: Memtest, tmp_path: Path) -> None:
     rng = random.Random(20)
     reached = []

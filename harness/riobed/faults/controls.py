@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Class `none`: the control without a fault; the trial ends with a reset at its drawn moment."""
+"""The controls, which inject nothing into the kernel: the trial ends with a reset.
+
+`none` at its drawn moment; for `planted` the harness changes a file first (riobed.planted).
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,22 @@ def draw(catalogue: Catalogue, rng: random.Random, count: int) -> list[Fault]:
 
 
 def command(fault: Fault) -> str:
-    """Never called: there is no fault of this class."""
-    raise ValueError("class none has no faults")
+    """Never called: there is no fault of such a class."""
+    raise ValueError(f"class {fault.fault_class} has no commands")
 
 
 NONE = FaultClass(
     name="none",
     category="control",
     summary="no fault: a reset at a random moment",
+    draw=draw,
+    command=command,
+)
+
+PLANTED = FaultClass(
+    name="planted",
+    category="control",
+    summary="no fault in the kernel: one bit of one file is changed, which the oracles must find",
     draw=draw,
     command=command,
 )

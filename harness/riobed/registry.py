@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Looking at, and damaging, the RAM of a guest: the registry read independently of riorecover."""
+"""The RAM of a guest and the registry in it, read from outside and independently of riorecover.
+
+Entries are those of include/uapi/linux/rio_registry.h. For a kernel that still runs: checksums of entries
+are not looked at.
+"""
 
 import mmap
 import struct
@@ -29,6 +33,7 @@ class Listed:
 
 @contextmanager
 def mapped(path: Path) -> Iterator[mmap.mmap]:
+    """The guest's RAM, from the file that holds it; what is stored there the guest sees at once."""
     with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
         yield memory
 
