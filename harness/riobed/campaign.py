@@ -23,7 +23,7 @@ from riobed_results.store import Store
 
 from riobed.artifacts import CHECKOUT
 from riobed.errors import EnvironmentFault, InfraError, UsageError
-from riobed.faults import CLASSES, Catalogue, Fault
+from riobed.faults import CLASSES, Catalogue, Fault, Narrowing
 from riobed.guest import Guest, GuestSetup, machine_config
 from riobed.images import run_tool
 from riobed.modes import cache_mode
@@ -213,8 +213,13 @@ class Campaign:
 
 
 def spec_data(spec: CampaignSpec) -> dict[str, Any]:
-    """A spec as stored: a workload of the project goes by its path in the project."""
+    """A spec as stored: a workload of the project goes by its path in the project.
+
+    A list of functions is stored itself, and of its file only the name.
+    """
     data = spec.model_dump(mode="json")
+    if spec.sites.functions_file:
+        data["sites"]["functions_file"] = spec.sites.functions_file.name
     if spec.workload.path.is_relative_to(CHECKOUT):
         data["workload"]["path"] = str(spec.workload.path.relative_to(CHECKOUT))
     return data
@@ -224,4 +229,6 @@ def _comparable(spec: str) -> object:
     """A spec without what may differ from run to run: where the workload's folder lies."""
     data = yaml.safe_load(spec)
     data["workload"]["path"] = Path(data["workload"]["path"]).name
+    # A campaign begun before there was this key took the whole kernel.
+    data.setdefault("sites", Narrowing().model_dump(mode="json"))
     return data

@@ -5,6 +5,7 @@ Tables and lists of trials are computed from stored rows alone and need neither 
 """
 
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -25,6 +26,8 @@ app = typer.Typer(
 )
 guest_app = typer.Typer(no_args_is_help=True, help="Commands in a guest of a cache mode.")
 app.add_typer(guest_app, name="guest")
+faults_app = typer.Typer(no_args_is_help=True, help="What can be injected, and what would be changed.")
+app.add_typer(faults_app, name="faults")
 results_cli.mount(app)
 
 Uri = Annotated[
@@ -112,6 +115,56 @@ def guest_run(
     raise typer.Exit(run_in_guest(mode, command, put or [], timeout, connect))
 
 
+AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable.")]
+
+
+@faults_app.command("list")
+def faults_list(as_json: AsJson = False) -> None:
+    """Every fault class, and how many sites it has in the kernel (--json: also what is left out, why)."""
+    from riobed.faults_cli import list_classes
+
+    typer.echo(list_classes(as_json, _width()), nl=False)
+
+
+@faults_app.command("sites")
+def faults_sites(
+    fault_class: Annotated[str, typer.Argument(metavar="CLASS", help="A name that 'faults list' gives.")],
+    seed: Annotated[
+        str,
+        typer.Option(
+            help="A trial's seed, as 1/kernel_text/0, or a campaign's for its first trial of CLASS."
+        ),
+    ] = "1",
+    count: Annotated[int, typer.Option(help="How many; `faults` of the spec.")] = 20,
+    subsystem: Annotated[
+        list[str] | None,
+        typer.Option(help="Only in this folder or file of the kernel's source, as fs/ext4; repeatable."),
+    ] = None,
+    function: Annotated[
+        list[str] | None, typer.Option(help="Only in functions of this shell pattern; repeatable.")
+    ] = None,
+    functions_file: Annotated[
+        Path | None, typer.Option(help="Only in the functions that this file names, one a line.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """What a class would change: a dry run, without a guest.
+
+    These are the faults that a campaign injects: in every mode, trial N of CLASS (from 0) has the seed
+    CAMPAIGN-SEED/CLASS/N, which is also in its row. Count and narrowing (`sites` of the spec) must be the
+    campaign's. Classes without sites in the kernel's text take no notice of a narrowing.
+    """
+    from riobed.faults_cli import narrowing, show_sites
+
+    narrow = narrowing(subsystem, function, functions_file)
+    typer.echo(show_sites(fault_class, seed, count, narrow, as_json, _width()), nl=False)
+
+
+def _width() -> int:
+    """Columns of a table on standard output."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else results_cli.PIPE_WIDTH
+
+
 @app.command()
 def soak(
     mode: Annotated[str, typer.Option(help="Cache mode of the guest.")] = "rio-protected",
@@ -126,7 +179,7 @@ def soak(
         Path | None,
         typer.Option(help="Where rows go; a soak there is gone on with.", show_default="campaigns/soak-MODE"),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+    as_json: AsJson = False,
     connect: Uri = None,
 ) -> None:
     """Stress a guest without faults; reset it after each stressor and compare every file."""
@@ -144,7 +197,7 @@ def soak(
 
 @app.command()
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+    as_json: AsJson = False,
     connect: Uri = None,
 ) -> None:
     """What this host has, which accelerator really boots, what is missing and how to mend it."""

@@ -43,7 +43,17 @@ class PlannedTrial:
 
     def fault_rng(self) -> random.Random:
         """The generator the faults are drawn from."""
-        return random.Random(f"{self.seed}/faults")
+        return fault_rng(self.seed)
+
+
+def trial_seed(seed: int, fault_class: str, number: int) -> str:
+    """Seed of the trials of a class in the round of that number, from 0; `seed` is the campaign's."""
+    return f"{seed}/{fault_class}/{number}"
+
+
+def fault_rng(seed: str) -> random.Random:
+    """The generator that the faults of trials with that seed are drawn from."""
+    return random.Random(f"{seed}/faults")
 
 
 def plan(spec: CampaignSpec) -> Iterator[PlannedTrial]:
@@ -51,7 +61,7 @@ def plan(spec: CampaignSpec) -> Iterator[PlannedTrial]:
     position = 0
     for number in range(spec.max_trials_per_cell):
         for fault_class in spec.fault_classes:
-            seed = f"{spec.seed}/{fault_class}/{number}"
+            seed = trial_seed(spec.seed, fault_class, number)
             rng = random.Random(f"{seed}/trial")
             warmup_s = rng.uniform(*spec.warmup_s)
             fresh_boot = rng.random() < spec.fresh_boot_share

@@ -15,7 +15,7 @@ from riobed_results.store import open_store, try_store
 from riobed.artifacts import cache_dir
 from riobed.campaign import Campaign, Settings
 from riobed.errors import UsageError
-from riobed.faults import Catalogue
+from riobed.faults import Catalogue, check_classes
 from riobed.planted import PLANTED
 from riobed.setup import guest_setup
 from riobed.spec import CampaignSpec, load_spec
@@ -33,7 +33,9 @@ def run_campaign(spec_path: Path, store: str, workers: int, logs: Path | None, u
             f"spec: fault class {PLANTED}: the workload has no stop command; give it one in workload.yaml"
         )
     with console.status("Reading fault sites of the kernel (about a minute the first time)"):
-        catalogue = Catalogue.open(setup.manifest.kernel.vmlinux, cache_dir())
+        kernel = setup.manifest.kernel
+        catalogue = Catalogue.open(kernel.vmlinux, cache_dir(), kernel.build_id).narrowed(spec.sites)
+        check_classes(catalogue, spec.fault_classes, spec.faults)
     settings = Settings(workers, uri, logs or log_folder(store))
     campaign = Campaign(spec, setup, catalogue, open_store(store, create=True), settings)
     progress = ProgressView(spec, campaign, setup.accelerator)

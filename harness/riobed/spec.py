@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from riobed.artifacts import CHECKOUT
 from riobed.errors import UsageError, complaint
-from riobed.faults import CLASSES
+from riobed.faults import CLASSES, Narrowing
 from riobed.layout import MIB, Layout
 from riobed.modes import cache_mode
 
@@ -67,6 +67,8 @@ class CampaignSpec(_Strict):
     crashes_per_cell: Annotated[int, Field(ge=1)] = 1
     max_trials_per_cell: Annotated[int, Field(ge=1)] = 100
     faults: Annotated[int, Field(ge=1, le=100)] = 20
+    # Where in the kernel's text faults may be; runtime classes take no notice. Absent: anywhere.
+    sites: Narrowing = Narrowing()
     # How long the workload has run when the faults go in, drawn between the two.
     warmup_s: tuple[Seconds, Seconds] = (1.0, 4.0)
     # No crash for that long after injection: discard (the paper waits 10 minutes).
@@ -128,4 +130,9 @@ def load_spec(path: Path) -> CampaignSpec:
         workload = (path.parent / spec.workload.path).resolve()
     except (ValueError, OSError) as error:
         raise UsageError(f"spec {path}: workload.path: {error}") from None
-    return spec.model_copy(update={"workload": spec.workload.model_copy(update={"path": workload})})
+    try:
+        sites = spec.sites.with_list(path.parent)
+    except UsageError as error:
+        raise UsageError(f"spec {path}: {error}") from None
+    found = {"workload": spec.workload.model_copy(update={"path": workload}), "sites": sites}
+    return spec.model_copy(update=found)

@@ -386,6 +386,8 @@ def changed(**fields: Any) -> CampaignSpec:
         changed(workload={"path": "/srv/otherload"}),
         changed(workload={"path": SPEC.workload.path, "options": {"twins": 1}}),
         changed(machine={"memory_mib": 1024}),
+        changed(sites={"subsystems": ["mm"]}),
+        changed(sites={"functions_file": "/some/list", "functions_listed": ["vfs_read"]}),
     ],
 )
 def test_the_same_name_with_another_spec_is_refused(world: World, other: CampaignSpec) -> None:
@@ -423,6 +425,36 @@ def test_a_campaign_goes_on_in_a_moved_checkout(world: World) -> None:
     count = len(world.started)
     world.run(changed(workload={"path": "/elsewhere/workloads/memtest"}))
     assert len(world.started) == count
+
+
+def test_a_campaign_goes_on_with_its_list_wherever_the_file_lies(world: World) -> None:
+    names = ["ext4_sync_file", "vfs_read"]
+    world.run(changed(sites={"functions_file": "/some/list", "functions_listed": names}))
+    stored = yaml.safe_load(world.store().campaign().spec)
+    assert stored["sites"]["functions_file"] == "list"
+    assert stored["sites"]["functions_listed"] == names
+    count = len(world.started)
+    world.run(changed(sites={"functions_file": "/other/list", "functions_listed": names}))
+    assert len(world.started) == count
+    with pytest.raises(UsageError, match="with another spec"):
+        world.run(changed(sites={"functions_file": "/other/list", "functions_listed": names[:1]}))
+
+
+def test_a_campaign_from_before_there_were_sites_goes_on(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without_sites(spec: CampaignSpec) -> dict[str, Any]:
+        return {key: value for key, value in spec.model_dump(mode="json").items() if key != "sites"}
+
+    with monkeypatch.context() as patch:
+        patch.setattr(campaign, "spec_data", without_sites)
+        world.run(SPEC)
+    assert "sites" not in world.store().campaign().spec
+    count = len(world.started)
+    world.run(SPEC)
+    assert len(world.started) == count
+    with pytest.raises(UsageError, match="with another spec"):
+        world.run(changed(sites={"subsystems": ["mm"]}))
 
 
 @pytest.mark.parametrize("workers", [2, 5])

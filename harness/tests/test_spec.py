@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from riobed.errors import UsageError
-from riobed.faults import CLASSES
+from riobed.faults import CLASSES, Narrowing
 from riobed.modes import all_modes
 from riobed.spec import CampaignSpec, load_spec
 
@@ -44,6 +44,17 @@ def test_the_workload_is_found_from_the_folder_of_the_spec(tmp_path: Path, given
     assert workload.options == {"twins": 3, "kind": "fast"}
 
 
+def test_the_list_of_functions_is_found_from_the_folder_of_the_spec(tmp_path: Path) -> None:
+    path = tmp_path / "specs" / "s.yaml"
+    path.parent.mkdir()
+    (tmp_path / "executed").write_text("vfs_read\next4_sync_file\n")
+    path.write_text(GOOD + "sites: {subsystems: [fs, mm/], functions_file: ../executed}\n")
+    sites = load_spec(path).sites
+    assert (sites.subsystems, sites.functions_listed) == (("fs", "mm/"), ("ext4_sync_file", "vfs_read"))
+    path.write_text(GOOD)
+    assert load_spec(path).sites == Narrowing()
+
+
 def test_there_are_specs_to_start_from() -> None:
     assert "quick.yaml" in [path.name for path in SPECS]
 
@@ -77,6 +88,13 @@ FAULT_CLASSES = ", ".join(CLASSES)
         (GOOD.replace("[kernel_text]", "[]"), "fault_classes: List should have at least 1 item"),
         (GOOD.replace("write-through", "rio"), "spec: modes: a name stands twice"),
         (GOOD.replace("[kernel_text]", "[kernel_text, kernel_text]"), "spec: fault_classes: a name stands"),
+        (GOOD + "sites: {subsystem: [mm]}\n", "sites.subsystem: Extra inputs are not permitted"),
+        (GOOD + "sites: {subsystems: []}\n", "sites.subsystems: Tuple should have at least 1 item"),
+        (GOOD + "sites: {subsystems: mm}\n", "sites.subsystems: Input should be a valid tuple"),
+        (GOOD + "sites: {subsystems: [/mm]}\n", "sites.subsystems.0: String should match pattern"),
+        (GOOD + "sites: {functions: [3]}\n", "sites.functions.0: Input should be a valid string"),
+        (GOOD + "sites: {functions_file: no/such}\n", "sites.functions_file "),
+        (GOOD + 'sites: {functions_file: "a\\0b"}\n', "sites.functions_file "),
         # types
         (GOOD.replace("[write-through, rio]", "rio"), "modes: Input should be a valid list"),
         (GOOD.replace("[write-through, rio]", "[[rio]]"), "modes.0: Input should be a valid string"),

@@ -3,17 +3,27 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable
 
 from riobed.faults.base import Fault, FaultClass
 from riobed.faults.catalogue import Catalogue
 from riobed.faults.controls import NONE, PLANTED
 from riobed.faults.copy_overrun import COPY_OVERRUN
-from riobed.faults.delete_branch import DELETE_BRANCH
-from riobed.faults.text import KERNEL_TEXT
+from riobed.faults.kernel_text import KERNEL_TEXT
+from riobed.faults.narrowing import Narrowing
+from riobed.faults.rules import RULES
+from riobed.faults.text import text_class
 
 CLASSES: dict[str, FaultClass] = {
-    c.name: c for c in (KERNEL_TEXT, DELETE_BRANCH, COPY_OVERRUN, NONE, PLANTED)
+    c.name: c
+    for c in (
+        KERNEL_TEXT,
+        *(text_class(rule) for rule in RULES.values()),
+        COPY_OVERRUN,
+        NONE,
+        PLANTED,
+    )
 }
 
 
@@ -22,4 +32,10 @@ def commands(faults: Iterable[Fault]) -> str:
     return "".join(f"{CLASSES[fault.fault_class].command(fault)}\n" for fault in faults) + "go\n"
 
 
-__all__ = ["CLASSES", "Catalogue", "Fault", "FaultClass", "commands"]
+def check_classes(catalogue: Catalogue, names: Iterable[str], count: int) -> None:
+    """UsageError unless `count` faults of each class can be drawn from the catalogue."""
+    for name in names:
+        CLASSES[name].draw(catalogue, random.Random(0), count)
+
+
+__all__ = ["CLASSES", "Catalogue", "Fault", "FaultClass", "Narrowing", "check_classes", "commands"]

@@ -16,7 +16,8 @@ class Fault:
     """One fault of a trial.
 
     A fault in the text has an address, `old` and `new` of equal length and their assembly; `probe` says
-    whether its activation can be seen. A fault of a routine has `params` instead, and no address.
+    whether its activation can be seen. A fault of a routine has `params` instead, and no address. `why` says
+    in a few words why its place qualifies for its class.
     """
 
     index: int
@@ -31,13 +32,24 @@ class Fault:
     new_asm: str = ""
     probe: bool = True
     params: dict[str, int] = field(default_factory=dict)
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sites:
+    """How many sites of a class a catalogue has, of what `unit`, and how many are left out by reason."""
+
+    unit: str
+    count: int
+    excluded: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class FaultClass:
     """A kind of fault: `draw(catalogue, rng, count)` gives count faults, `command` the injector's line.
 
-    The same catalogue and state of rng give the same faults.
+    The same catalogue and state of rng give the same faults. `sites` is None for a class that has no sites
+    in the text; such a class takes no notice of a narrowing.
     """
 
     name: str
@@ -45,36 +57,13 @@ class FaultClass:
     summary: str
     draw: Callable[[Catalogue, random.Random, int], list[Fault]]
     command: Callable[[Fault], str]
+    sites: Callable[[Catalogue], Sites] | None = None
 
 
-def text_fault(catalogue: Catalogue, name: str, index: int, address: int, new: bytes) -> Fault:
-    """The fault of class `name` that puts `new` over the instruction at an address."""
-    old = catalogue.code(address, len(new))
-    return Fault(
-        index=index,
-        fault_class=name,
-        address=address,
-        function=catalogue.function_at(address),
-        source=catalogue.source(address),
-        section=catalogue.section,
-        old=old,
-        new=new,
-        old_asm=catalogue.assembly(address, old),
-        new_asm=catalogue.assembly(address, new),
-        probe=catalogue.can_probe(address),
-    )
-
-
-def text_command(fault: Fault) -> str:
-    """The injector's line for a fault in the text."""
-    return f"text {fault.index} {fault.address:x} {fault.old.hex()} {fault.new.hex()} {fault.probe:d}"
-
-
-def check_count(name: str, count: int, candidates: int) -> None:
+def check_count(name: str, count: int, candidates: int, scope: str = "this kernel") -> None:
     """UsageError unless `count` different sites can be drawn from so many."""
     if count < 0:
         raise UsageError(f"{name}: {count} faults asked for; give a number from 0")
     if count > candidates:
-        raise UsageError(
-            f"{name}: {count} faults asked for, this kernel has {candidates} sites; ask for fewer"
-        )
+        advice = "ask for fewer" if candidates else "widen it"
+        raise UsageError(f"{name}: {count} faults asked for, {scope} has {candidates} sites; {advice}")

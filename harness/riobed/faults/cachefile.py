@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The site index as a file: one header line, then zlib-packed JSON. A cache: may be deleted at any time.
+"""The site index as a file: one header line, then packed content. A cache: may be deleted at any time.
 
 The header binds the content to the kernel build, to the rules that made it and to the decoder, and carries
 its SHA-256; the content is still checked to be of the expected shape, so that a damaged index is never
-followed.
+followed. The content is one line of JSON and then each list of offsets as 32-bit differences, all packed by
+zlib.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ import json
 import os
 import tempfile
 import zlib
+from array import array
+from collections.abc import Collection, Iterator
 from dataclasses import asdict
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +27,9 @@ from riobed.errors import EnvironmentFault
 from riobed.faults.sites import SiteIndex
 
 _MAGIC = "riobed-sites"
-_RULES = 2  # raise when what is a site changes
-_LARGEST = 256 << 20  # bytes unpacked; the index of a distribution's kernel takes a twentieth
+_RULES = 3  # raise when what is a site changes
+_LARGEST = 256 << 20  # bytes unpacked; the index of a distribution's kernel takes a tenth
+_WORD = 4  # bytes of an item of array("I")
 
 
 def _header(build_id: str, digest: str) -> str:
@@ -34,7 +38,7 @@ def _header(build_id: str, digest: str) -> str:
 
 def write_index(path: Path, build_id: str, index: SiteIndex) -> None:
     """Replace the file at once, or leave it as it was. Raises EnvironmentFault when it cannot be written."""
-    content = zlib.compress(json.dumps(asdict(index), separators=(",", ":")).encode())
+    content = zlib.compress(_pack(index))
     digest = hashlib.sha256(content).hexdigest()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -50,10 +54,20 @@ def write_index(path: Path, build_id: str, index: SiteIndex) -> None:
         raise EnvironmentFault(f"{path}: cannot write the fault-site cache: {error}") from error
 
 
-def read_index(path: Path, build_id: str, text_size: int) -> SiteIndex:
-    """Read the index of the given build; offsets must lie within text_size bytes.
+def _pack(index: SiteIndex) -> bytes:
+    lists = {"": index.entries, **index.sites}
+    data = asdict(index) | {
+        "entries": len(index.entries),
+        "sites": {k: len(v) for k, v in index.sites.items()},
+    }
+    deltas = (array("I", (b - a for a, b in pairwise((0, *offsets)))) for offsets in lists.values())
+    return json.dumps(data, separators=(",", ":")).encode() + b"\n" + b"".join(d.tobytes() for d in deltas)
 
-    Raises EnvironmentFault when the file is missing, of another build, or damaged.
+
+def read_index(path: Path, build_id: str, text_size: int, classes: Collection[str]) -> SiteIndex:
+    """Read the index of the given build and classes; offsets must lie within text_size bytes.
+
+    Raises EnvironmentFault when the file is missing, of another build, of other classes, or damaged.
     """
     try:
         header, _, content = path.read_bytes().partition(b"\n")
@@ -72,26 +86,55 @@ def read_index(path: Path, build_id: str, text_size: int) -> SiteIndex:
         text = unpacker.decompress(content, _LARGEST)
         if not unpacker.eof:
             raise ValueError("too large")
-        return _checked(json.loads(text), text_size)
-    except (ValueError, TypeError, KeyError, AttributeError, zlib.error) as error:
+        index = _unpack(text, text_size)
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, zlib.error) as error:
         raise EnvironmentFault(f"{path}: damaged fault-site cache ({error}); delete it") from error
+    if list(index.sites) != list(classes):
+        raise EnvironmentFault(f"{path}: made for the classes {', '.join(index.sites)}; delete it")
+    return index
 
 
-def _checked(raw: Any, text_size: int) -> SiteIndex:
+def _unpack(content: bytes, text_size: int) -> SiteIndex:
     """The index; one of the errors above if some part has not its shape."""
+    head, _, packed = content.partition(b"\n")
+    raw: Any = json.loads(head)
+    lengths = [int(raw["entries"]), *(int(length) for length in raw["sites"].values())]
+    lists = _offset_lists(lengths, packed, text_size)
     index = SiteIndex(
-        functions=[(int(o), int(s), str(n)) for o, s, n in raw["functions"]],
+        functions=[(int(o), int(s), str(n), int(f)) for o, s, n, f in raw["functions"]],
+        files=[str(name) for name in raw["files"]],
         spans=[(int(o), int(s)) for o, s in raw["spans"]],
-        branches=[int(o) for o in raw["branches"]],
         unprobeable=[(int(o), int(s)) for o, s in raw["unprobeable"]],
-        excluded_bytes={str(k): int(v) for k, v in raw["excluded_bytes"].items()},
-        excluded_branches={str(k): int(v) for k, v in raw["excluded_branches"].items()},
+        entries=next(lists),
+        sites=dict(zip(raw["sites"], lists, strict=True)),
+        excluded_bytes=_counts(raw["excluded_bytes"]),
+        excluded_sites={str(name): _counts(raw["excluded_sites"][name]) for name in raw["sites"]},
     )
-    _check_ranges([(o, s) for o, s, _ in index.functions], text_size)
+    _check_ranges([(o, s) for o, s, *_ in index.functions], text_size)
     _check_ranges(index.spans, text_size)
     _check_ranges(index.unprobeable, text_size)
-    _check_ranges([(o, 1) for o in index.branches], text_size)
+    if any(not 0 <= file < len(index.files) for *_, file in index.functions):
+        raise ValueError("a function of no file")
     return index
+
+
+def _offset_lists(lengths: list[int], packed: bytes, text_size: int) -> Iterator[array[int]]:
+    if any(length < 0 for length in lengths) or sum(lengths) * _WORD != len(packed):
+        raise ValueError("lists of another length")
+    at = 0
+    for length in lengths:
+        deltas = array("I", packed[at : at + length * _WORD])
+        at += length * _WORD
+        if 0 in deltas[1:]:
+            raise ValueError("an offset twice")
+        offsets = array("I", accumulate(deltas))
+        if offsets and offsets[-1] >= text_size:
+            raise ValueError("an offset outside the kernel text")
+        yield offsets
+
+
+def _counts(raw: Any) -> dict[str, int]:
+    return {str(reason): int(count) for reason, count in raw.items()}
 
 
 def _check_ranges(ranges: list[tuple[int, int]], text_size: int) -> None:

@@ -4,47 +4,81 @@
 from __future__ import annotations
 
 import logging
-from bisect import bisect_right
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 
 from riobed.errors import EnvironmentFault
 from riobed.faults.cachefile import read_index, write_index
-from riobed.faults.disassembly import LONGEST_INSTRUCTION, render, sweep
+from riobed.faults.disassembly import LONGEST_INSTRUCTION, render
+from riobed.faults.flow import Function
+from riobed.faults.narrowing import Narrowing
+from riobed.faults.reading import Reader
+from riobed.faults.rule import Site, TextRule
+from riobed.faults.rules import RULES
 from riobed.faults.sites import SiteIndex, index_sites
-from riobed.faults.vmlinux import TEXT, Vmlinux
+from riobed.faults.vmlinux import TEXT, Symbol, Vmlinux
 
 log = logging.getLogger(__name__)
 
 
 class Catalogue:
-    """Sites of one vmlinux. Addresses are the guest's virtual addresses (the guest boots without KASLR)."""
+    """Sites of one vmlinux. Addresses are the guest's virtual addresses (the guest boots without KASLR).
+
+    `scope` says in words which functions the sites are in.
+    """
 
     section = TEXT
 
-    def __init__(self, vmlinux: Vmlinux, index: SiteIndex) -> None:
+    def __init__(
+        self, vmlinux: Vmlinux, index: SiteIndex, rules: Mapping[str, TextRule], scope: str = "this kernel"
+    ) -> None:
         self._vmlinux = vmlinux
         self._index = index
-        self._starts = [offset for offset, _, _ in index.functions]
+        self._rules = rules
+        self.scope = scope
+        self._starts = [offset for offset, *_ in index.functions]
         self._unprobeable = [offset for offset, _ in index.unprobeable]
 
     @classmethod
-    def open(cls, vmlinux: Path, cache: Path) -> Catalogue:
+    def open(
+        cls, vmlinux: Path, cache: Path, build_id: str | None = None, rules: Mapping[str, TextRule] = RULES
+    ) -> Catalogue:
         """The catalogue of a vmlinux, from `cache` (a folder) or made anew and kept there.
 
         A cached one that is damaged or of another build is replaced. Raises EnvironmentFault when vmlinux is
-        no unstripped x86-64 kernel or the cache cannot be written.
+        no unstripped x86-64 kernel, is not the build that is asked for, or the cache cannot be written.
         """
         kernel = Vmlinux(vmlinux)
+        if build_id is not None and kernel.build_id != build_id:
+            raise EnvironmentFault(
+                f"{vmlinux}: build {kernel.build_id}, the guest's kernel is {build_id}; run make setup"
+            )
         path = cache / "fault-sites" / kernel.build_id
         try:
-            return cls(kernel, read_index(path, kernel.build_id, len(kernel.text)))
+            return cls(kernel, read_index(path, kernel.build_id, len(kernel.text), rules), rules)
         except EnvironmentFault as why:
             log.info("%s; sweeping the kernel text", why)
-        index = index_sites(kernel)
+        index = index_sites(kernel, rules)
         write_index(path, kernel.build_id, index)
-        return cls(kernel, index)
+        return cls(kernel, index, rules)
+
+    def narrowed(self, narrowing: Narrowing) -> Catalogue:
+        """The catalogue of a part of the kernel; UsageError if the narrowing names what is not there."""
+        if narrowing == Narrowing():
+            return self
+        index = self._index
+        wanted = narrowing.wanted([(name, index.files[file]) for *_, name, file in index.functions])
+        parts = [(f[0], f[0] + f[1]) for f, use in zip(index.functions, wanted, strict=True) if use]
+        spans = [offset for offset, _ in index.spans]
+        inside = [index.spans[i] for low, high in parts for i in _slice(spans, low, high)]
+        sites = {name: _inside(offsets, parts) for name, offsets in index.sites.items()}
+        scope = "the part of this kernel that `sites` leaves"
+        return Catalogue(self._vmlinux, replace(index, spans=inside, sites=sites), self._rules, scope)
 
     @property
     def build_id(self) -> str:
@@ -53,13 +87,12 @@ class Catalogue:
 
     @property
     def excluded_bytes(self) -> dict[str, int]:
-        """Bytes of executable sections that are no site of `kernel_text`, by reason."""
+        """Bytes of the kernel's executable sections that may not be changed, by reason."""
         return dict(self._index.excluded_bytes)
 
-    @property
-    def excluded_branches(self) -> dict[str, int]:
-        """Conditional jumps that are no site of `delete_branch`, by reason."""
-        return dict(self._index.excluded_branches)
+    def excluded_sites(self, name: str) -> dict[str, int]:
+        """Instructions of the kernel that a class would change but may not, by reason."""
+        return dict(self._index.excluded_sites[name])
 
     @cached_property
     def _span_ends(self) -> list[int]:
@@ -76,36 +109,46 @@ class Catalogue:
         offset, size = self._index.spans[span]
         return self._vmlinux.text_start + offset + size - (self._span_ends[span] - rank)
 
-    @property
-    def branch_count(self) -> int:
-        """How many conditional jumps may be changed."""
-        return len(self._index.branches)
+    def site_count(self, name: str) -> int:
+        """How many instructions a class may change."""
+        return len(self._index.sites[name])
 
-    def branch_at(self, rank: int) -> int:
-        """Address of the rank-th conditional jump that may be changed."""
-        return self._vmlinux.text_start + self._index.branches[rank]
+    def site(self, name: str, rank: int) -> Site:
+        """The rank-th site of a class, 0 <= rank < site_count(name)."""
+        address = self._vmlinux.text_start + self._index.sites[name][rank]
+        for site in self._rules[name].find(self._read(address)):
+            if site.instruction.address == address and site.instruction.rewritten is None:
+                return site
+        raise EnvironmentFault(
+            f"{address:#x} is no site of {name}; the fault-site cache is damaged, delete it"
+        )
 
     def instruction_at(self, address: int) -> tuple[int, bytes]:
         """(address, bytes) of the instruction of a catalogued function that covers an address."""
-        start, size, _ = self._function(address)
-        code = self.code(start, size)
-        for place, length, _ in sweep(code, start):
-            if place <= address < place + length:
-                return place, code[place - start : place - start + length]
+        for instruction in self._read(address).instructions:
+            if instruction.address <= address < instruction.end:
+                return instruction.address, instruction.code
         raise EnvironmentFault(f"{address:#x} does not decode; the fault-site cache is damaged, delete it")
 
     def function_at(self, address: int) -> str:
         """Name of the function that holds an address."""
-        return self._function(address)[2]
+        return self._function(address).name
 
-    def _function(self, address: int) -> tuple[int, int, str]:
-        """(address, size, name)."""
+    @cached_property
+    def _reader(self) -> Reader:
+        start = self._vmlinux.text_start
+        return Reader(self._vmlinux, [start + offset for offset in self._index.entries])
+
+    def _read(self, address: int) -> Function:
+        return self._reader.read(self._function(address))
+
+    def _function(self, address: int) -> Symbol:
         offset = address - self._vmlinux.text_start
         row = bisect_right(self._starts, offset) - 1
         if row >= 0:
-            start, size, name = self._index.functions[row]
+            start, size, name, _ = self._index.functions[row]
             if offset < start + size:
-                return self._vmlinux.text_start + start, size, name
+                return Symbol(self._vmlinux.text_start + start, size, name)
         raise EnvironmentFault(f"{address:#x} is in no function; the fault-site cache is damaged, delete it")
 
     def code(self, address: int, size: int) -> bytes:
@@ -126,3 +169,16 @@ class Catalogue:
     def source(self, address: int) -> str:
         """`file:line`, "" if unknown."""
         return self._vmlinux.source(address)
+
+
+def _slice(offsets: array[int] | list[int], low: int, high: int) -> range:
+    """Indices of the offsets from low to before high."""
+    return range(bisect_left(offsets, low), bisect_left(offsets, high))
+
+
+def _inside(offsets: array[int], parts: list[tuple[int, int]]) -> array[int]:
+    result = array("I")
+    for low, high in parts:
+        found = _slice(offsets, low, high)
+        result.extend(offsets[found.start : found.stop])
+    return result

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""x86-64 machine code as capstone reads it: instruction boundaries, and text for people."""
+"""x86-64 machine code as capstone reads it: instructions, and text for people."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import capstone
 
@@ -16,12 +17,43 @@ CONDITIONAL_JUMPS = frozenset(
 )
 
 _DECODER = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
+_DETAILS = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
+_DETAILS.detail = True
 
 
-def sweep(code: bytes, address: int) -> Iterator[tuple[int, int, str]]:
-    """(address, length, mnemonic) of each instruction in order; stops early at bytes that do not decode."""
-    for place, size, mnemonic, _ in _DECODER.disasm_lite(code, address):
-        yield place, size, mnemonic
+class Instruction(NamedTuple):
+    """An instruction of a function, with capstone's text of it.
+
+    `rewritten` says why its bytes in the running kernel are not those of vmlinux, None if they are.
+    """
+
+    address: int
+    code: bytes
+    mnemonic: str
+    operands: str
+    rewritten: str | None = None
+
+    @property
+    def end(self) -> int:
+        """First address after it."""
+        return self.address + len(self.code)
+
+    @property
+    def text(self) -> str:
+        """Its assembly."""
+        return f"{self.mnemonic} {self.operands}".rstrip()
+
+
+def sweep(code: bytes, address: int) -> Iterator[Instruction]:
+    """Each instruction in order; stops early at bytes that do not decode."""
+    for place, size, mnemonic, operands in _DECODER.disasm_lite(code, address):
+        yield Instruction(place, code[place - address : place - address + size], mnemonic, operands)
+
+
+def details(code: bytes) -> Any:
+    """The one instruction of `code` with its operands, a CsInsn at address 0; None if it is not one."""
+    decoded = next(_DETAILS.disasm(code, 0, count=1), None)
+    return decoded if decoded is not None and decoded.size == len(code) else None
 
 
 def render(code: bytes, address: int, length: int) -> str:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 from riobed.faults.vmlinux import Symbol, Vmlinux
 
+FTRACE = "ftrace"
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Range:
@@ -39,7 +41,7 @@ class _Table:
 # Sources: include/asm-generic/vmlinux.lds.h, arch/x86/kernel/vmlinux.lds.S, struct jump_entry,
 # struct static_call_site.
 _TABLES = (
-    _Table("ftrace", "__start_mcount_loc", "__stop_mcount_loc", 8, absolute=True),
+    _Table(FTRACE, "__start_mcount_loc", "__stop_mcount_loc", 8, absolute=True),
     _Table("jump label", "__start___jump_table", "__stop___jump_table", 16),
     _Table("static call", "__start_static_call_sites", "__stop_static_call_sites", 8),
     _Table("SMP lock prefix", "__smp_locks", "__smp_locks_end", 4),
@@ -71,7 +73,7 @@ def patched_ranges(vmlinux: Vmlinux) -> list[Range]:
         if function.name.startswith(_STATIC_CALL_TRAMPOLINE):
             ranges.append(Range(function.address, function.end, "static call"))
         elif function.name in _FTRACE_CODE:
-            ranges.append(Range(function.address, function.end, "ftrace"))
+            ranges.append(Range(function.address, function.end, FTRACE))
     return sorted(r for r in ranges if vmlinux.text_start <= r.start < vmlinux.text_end)
 
 

@@ -24,10 +24,28 @@ class SourceLines:
 
     def __init__(self, dwarf: DWARFInfo) -> None:
         self._dwarf = dwarf
+        self._units: dict[int, str] = {}
 
     @cached_property
     def _aranges(self) -> Any:
         return self._dwarf.get_aranges()
+
+    def unit(self, address: int) -> str:
+        """The file that was compiled, relative to the folder where it was, "" if none covers the address."""
+        offset = self._aranges.cu_offset_at_addr(address) if self._aranges is not None else None
+        if offset is None:
+            return ""
+        if offset not in self._units:
+            self._units[offset] = self._unit_name(offset)
+        return self._units[offset]
+
+    def _unit_name(self, offset: int) -> str:
+        attributes = self._dwarf.get_CU_at(offset).get_top_DIE().attributes
+        name, folder = (
+            attributes[key].value.decode(errors="replace") if key in attributes else ""
+            for key in ("DW_AT_name", "DW_AT_comp_dir")
+        )
+        return posixpath.normpath(name.removeprefix(f"{folder}/")) if name else ""
 
     def find(self, address: int) -> str:
         """`file:line`, "" if the debug information does not cover the address."""

@@ -1,57 +1,62 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The index of fault sites of one kernel: which bytes and branches of its text may be changed.
+"""The index of fault sites of one kernel: which bytes and instructions of its text may be changed.
 
-Made by one linear sweep over every function of the symbol table. Plain integers, so that it can be cached.
+Made by a linear sweep over every function of the symbol table. Plain integers, so that it can be cached.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from riobed.faults.disassembly import CONDITIONAL_JUMPS, sweep
-from riobed.faults.exclusions import Range, merged, patched_ranges, unprobeable_ranges
+from riobed.faults.disassembly import Instruction
+from riobed.faults.effects import effects
+from riobed.faults.exclusions import FTRACE, Range, merged, unprobeable_ranges
+from riobed.faults.flow import Function
+from riobed.faults.reading import Reader, entries
+from riobed.faults.rule import TextRule
 from riobed.faults.vmlinux import TEXT, Symbol, Vmlinux
 
 FREED = "freed after boot"
 OUTSIDE = "outside functions"
 UNDECODED = "function does not decode"
+BESIDE = "beside code that is rewritten"
 
 
 @dataclass(slots=True)
 class SiteIndex:
-    """Sites of one kernel build. All offsets are in bytes from the start of .text.
+    """Sites of one kernel build. All offsets are in bytes from the start of .text, all lists sorted by them.
 
-    `functions`: (offset, size, name) by offset. `spans`: (offset, size) of runs of whole instructions that
-    may be changed, by offset, none crossing a function's end. `branches`: offsets of conditional jumps within
-    spans. `unprobeable`: (offset, size) where no activation probe may stand. `excluded_bytes`,
-    `excluded_branches`: what is left out, by reason; spans and excluded bytes together are all executable
-    bytes of the file.
+    `functions`: (offset, size, name, index of its source file in `files`). `spans`: (offset, size) of runs of
+    whole instructions that may be changed, none crossing a function's end. `unprobeable`: (offset, size)
+    where no activation probe may stand. `entries`: offsets that are jumped to from other functions or
+    through pointers. `sites`: by class, offsets of the instructions that it may change. `excluded_bytes` and
+    `excluded_sites` (by class): what is left out, by reason; spans and excluded bytes together are all
+    executable bytes of the file.
     """
 
-    functions: list[tuple[int, int, str]] = field(default_factory=list)
+    functions: list[tuple[int, int, str, int]] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
     spans: list[tuple[int, int]] = field(default_factory=list)
-    branches: list[int] = field(default_factory=list)
     unprobeable: list[tuple[int, int]] = field(default_factory=list)
+    entries: array[int] = field(default_factory=lambda: array("I"))
+    sites: dict[str, array[int]] = field(default_factory=dict)
     excluded_bytes: dict[str, int] = field(default_factory=dict)
-    excluded_branches: dict[str, int] = field(default_factory=dict)
+    excluded_sites: dict[str, dict[str, int]] = field(default_factory=dict)
 
 
-def index_sites(vmlinux: Vmlinux) -> SiteIndex:
-    """Sweep the whole text of a kernel (seconds). Raises EnvironmentFault if a table cannot be read."""
+def index_sites(vmlinux: Vmlinux, rules: Mapping[str, TextRule]) -> SiteIndex:
+    """Sweep the whole text of a kernel (half a minute). Raises EnvironmentFault if a table cannot be read."""
     functions = vmlinux.functions()
-    builder = _Builder(vmlinux, patched_ranges(vmlinux))
-    for function in _without_nested(functions):
-        builder.add(function)
-    index = builder.index
+    outermost = _without_nested(functions)
+    builder = _Builder(vmlinux, rules, entries(vmlinux, outermost))
+    for symbol in outermost:
+        builder.add(symbol)
+    effects.cache_clear()
+    index = builder.finish()
     index.unprobeable = _offsets(unprobeable_ranges(vmlinux, functions), vmlinux)
-    swept = sum(size for _, size in index.spans) + builder.bytes.total()
-    builder.bytes[OUTSIDE] = len(vmlinux.text) - swept
-    builder.bytes[FREED] = sum(size for name, size in vmlinux.executable_sections() if name != TEXT)
-    index.excluded_bytes = dict(sorted(builder.bytes.items()))
-    index.excluded_branches = dict(sorted(builder.branches.items()))
     return index
 
 
@@ -73,51 +78,77 @@ def _offsets(ranges: Iterable[Range], vmlinux: Vmlinux) -> list[tuple[int, int]]
 
 
 class _Builder:
-    """Collects spans and branches function by function."""
+    """Collects spans and sites function by function."""
 
-    def __init__(self, vmlinux: Vmlinux, patched: Sequence[Range]) -> None:
-        self.index = SiteIndex()
-        self.bytes: Counter[str] = Counter()
-        self.branches: Counter[str] = Counter()
+    def __init__(self, vmlinux: Vmlinux, rules: Mapping[str, TextRule], places: list[int]) -> None:
         self._vmlinux = vmlinux
-        self._patched = patched
-        self._starts = [r.start for r in patched]
-        self._longest = max((r.end - r.start for r in patched), default=0)
+        self._rules = rules
+        self._reader = Reader(vmlinux, places)
+        self._files: dict[str, int] = {}
+        self._bytes: Counter[str] = Counter()
+        self._excluded: dict[str, Counter[str]] = {name: Counter() for name in rules}
+        self._index = SiteIndex(
+            entries=array("I", (place - vmlinux.text_start for place in places)),
+            sites={name: array("I") for name in rules},
+        )
 
-    def add(self, function: Symbol) -> None:
+    def add(self, symbol: Symbol) -> None:
         """Sweep one function; excluded as a whole if it does not decode exactly to its end."""
-        base = self._vmlinux.text_start
-        code = self._vmlinux.text[function.address - base : function.end - base]
-        instructions = list(sweep(code, function.address))
-        if not instructions or instructions[-1][0] + instructions[-1][1] != function.end:
-            self.bytes[UNDECODED] += len(code)
-            self.branches[UNDECODED] += sum(mnemonic in CONDITIONAL_JUMPS for *_, mnemonic in instructions)
+        function = self._reader.read(symbol)
+        decodes = bool(function.instructions) and function.instructions[-1].end == symbol.end
+        for name, rule in self._rules.items():
+            self._add_sites(name, rule, function, decodes)
+        if not decodes:
+            self._bytes[UNDECODED] += symbol.size
             return
-        self.index.functions.append((function.address - base, len(code), function.name))
-        patched = self._patched_in(function.address, function.end)
-        span_start = function.address
-        for address, size, mnemonic in instructions:
-            reason = _reason(patched, address, address + size) if patched else None
-            if reason is not None:
-                self._span(span_start, address)
-                span_start = address + size
-                self.bytes[reason] += size
-            if mnemonic in CONDITIONAL_JUMPS:
-                if reason is None:
-                    self.index.branches.append(address - base)
-                else:
-                    self.branches[reason] += 1
-        self._span(span_start, function.end)
+        file = self._files.setdefault(self._vmlinux.source_file(symbol.address), len(self._files))
+        offset = symbol.address - self._vmlinux.text_start
+        self._index.functions.append((offset, symbol.size, symbol.name, file))
+        self._add_spans(function)
+
+    def _add_spans(self, function: Function) -> None:
+        start = function.instructions[0].address
+        for instruction in function.instructions:
+            if instruction.rewritten is not None:
+                self._span(start, instruction.address)
+                start = instruction.end
+                self._bytes[instruction.rewritten] += len(instruction.code)
+        self._span(start, function.instructions[-1].end)
 
     def _span(self, start: int, end: int) -> None:
         if start < end:
-            self.index.spans.append((start - self._vmlinux.text_start, end - start))
+            self._index.spans.append((start - self._vmlinux.text_start, end - start))
 
-    def _patched_in(self, start: int, end: int) -> list[Range]:
-        low = bisect_left(self._starts, start - self._longest)
-        high = bisect_left(self._starts, end)
-        return [r for r in self._patched[low:high] if r.end > start]
+    def _add_sites(self, name: str, rule: TextRule, function: Function, decodes: bool) -> None:
+        found = {site.instruction for site in rule.find(function)}
+        good = sorted(i.address for i in found if i.rewritten is None)
+        if decodes:
+            self._index.sites[name].extend(address - self._vmlinux.text_start for address in good)
+            self._excluded[name].update(i.rewritten for i in found if i.rewritten is not None)
+            self._excluded[name].update(_lost(rule, function, {i.address for i in found}))
+        else:
+            self._excluded[name].update(UNDECODED for _ in found)
+
+    def finish(self) -> SiteIndex:
+        """The index, but for what is unprobeable."""
+        index = self._index
+        text = len(self._vmlinux.text)
+        self._bytes[OUTSIDE] = text - sum(size for _, size in index.spans) - self._bytes.total()
+        sections = self._vmlinux.executable_sections()
+        self._bytes[FREED] = sum(size for name, size in sections if name != TEXT)
+        index.files = list(self._files)
+        index.excluded_bytes = dict(sorted(self._bytes.items()))
+        index.excluded_sites = {name: dict(sorted(counts.items())) for name, counts in self._excluded.items()}
+        return index
 
 
-def _reason(patched: Sequence[Range], start: int, end: int) -> str | None:
-    return next((r.reason for r in patched if r.start < end and start < r.end), None)
+def _lost(rule: TextRule, function: Function, found: set[int]) -> list[str]:
+    """Reasons, one a site, for the sites that would be there if the running kernel rewrote nothing."""
+    if all(i.rewritten in (None, FTRACE) for i in function.instructions):
+        return []
+    reasons: dict[Instruction, str] = {
+        i._replace(rewritten=None): i.rewritten or BESIDE for i in function.instructions
+    }
+    as_linked = Function(function.name, list(reasons), function.joined)
+    lost = {site.instruction for site in rule.find(as_linked)}
+    return [reasons[i] for i in lost if i.address not in found]

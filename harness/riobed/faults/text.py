@@ -1,40 +1,56 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Class `kernel_text`: one random bit of the kernel's code flips (the paper, section 3.1, first category)."""
+"""Faults in the kernel's text: their commands, and the class that a rule makes."""
 
 from __future__ import annotations
 
 import random
 
-from riobed.faults.base import Fault, FaultClass, check_count, text_command, text_fault
+from riobed.faults.base import Fault, FaultClass, Sites, check_count
 from riobed.faults.catalogue import Catalogue
-
-NAME = "kernel_text"
-
-
-def draw(catalogue: Catalogue, rng: random.Random, count: int) -> list[Fault]:
-    """Flip one bit in each of `count` bytes drawn uniformly; no two in one instruction.
-
-    The unit that is replaced is the instruction around the byte, so that its first execution can be seen.
-    Raises UsageError if there are not so many sites.
-    """
-    check_count(NAME, count, catalogue.byte_count // 15)  # at worst all instructions have the greatest length
-    faults: dict[int, Fault] = {}
-    while len(faults) < count:
-        byte = catalogue.byte_at(rng.randrange(catalogue.byte_count))
-        bit = rng.randrange(8)
-        address, old = catalogue.instruction_at(byte)
-        if address in faults:
-            continue
-        new = bytearray(old)
-        new[byte - address] ^= 1 << bit
-        faults[address] = text_fault(catalogue, NAME, len(faults), address, bytes(new))
-    return list(faults.values())
+from riobed.faults.rule import TextRule
 
 
-KERNEL_TEXT = FaultClass(
-    name=NAME,
-    category="bit flips",
-    summary="one random bit of the kernel's code flips",
-    draw=draw,
-    command=text_command,
-)
+def text_fault(catalogue: Catalogue, name: str, index: int, address: int, new: bytes, why: str) -> Fault:
+    """The fault of class `name` that puts `new` over the instruction at an address."""
+    old = catalogue.code(address, len(new))
+    return Fault(
+        index=index,
+        fault_class=name,
+        address=address,
+        function=catalogue.function_at(address),
+        source=catalogue.source(address),
+        section=catalogue.section,
+        old=old,
+        new=new,
+        old_asm=catalogue.assembly(address, old),
+        new_asm=catalogue.assembly(address, new),
+        probe=catalogue.can_probe(address),
+        why=why,
+    )
+
+
+def text_command(fault: Fault) -> str:
+    """The injector's line for a fault in the text."""
+    return f"text {fault.index} {fault.address:x} {fault.old.hex()} {fault.new.hex()} {fault.probe:d}"
+
+
+def text_class(rule: TextRule) -> FaultClass:
+    """The fault class of a rule: sites drawn uniformly and no two the same, then one of a site's changes."""
+
+    def draw(catalogue: Catalogue, rng: random.Random, count: int) -> list[Fault]:
+        sites = catalogue.site_count(rule.name)
+        check_count(rule.name, count, sites, catalogue.scope)
+        faults: dict[int, Fault] = {}
+        while len(faults) < count:
+            instruction, why = catalogue.site(rule.name, rng.randrange(sites))
+            if instruction.address not in faults:
+                changes = rule.changes(instruction.code)
+                new = rng.choice(changes) if len(changes) > 1 else changes[0]
+                fault = text_fault(catalogue, rule.name, len(faults), instruction.address, new, why)
+                faults[instruction.address] = fault
+        return list(faults.values())
+
+    def sites(catalogue: Catalogue) -> Sites:
+        return Sites("instructions", catalogue.site_count(rule.name), catalogue.excluded_sites(rule.name))
+
+    return FaultClass(rule.name, rule.category, rule.summary, draw, text_command, sites)

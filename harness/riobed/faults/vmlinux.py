@@ -111,6 +111,12 @@ class Vmlinux:
             if flags & SH_FLAGS.SHF_ALLOC and flags & SH_FLAGS.SHF_EXECINSTR:
                 yield section.name, section["sh_size"]
 
+    def data_sections(self) -> Iterator[bytes]:
+        """Content of every section that is loaded and not executable."""
+        for section in self._elf.iter_sections("SHT_PROGBITS"):
+            if section["sh_flags"] & SH_FLAGS.SHF_ALLOC and not section["sh_flags"] & SH_FLAGS.SHF_EXECINSTR:
+                yield section.data()
+
     def sections_named(self, prefix: str) -> Iterator[tuple[int, bytes]]:
         """(address, content) of every allocated section whose name begins with prefix."""
         for section in self._elf.iter_sections():
@@ -133,6 +139,10 @@ class Vmlinux:
         if not self._elf.has_dwarf_info():
             return None
         return SourceLines(self._elf.get_dwarf_info(relocate_dwarf_sections=False))
+
+    def source_file(self, address: int) -> str:
+        """Source file whose compilation made the code at an address, "" where that is not known."""
+        return self._lines.unit(address) if self._lines is not None else ""
 
     def source(self, address: int) -> str:
         """`file:line` of an instruction, "" where the debug information has none."""

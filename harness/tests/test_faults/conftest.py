@@ -13,13 +13,13 @@ VICTIM = Path(__file__).with_name("victim.S")
 
 @pytest.fixture(scope="session")
 def link(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """link(*options): the victim linked at the kernel's address, with further options of gcc."""
+    """link(*options): the victim, or another source, linked at the kernel's address, with options of gcc."""
 
-    def run(*options: str) -> Path:
+    def run(*options: str, source: Path = VICTIM) -> Path:
         out = tmp_path_factory.mktemp("victim") / "vmlinux"
         subprocess.run(
             ["gcc", "-g", "-nostdlib", "-static", "-no-pie", "-Wl,-e,_stext"]
-            + ["-Wl,-Ttext=0xffffffff81000000", "-Wl,--build-id=sha1", *options, "-o", str(out), str(VICTIM)],
+            + ["-Wl,-Ttext=0xffffffff81000000", "-Wl,--build-id=sha1", *options, "-o", str(out), str(source)],
             check=True,
         )
         return out

@@ -4,8 +4,10 @@
 import hashlib
 import json
 import zlib
+from array import array
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from riobed.errors import EnvironmentFault
 from riobed.faults import Catalogue, cachefile
 from riobed.faults import catalogue as catalogue_module
 from riobed.faults.cachefile import read_index, write_index
+from riobed.faults.rules import RULES
 from riobed.faults.sites import SiteIndex, index_sites
 from riobed.faults.vmlinux import Vmlinux
 
@@ -25,16 +28,16 @@ def kernel(vmlinux: Path) -> Vmlinux:
 @pytest.fixture
 def written(kernel: Vmlinux, tmp_path: Path) -> Path:
     path = tmp_path / "index"
-    write_index(path, kernel.build_id, index_sites(kernel))
+    write_index(path, kernel.build_id, index_sites(kernel, RULES))
     return path
 
 
 def read(path: Path, kernel: Vmlinux) -> SiteIndex:
-    return read_index(path, kernel.build_id, len(kernel.text))
+    return read_index(path, kernel.build_id, len(kernel.text), RULES)
 
 
 def test_round_trip(kernel: Vmlinux, written: Path) -> None:
-    assert read(written, kernel) == index_sites(kernel)
+    assert read(written, kernel) == index_sites(kernel, RULES)
 
 
 def test_second_opening_does_not_sweep(
@@ -45,6 +48,9 @@ def test_second_opening_does_not_sweep(
     second = Catalogue.open(vmlinux, tmp_path)
     assert second.byte_count == first.byte_count
     assert second.excluded_bytes == first.excluded_bytes
+    for name in RULES:
+        assert second.site_count(name) == first.site_count(name) > 0
+        assert second.excluded_sites(name) == first.excluded_sites(name)
 
 
 def test_any_flipped_byte_is_refused(kernel: Vmlinux, written: Path) -> None:
@@ -65,7 +71,7 @@ def test_any_cut_is_refused(kernel: Vmlinux, written: Path) -> None:
 
 def test_another_build_is_named(kernel: Vmlinux, written: Path) -> None:
     with pytest.raises(EnvironmentFault, match=f"made for build {kernel.build_id}, not 1234"):
-        read_index(written, "1234", len(kernel.text))
+        read_index(written, "1234", len(kernel.text), RULES)
 
 
 @pytest.mark.parametrize(
@@ -75,24 +81,73 @@ def test_another_build_is_named(kernel: Vmlinux, written: Path) -> None:
         {"spans": [[0, 1 << 40]]},
         {"spans": [[0, 0]]},
         {"spans": [[8, 4], [4, 4]]},
-        {"functions": [["x", 4, "f"]]},
+        {"functions": [["x", 4, "f", 0]]},
         {"functions": [[0, 4]]},
-        {"branches": [1 << 40]},
-        {"branches": "abc"},
+        {"functions": [[0, 4, "f", 1 << 20]]},
+        {"functions": [[0, 4, "f", -1]]},
         {"unprobeable": None},
         {"excluded_bytes": []},
+        {"excluded_sites": {}},
+        {"entries": -1},
+        {"entries": 1 << 40},
+        {"sites": dict.fromkeys(RULES, 0)},
+        {"sites": [1, 2]},
     ],
 )
 def test_content_of_another_shape_is_refused(
     change: dict[str, object], kernel: Vmlinux, written: Path
 ) -> None:
     """Even when the digest is right."""
-    raw = asdict(index_sites(kernel)) | change
-    content = zlib.compress(json.dumps(raw).encode())
-    header = cachefile._header(kernel.build_id, hashlib.sha256(content).hexdigest())
-    written.write_bytes(header.encode() + content)
+    head, _, lists = unpacked(written).partition(b"\n")
+    pack(written, kernel, json.dumps(json.loads(head) | change).encode() + b"\n" + lists)
     with pytest.raises(EnvironmentFault, match="damaged"):
         read(written, kernel)
+
+
+def unpacked(path: Path) -> bytes:
+    return zlib.decompress(path.read_bytes().partition(b"\n")[2])
+
+
+def pack(path: Path, kernel: Vmlinux, content: bytes) -> None:
+    packed = zlib.compress(content)
+    header = cachefile._header(kernel.build_id, hashlib.sha256(packed).hexdigest())
+    path.write_bytes(header.encode() + packed)
+
+
+@pytest.mark.parametrize(
+    "offsets", [[5, 5], [1 << 31], [4, 0xFFFFFFFF]], ids=["twice", "outside", "backwards"]
+)
+def test_offsets_that_no_text_has_are_refused(offsets: list[int], kernel: Vmlinux, written: Path) -> None:
+    last = list(RULES)[-1]
+    deltas = [offsets[0], *((b - a) % (1 << 32) for a, b in pairwise(offsets))]
+    index = index_sites(kernel, RULES)
+    write_index(written, kernel.build_id, replace(index, sites=index.sites | {last: array("I")}))
+    head, _, lists = unpacked(written).partition(b"\n")
+    raw = json.loads(head)
+    raw["sites"][last] = len(offsets)
+    pack(written, kernel, json.dumps(raw).encode() + b"\n" + lists + array("I", deltas).tobytes())
+    with pytest.raises(EnvironmentFault, match="damaged"):
+        read(written, kernel)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_an_offset_that_is_no_site_is_never_drawn(
+    name: str, kernel: Vmlinux, vmlinux: Path, tmp_path: Path
+) -> None:
+    """Even where digest and shape are right: the rule is asked again."""
+    index = index_sites(kernel, RULES)
+    beyond = array("I", [index.sites[name][0] + 1])
+    damaged = replace(index, sites=index.sites | {name: beyond})
+    write_index(tmp_path / "fault-sites" / kernel.build_id, kernel.build_id, damaged)
+    catalogue = Catalogue.open(vmlinux, tmp_path)
+    with pytest.raises(EnvironmentFault, match=f"is no site of {name}; the fault-site cache is damaged"):
+        catalogue.site(name, 0)
+
+
+def test_an_index_of_other_classes_is_refused(kernel: Vmlinux, written: Path) -> None:
+    others = [name for name in RULES if name != "pointer"]
+    with pytest.raises(EnvironmentFault, match="made for the classes"):
+        read_index(written, kernel.build_id, len(kernel.text), others)
 
 
 def test_content_that_unpacks_to_too_much_is_refused(

@@ -3,13 +3,19 @@
 
 import random
 from collections import Counter
+from itertools import pairwise
 
 import capstone
 import pytest
 from riobed.errors import UsageError
-from riobed.faults import CLASSES, Catalogue, Fault, commands
+from riobed.faults import CLASSES, Catalogue, Fault, Narrowing, commands
+from riobed.faults.nops import NOPS, deleted
+from riobed.faults.rules import RULES
+from riobed.modes import all_modes
+from riobed.plan import plan
+from riobed.spec import CampaignSpec
 
-TEXT_CLASSES = ("kernel_text", "delete_branch")
+TEXT_CLASSES = ("kernel_text", *RULES)
 FAULTY = (*TEXT_CLASSES, "copy_overrun")
 
 
@@ -22,7 +28,8 @@ def decode(code: bytes) -> list[capstone.CsInsn]:
 
 
 def test_table_is_keyed_by_name() -> None:
-    assert list(CLASSES) == [*FAULTY, "none"]
+    assert {*FAULTY, "none"} <= set(CLASSES)
+    assert {name for name, c in CLASSES.items() if c.sites} == set(TEXT_CLASSES)
     assert all(name == c.name and c.summary and c.category for name, c in CLASSES.items())
 
 
@@ -35,6 +42,45 @@ def test_a_seed_names_its_faults(catalogue: Catalogue, name: str) -> None:
     assert draw(catalogue, name, "another seed") != first
     assert [fault.index for fault in first] == list(range(20))
     assert {fault.fault_class for fault in first} == {name}
+
+
+@pytest.mark.parametrize("name", FAULTY)
+def test_the_same_seed_has_the_same_faults_in_every_mode(catalogue: Catalogue, name: str) -> None:
+    modes = list(all_modes())
+    drawn: dict[str, dict[str, list[Fault]]] = {}
+    for trial in plan(CampaignSpec(name="x", modes=modes, fault_classes=[name], max_trials_per_cell=4)):
+        faults = CLASSES[name].draw(catalogue, trial.fault_rng(), 20)
+        drawn.setdefault(trial.seed, {})[trial.mode] = faults
+    assert len(drawn) == 4 and len(modes) > 2
+    for by_mode in drawn.values():
+        assert list(by_mode) == modes
+        assert all(faults == by_mode[modes[0]] for faults in by_mode.values())
+    firsts = [by_mode[modes[0]] for by_mode in drawn.values()]
+    assert all(firsts[0] != other for other in firsts[1:])
+
+
+@pytest.mark.parametrize("name", TEXT_CLASSES)
+def test_two_faults_of_a_batch_never_overlap(catalogue: Catalogue, name: str) -> None:
+    for seed in range(5):
+        places = sorted((f.address or 0, len(f.old)) for f in draw(catalogue, name, str(seed), 50))
+        assert all(low + size <= high for (low, size), (high, _) in pairwise(places))
+
+
+def test_sites_are_drawn_uniformly(catalogue: Catalogue) -> None:
+    sites, draws = catalogue.site_count("initialization"), 3000
+    counts = Counter(draw(catalogue, "initialization", str(seed), 1)[0].address for seed in range(draws))
+    mean = draws / sites
+    assert len(counts) == sites
+    assert all(abs(count - mean) < 5 * mean**0.5 for count in counts.values())
+
+
+def test_changes_of_a_site_are_drawn_uniformly(catalogue: Catalogue) -> None:
+    narrow = catalogue.narrowed(Narrowing(functions=("many_7",)))
+    sites, draws = narrow.site_count("destination_reg"), 3000
+    counts = Counter(draw(narrow, "destination_reg", str(seed), 1)[0].new for seed in range(draws))
+    mean = draws / 14  # lea with REX: any register but its own and rsp
+    assert (sites, len(counts)) == (1, 14)
+    assert all(abs(count - mean) < 5 * mean**0.5 for count in counts.values())
 
 
 @pytest.mark.parametrize("name", FAULTY)
@@ -112,7 +158,7 @@ def test_new_assembly_is_what_the_bytes_mean(catalogue: Catalogue) -> None:
 
 def test_delete_branch_falls_through(catalogue: Catalogue) -> None:
     lengths = set()
-    for fault in draw(catalogue, "delete_branch", "all", catalogue.branch_count):
+    for fault in draw(catalogue, "delete_branch", "all", catalogue.site_count("delete_branch")):
         old, new = decode(fault.old), decode(fault.new)
         assert old[0].mnemonic.startswith("j") and old[0].mnemonic != "jmp"
         assert [i.mnemonic for i in new] == ["nop"]
@@ -123,11 +169,17 @@ def test_delete_branch_falls_through(catalogue: Catalogue) -> None:
 
 
 def test_every_nop_is_one_nop_of_its_length() -> None:
-    from riobed.faults.delete_branch import NOPS
-
     for length, code in enumerate(NOPS, 1):
         (nop,) = decode(code)
         assert (nop.mnemonic, nop.size) == ("nop", length)
+
+
+@pytest.mark.parametrize("length", range(1, 16))
+def test_an_instruction_of_any_length_is_deleted_by_at_most_two_nops(length: int) -> None:
+    (new,) = deleted(bytes(length))
+    nops = decode(new)
+    assert [nop.mnemonic for nop in nops] == ["nop"] * (1 + (length > 9))
+    assert sum(nop.size for nop in nops) == len(new) == length
 
 
 def test_overruns_have_the_papers_distribution(catalogue: Catalogue) -> None:

@@ -123,7 +123,13 @@ function thunked
 	relative .t_return 1b
 end thunked
 
+function answer
+	mov $42, %eax
+	ret
+end answer
+
 function undecodable
+	mov $42, %eax
 	test %eax, %eax
 	je 1f
 1:	.byte 0x06
@@ -180,6 +186,7 @@ end outer
 	.altmacro
 .macro many index
 function many_\index
+	movl $\index, 8(%rsp)
 	cmp $\index, %edi
 	ja 1f
 	lea 8(%rdi,%rsi,4), %rax

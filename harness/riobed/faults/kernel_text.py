@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Class `kernel_text`: one random bit of the kernel's code flips (the paper, section 3.1, first category)."""
+
+from __future__ import annotations
+
+import random
+
+from riobed.faults.base import Fault, FaultClass, Sites, check_count
+from riobed.faults.catalogue import Catalogue
+from riobed.faults.disassembly import LONGEST_INSTRUCTION
+from riobed.faults.text import text_command, text_fault
+
+NAME = "kernel_text"
+
+
+def draw(catalogue: Catalogue, rng: random.Random, count: int) -> list[Fault]:
+    """Flip one bit in each of `count` bytes drawn uniformly; no two in one instruction.
+
+    The unit that is replaced is the instruction around the byte, so that its first execution can be seen.
+    Raises UsageError if there are not so many sites.
+    """
+    # At worst all instructions have the greatest length.
+    check_count(NAME, count, catalogue.byte_count // LONGEST_INSTRUCTION, catalogue.scope)
+    faults: dict[int, Fault] = {}
+    while len(faults) < count:
+        byte = catalogue.byte_at(rng.randrange(catalogue.byte_count))
+        bit = rng.randrange(8)
+        address, old = catalogue.instruction_at(byte)
+        if address in faults:
+            continue
+        new = bytearray(old)
+        new[byte - address] ^= 1 << bit
+        why = f"bit {bit} of byte {byte - address} of an instruction"
+        faults[address] = text_fault(catalogue, NAME, len(faults), address, bytes(new), why)
+    return list(faults.values())
+
+
+def sites(catalogue: Catalogue) -> Sites:
+    """Every byte, each with eight bits."""
+    return Sites("bytes", catalogue.byte_count, catalogue.excluded_bytes)
+
+
+KERNEL_TEXT = FaultClass(
+    name=NAME,
+    category="bit flips",
+    summary="one random bit of the kernel's code flips",
+    draw=draw,
+    command=text_command,
+    sites=sites,
+)

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`riobed faults`: the fault classes, and what a class would change, without a guest."""
+
+import json
+import re
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from riobed.artifacts import cache_dir, load_manifest
+from riobed.errors import UsageError, complaint
+from riobed.faults import CLASSES, Catalogue, Fault, Narrowing
+from riobed.plan import fault_rng, trial_seed
+
+_LARGEST_SEED = 2**63 - 1
+_TRIAL = re.compile(r"([0-9]{1,19})/([a-z_]+)/([0-9]{1,19})")
+_MOST = 10_000  # faults of one call; a spec takes 100
+
+
+def list_classes(as_json: bool, width: int) -> str:
+    """Every class, with the sites it has in the kernel that is built."""
+    catalogue = _catalogue()
+    rows = []
+    for fault_class in CLASSES.values():
+        row: dict[str, Any] = {
+            "name": fault_class.name,
+            "category": fault_class.category,
+            "summary": fault_class.summary,
+            "sites": None,
+        }
+        if fault_class.sites is not None:
+            row["sites"] = asdict(fault_class.sites(catalogue))
+        rows.append(row)
+    return _json(rows) if as_json else _class_table(rows, width)
+
+
+def narrowing(subsystems: list[str] | None, functions: list[str] | None, file: Path | None) -> Narrowing:
+    """The narrowing that options ask for; UsageError if it cannot be one."""
+    given = {"subsystems": subsystems or None, "functions": functions or None, "functions_file": file}
+    try:
+        return Narrowing.model_validate(given).with_list(Path())
+    except ValidationError as error:
+        raise UsageError(f"sites.{complaint(error, 'narrowing')}") from None
+
+
+def show_sites(name: str, seed: str, count: int, narrow: Narrowing, as_json: bool, width: int) -> str:
+    """The faults that trials of that seed get: what is changed, where, and why it qualifies."""
+    if name not in CLASSES:
+        raise UsageError(f"unknown fault class {name!r}; there are: {', '.join(CLASSES)}")
+    trial = _trial(name, seed)
+    if not 0 <= count <= _MOST:
+        raise UsageError(f"--count {count}: want a number from 0 to {_MOST}")
+    catalogue = _catalogue().narrowed(narrow)
+    faults = CLASSES[name].draw(catalogue, fault_rng(trial), count)
+    if as_json:
+        return _json([{"seed": trial, **_fields(fault)} for fault in faults])
+    return _fault_table(faults, f"{name}: faults of trials with seed {trial}", width)
+
+
+def _trial(name: str, seed: str) -> str:
+    """The seed of a trial, from one or from a campaign's; UsageError if it can be neither."""
+    match = _TRIAL.fullmatch(seed)
+    if seed.isascii() and seed.isdigit():
+        campaign, number = int(seed), 0
+    elif match is None:
+        raise UsageError(f"--seed {seed}: want a campaign's seed as 1 or a trial's as 1/{name}/0")
+    elif match[2] != name:
+        raise UsageError(f"--seed {seed}: a trial of {match[2]}, not of {name}; ask for that class")
+    else:
+        campaign, number = int(match[1]), int(match[3])
+    if campaign > _LARGEST_SEED:
+        raise UsageError(f"--seed {seed}: a campaign's seed is at most {_LARGEST_SEED}; give a smaller one")
+    return trial_seed(campaign, name, number)
+
+
+def _catalogue() -> Catalogue:
+    kernel = load_manifest().kernel
+    with Console(stderr=True).status("Reading fault sites of the kernel (about a minute the first time)"):
+        return Catalogue.open(kernel.vmlinux, cache_dir(), kernel.build_id)
+
+
+def _fields(fault: Fault) -> dict[str, Any]:
+    address = None if fault.address is None else f"{fault.address:#018x}"
+    return asdict(fault) | {"address": address, "old": fault.old.hex(), "new": fault.new.hex()}
+
+
+def _json(rows: list[dict[str, Any]]) -> str:
+    return json.dumps(rows, indent=1) + "\n"
+
+
+def _class_table(rows: list[dict[str, Any]], width: int) -> str:
+    table = _table("name", "category", "what it does", "sites")
+    table.columns[0].no_wrap = table.columns[3].no_wrap = True
+    table.columns[3].justify = "right"
+    for row in rows:
+        sites = f"{row['sites']['count']} {row['sites']['unit']}" if row["sites"] else ""
+        table.add_row(*map(Text, (row["name"], row["category"], row["summary"], sites)))
+    return _printed(table, width)
+
+
+def _fault_table(faults: list[Fault], title: str, width: int) -> str:
+    table = _table("", "where", "old and new", "why")
+    table.title, table.show_lines = title, True
+    for fault in faults:
+        where, change = fault.function, ", ".join(f"{k} {v}" for k, v in fault.params.items())
+        if fault.address is not None:
+            where = f"{fault.function}\n{fault.address:#x}\n{fault.source}"
+            change = f"{fault.old_asm}\n{fault.new_asm}\n{fault.old.hex()} {fault.new.hex()}"
+        table.add_row(*map(Text, (str(fault.index), where, change, fault.why)))
+    return _printed(table, width)
+
+
+def _table(*columns: str) -> Table:
+    table = Table(*columns, box=box.HORIZONTALS, header_style="bold", title_justify="left")
+    for column in table.columns:
+        column.overflow = "fold"
+    return table
+
+
+def _printed(table: Table, width: int) -> str:
+    console = Console(width=width)
+    with console.capture() as capture:
+        console.print(table)
+    return "".join(line.rstrip() + "\n" for line in capture.get().splitlines())

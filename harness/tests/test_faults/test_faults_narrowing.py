@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Narrowing: sites only where asked, drawn as ever, and refused in one line where there are none."""
+
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+from riobed.errors import UsageError
+from riobed.faults import CLASSES, Catalogue, Narrowing, check_classes
+from riobed.faults.rules import RULES
+
+TEXT_CLASSES = ["kernel_text", *RULES]
+SUBSYSTEM = str(Path(__file__).parent).lstrip("/")  # the victim is compiled by its absolute path
+
+
+def functions(catalogue: Catalogue, name: str, count: int = 20) -> Counter[str]:
+    drawn = CLASSES[name].draw(catalogue, random.Random(1), count)
+    return Counter(fault.function for fault in drawn)
+
+
+@pytest.mark.parametrize("name", TEXT_CLASSES)
+@pytest.mark.parametrize("count", [1, 20])
+def test_faults_are_in_the_functions_of_a_pattern(catalogue: Catalogue, name: str, count: int) -> None:
+    narrow = catalogue.narrowed(Narrowing(functions=("many_[1-5]?", "many_7")))
+    assert all(f == "many_7" or "many_10" <= f <= "many_59" for f in functions(narrow, name, count))
+    assert functions(catalogue, name, count) != functions(narrow, name, count)
+
+
+@pytest.mark.parametrize("name", TEXT_CLASSES)
+def test_sites_of_parts_are_the_sites_of_the_whole(catalogue: Catalogue, name: str) -> None:
+    fault_class = CLASSES[name]
+    assert fault_class.sites is not None
+    patterns = ["many_*", "[!m]*"]
+    parts = [catalogue.narrowed(Narrowing(functions=(pattern,))) for pattern in patterns]
+    counts = [fault_class.sites(part).count for part in parts]
+    assert sum(counts) == fault_class.sites(catalogue).count
+    assert counts[0] >= 60
+
+
+def test_nothing_given_is_the_whole_kernel(catalogue: Catalogue) -> None:
+    assert catalogue.narrowed(Narrowing()) is catalogue
+
+
+def test_a_narrowed_draw_depends_on_nothing_but_its_arguments(catalogue: Catalogue) -> None:
+    narrowing = Narrowing(functions=("many_*",))
+    one, other = (catalogue.narrowed(narrowing) for _ in range(2))
+    for name in TEXT_CLASSES:
+        first = CLASSES[name].draw(one, random.Random("x"), 20)
+        assert CLASSES[name].draw(other, random.Random("x"), 20) == first
+        assert CLASSES[name].draw(one, random.Random("x"), 5) == first[:5]
+        assert len({fault.address for fault in first}) == 20
+
+
+def listed(folder: Path, text: str) -> Narrowing:
+    (folder / "names").write_text(text)
+    return Narrowing(functions_file=Path("names")).with_list(folder)
+
+
+def test_functions_of_a_file(catalogue: Catalogue, tmp_path: Path) -> None:
+    narrow = catalogue.narrowed(listed(tmp_path, "many_3\n\n  many_4  \nof_another_kernel\n"))
+    assert set(functions(narrow, "delete_branch", 2)) == {"many_3", "many_4"}
+    assert narrow.site_count("delete_branch") == 2
+
+
+def test_all_that_is_given_must_hold(catalogue: Catalogue, tmp_path: Path) -> None:
+    narrowing = listed(tmp_path, "many_3\nshort_branch\n").model_copy(update={"functions": ("many_*",)})
+    assert set(functions(catalogue.narrowed(narrowing), "delete_branch", 1)) == {"many_3"}
+    assert catalogue.narrowed(narrowing).site_count("delete_branch") == 1
+
+
+def test_the_list_is_kept_whatever_becomes_of_the_file(tmp_path: Path) -> None:
+    narrowing = listed(tmp_path, "b\na\nb\n")
+    assert narrowing.functions_listed == ("a", "b")
+    (tmp_path / "names").unlink()
+    assert Narrowing.model_validate(narrowing.model_dump(mode="json")).with_list(tmp_path) == narrowing
+
+
+def wanted(files: list[str], *subsystems: str) -> list[bool]:
+    return Narrowing(subsystems=subsystems).wanted([("f", file) for file in files])
+
+
+def test_subsystems_are_folders_or_files_of_the_source() -> None:
+    files = ["fs/ext4/inode.c", "fs/ext4.c", "fs/ext42/x.c", "mm/filemap.c", "mm/slub.c", ""]
+    assert wanted(files, "fs/ext4") == [True, False, False, False, False, False]
+    assert wanted(files, "fs/", "mm/slub.c") == [True, True, True, False, True, False]
+
+
+def test_the_source_file_is_that_of_the_debug_information(catalogue: Catalogue) -> None:
+    narrow = catalogue.narrowed(Narrowing(subsystems=(catalogue_file(catalogue),)))
+    assert narrow.byte_count == catalogue.byte_count
+
+
+def catalogue_file(catalogue: Catalogue) -> str:
+    (name,) = catalogue._index.files
+    assert name.endswith("test_faults/victim.S")
+    return name
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (
+            {"functions": ("many_*", "nosuch_*")},
+            "sites.functions: 'nosuch_*' fits no function",
+        ),
+        ({"subsystems": ("fs/ext5",)}, "sites.subsystems: 'fs/ext5' fits no function"),
+    ],
+)
+def test_what_fits_nothing_is_misspelt(given: dict[str, Any], says: str, catalogue: Catalogue) -> None:
+    with pytest.raises(UsageError) as caught:
+        catalogue.narrowed(Narrowing(**given))
+    assert str(caught.value).startswith(says) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"subsystems": ()},
+        {"subsystems": ("",)},
+        {"subsystems": ("/fs",)},
+        {"subsystems": ("fs//ext4",)},
+        {"functions": ()},
+        {"functions": ("",)},
+        {"nosuch": 1},
+    ],
+)
+def test_what_is_no_narrowing(given: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        Narrowing.model_validate(given)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (None, "No such file or directory"),
+        (b"\xff\xfe", "not a text"),
+        (b"good\nnot good\n", "line 2 is no function name"),
+        (b"a\n" * (9 << 20), "larger than 16 MiB"),
+    ],
+)
+def test_a_file_that_cannot_be_used(content: bytes | None, says: str, tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / "names").write_bytes(content)
+    with pytest.raises(UsageError, match=says) as caught:
+        Narrowing(functions_file=Path("names")).with_list(tmp_path)
+    assert str(caught.value).startswith(f"sites.functions_file {tmp_path / 'names'}: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_class_without_enough_sites_is_refused_before_anything_is_drawn(catalogue: Catalogue) -> None:
+    narrow = catalogue.narrowed(Narrowing(functions=("short_branch",)))
+    check_classes(narrow, ["delete_branch", "copy_overrun", "none"], 1)
+    for name, count, rest in [
+        ("off_by_one", 1, "the part of this kernel that `sites` leaves has 0 sites; widen it"),
+        ("delete_branch", 2, "the part of this kernel that `sites` leaves has 1 sites; ask for fewer"),
+        ("kernel_text", 20, "the part of this kernel that `sites` leaves has 0 sites; widen it"),
+    ]:
+        with pytest.raises(UsageError) as caught:
+            check_classes(narrow, ["copy_overrun", name], count)
+        assert str(caught.value) == f"{name}: {count} faults asked for, {rest}"
+
+
+def test_runtime_classes_take_no_notice(catalogue: Catalogue) -> None:
+    narrow = catalogue.narrowed(Narrowing(functions=("short_branch",)))
+    for name, fault_class in CLASSES.items():
+        if fault_class.sites is None:
+            drawn = [fault_class.draw(c, random.Random(name), 20) for c in (catalogue, narrow)]
+            assert drawn[0] == drawn[1]
