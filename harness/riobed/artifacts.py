@@ -64,7 +64,7 @@ STAGES = {
         Stage(
             "image",
             ("kernel", "base"),
-            ("playbooks/roles/image/files/image", "harness/guest", "injectors/riobed_inject"),
+            ("playbooks/roles/image/files/image", "harness/guest", "injectors"),
             ("root.ext4", "recovery.cpio"),
             1000,
         ),

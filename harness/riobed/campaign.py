@@ -23,7 +23,7 @@ from riobed_results.store import Store
 
 from riobed.artifacts import CHECKOUT
 from riobed.errors import EnvironmentFault, InfraError, UsageError
-from riobed.faults import CLASSES, Catalogue, Fault, Narrowing
+from riobed.faults import Catalogue, Fault, Narrowing
 from riobed.guest import Guest, GuestSetup, machine_config
 from riobed.images import run_tool
 from riobed.modes import cache_mode
@@ -173,7 +173,8 @@ class Campaign:
 
     def _draw(self, planned: PlannedTrial) -> list[Fault]:
         """A trial's faults; not for workers: catalogue and disassembler serve one thread at a time."""
-        return CLASSES[planned.fault_class].draw(self._catalogue, planned.fault_rng(), self.spec.faults)
+        fault_class = self.spec.fault_class(planned.fault_class)
+        return fault_class.draw(self._catalogue, planned.fault_rng(), self.spec.faults)
 
     def _attempts(
         self, planned: PlannedTrial, faults: list[Fault], report: Callable[[TrialRow], None]

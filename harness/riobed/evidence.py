@@ -1,46 +1,78 @@
 # SPDX-License-Identifier: Apache-2.0
 """The evidence log: what the injector module wrote through an I/O port, byte by byte.
 
-`I <id> <ns>` a fault is in place, `A <id> <ns>` it was executed, `O <id> <routine> <length>
-<extra>` a copy was lengthened. Times are nanoseconds of the guest's monotonic clock. The guest
-may have been out of its mind when it wrote, so lines that make no sense are dropped.
+`I <id> <ns>` a fault is in place, `A <id> <ns>` it was executed or used, `W <id> <ns>` the flipped byte
+was overwritten before it was used; the other kinds say what a fault hit. Times are nanoseconds of the
+guest's monotonic clock. The guest may have been out of its mind when it wrote, so lines that make no
+sense are dropped.
 """
 
 import re
 from dataclasses import dataclass, field
 
-_LINE = re.compile(rb"^(?:([IA]) (\d{1,3}) (\d{1,18})|O (\d{1,3}) (\w{1,64}) (\d{1,18}) (\d{1,6}))$")
+_TIME = re.compile(rb"([IAW]) (\d{1,3}) (\d{1,18})")
+
+_NAME = rb"[!-~]{1,40}"
+_NUMBER = rb"\d{1,18}"
+_ADDRESS = rb"[0-9a-f]{1,16}"
+# What a line of each kind says, word by word: evidence.c of the injector module.
+_HITS = {
+    b"H": {"cache": _NAME, "size": _NUMBER, "offset": _NUMBER, "bit": rb"[0-7]", "address": _ADDRESS},
+    b"S": {"task": _NAME, "pid": _NUMBER, "offset": _NUMBER, "bit": rb"[0-7]", "address": _ADDRESS},
+    b"F": {"routine": _NAME, "cache": _NAME, "size": _NUMBER, "address": _ADDRESS, "live": rb"[01]"},
+    b"O": {"routine": _NAME, "length": _NUMBER, "extra": rb"\d{1,7}"},
+    b"L": {"procedure": _NAME, "caller": _ADDRESS},
+}
+_TEXTS = {_NAME, _ADDRESS}
+_PATTERNS = {
+    kind: re.compile(b" ".join([rb"(\d{1,3})", *(b"(" + word + b")" for word in words.values())]))
+    for kind, words in _HITS.items()
+}
 
 
 @dataclass
 class Evidence:
-    """Per fault index: when it was injected and first activated (ns), and which copy it hit."""
+    """Per fault index: when (ns) it was injected, activated or overwritten, and what it hit."""
 
     injected: dict[int, int] = field(default_factory=dict)
     activated: dict[int, int] = field(default_factory=dict)
-    overruns: dict[int, dict[str, int | str]] = field(default_factory=dict)
+    overwritten: dict[int, int] = field(default_factory=dict)
+    hits: dict[int, dict[str, int | str]] = field(default_factory=dict)
 
     def activated_s(self, index: int) -> float | None:
         """Seconds of guest time from the first injection to the activation of a fault."""
-        if index not in self.activated or not self.injected:
+        return self._since_injection(self.activated.get(index))
+
+    def overwritten_s(self, index: int) -> float | None:
+        """Seconds of guest time from the first injection to the store that removed a flip unused."""
+        return self._since_injection(self.overwritten.get(index))
+
+    def _since_injection(self, ns: int | None) -> float | None:
+        if ns is None or not self.injected:
             return None
-        return (self.activated[index] - min(self.injected.values())) / 1e9
+        return (ns - min(self.injected.values())) / 1e9
 
 
 def read_evidence(log: bytes) -> Evidence:
     """What a log says; the first record of a kind counts for each fault."""
     evidence = Evidence()
+    times = {b"I": evidence.injected, b"A": evidence.activated, b"W": evidence.overwritten}
     for line in log.split(b"\n"):
-        match = _LINE.match(line)
-        if not match:
-            continue
-        kind, index, ns, overrun, routine, length, extra = match.groups()
-        if kind == b"I":
-            evidence.injected.setdefault(int(index), int(ns))
-        elif kind == b"A":
-            evidence.activated.setdefault(int(index), int(ns))
-        else:
-            evidence.overruns.setdefault(
-                int(overrun), {"routine": routine.decode(), "length": int(length), "extra": int(extra)}
-            )
+        if match := _TIME.fullmatch(line):
+            kind, index, ns = match.groups()
+            times[kind].setdefault(int(index), int(ns))
+        elif line[:1] in _PATTERNS and line[1:2] == b" ":
+            _read_hit(evidence, line[:1], line[2:])
     return evidence
+
+
+def _read_hit(evidence: Evidence, kind: bytes, words: bytes) -> None:
+    match = _PATTERNS[kind].fullmatch(words)
+    if not match:
+        return
+    index, *values = match.groups()
+    hit: dict[str, int | str] = {
+        name: value.decode() if word in _TEXTS else int(value)
+        for (name, word), value in zip(_HITS[kind].items(), values, strict=True)
+    }
+    evidence.hits.setdefault(int(index), hit)

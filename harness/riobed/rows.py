@@ -55,8 +55,10 @@ def trial_row(record: TrialRecord, campaign_id: int, attempt: int, started: str,
 
 
 def fault_row(fault: Fault, evidence: Evidence) -> FaultRow:
-    """The row of one fault."""
+    """The row of one fault; `params` has what was drawn for it and what it hit."""
     seen = fault.index in evidence.activated
+    overwritten_s = evidence.overwritten_s(fault.index)
+    overwritten = {} if overwritten_s is None else {"overwritten_s": overwritten_s}
     return FaultRow(
         index=fault.index,
         fault_class=fault.fault_class,
@@ -70,7 +72,7 @@ def fault_row(fault: Fault, evidence: Evidence) -> FaultRow:
         injected=fault.index in evidence.injected,
         activated=seen if seen or fault.probe else None,
         activated_s=evidence.activated_s(fault.index),
-        params={**fault.params, **evidence.overruns.get(fault.index, {})},
+        params={**fault.params, **evidence.hits.get(fault.index, {}), **overwritten},
     )
 
 

@@ -35,7 +35,7 @@ def run_campaign(spec_path: Path, store: str, workers: int, logs: Path | None, u
     with console.status("Reading fault sites of the kernel (about a minute the first time)"):
         kernel = setup.manifest.kernel
         catalogue = Catalogue.open(kernel.vmlinux, cache_dir(), kernel.build_id).narrowed(spec.sites)
-        check_classes(catalogue, spec.fault_classes, spec.faults)
+        check_classes(catalogue, map(spec.fault_class, spec.fault_classes), spec.faults)
     settings = Settings(workers, uri, logs or log_folder(store))
     campaign = Campaign(spec, setup, catalogue, open_store(store, create=True), settings)
     progress = ProgressView(spec, campaign, setup.accelerator)

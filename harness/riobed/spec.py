@@ -4,14 +4,14 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from riobed.artifacts import CHECKOUT
 from riobed.errors import UsageError, complaint
-from riobed.faults import CLASSES, Narrowing
+from riobed.faults import CLASSES, FaultClass, Narrowing
 from riobed.layout import MIB, Layout
 from riobed.modes import cache_mode
 
@@ -69,6 +69,8 @@ class CampaignSpec(_Strict):
     faults: Annotated[int, Field(ge=1, le=100)] = 20
     # Where in the kernel's text faults may be; runtime classes take no notice. Absent: anywhere.
     sites: Narrowing = Narrowing()
+    # Numbers that a runtime class draws from, by class: docs/faults.md. Absent: the paper's.
+    parameters: dict[str, dict[str, Any]] = {}
     # How long the workload has run when the faults go in, drawn between the two.
     warmup_s: tuple[Seconds, Seconds] = (1.0, 4.0)
     # No crash for that long after injection: discard (the paper waits 10 minutes).
@@ -99,6 +101,19 @@ class CampaignSpec(_Strict):
                 raise ValueError(f"unknown fault class {name!r}; there are: {', '.join(CLASSES)}")
         return value
 
+    @field_validator("parameters")
+    @classmethod
+    def _parameters_fit(cls, value: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        with _as_value_error():
+            for name, given in value.items():
+                if name not in CLASSES:
+                    raise UsageError(f"unknown fault class {name!r}; there are: {', '.join(CLASSES)}")
+                try:
+                    CLASSES[name].with_parameters(given)
+                except ValidationError as error:
+                    raise UsageError(f"{name}.{complaint(error, 'parameters')}") from None
+        return value
+
     @model_validator(mode="after")
     def _makes_sense(self) -> "CampaignSpec":
         for what, names in (("modes", self.modes), ("fault_classes", self.fault_classes)):
@@ -109,7 +124,15 @@ class CampaignSpec(_Strict):
                 raise ValueError(f"{what}: the first number must not be larger than the second")
         if self.max_trials_per_cell < self.crashes_per_cell:
             raise ValueError("max_trials_per_cell is smaller than crashes_per_cell")
+        for name in self.parameters:
+            if name not in self.fault_classes:
+                raise ValueError(f"parameters: {name} is none of the fault_classes; leave it out")
         return self
+
+    def fault_class(self, name: str) -> FaultClass:
+        """The class of that name as this campaign draws it."""
+        given = self.parameters.get(name)
+        return CLASSES[name].with_parameters(given) if given else CLASSES[name]
 
 
 def load_spec(path: Path) -> CampaignSpec:

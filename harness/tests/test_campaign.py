@@ -90,7 +90,7 @@ class World:
         monkeypatch.setattr(campaign, "scratch_dir", lambda: folder)
         monkeypatch.setattr(campaign, "Guest", self._guest)
         monkeypatch.setattr(campaign, "run_trial", self._run_trial)
-        monkeypatch.setattr(campaign, "CLASSES", {name: SimpleNamespace(draw=self._draw) for name in CLASSES})
+        monkeypatch.setattr(CampaignSpec, "fault_class", lambda spec, name: SimpleNamespace(draw=self._draw))
 
     def _guest(self, setup: GuestSetup, mode: CacheMode, machine: object) -> FakeGuest:
         self.guests.append(FakeGuest(setup, mode, machine))

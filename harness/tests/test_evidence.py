@@ -15,7 +15,29 @@ def test_a_log_as_the_module_writes_it() -> None:
     evidence = read_evidence(log)
     assert evidence.injected == {0: 6000000000, 1: 6000000100, 19: 6000000200}
     assert evidence.activated == {1: 6500000000, 19: 7000000000}
-    assert evidence.overruns == {19: {"routine": "memcpy", "length": 300, "extra": 17}}
+    assert evidence.hits == {19: {"routine": "memcpy", "length": 300, "extra": 17}}
+
+
+def test_what_each_kind_of_fault_hit() -> None:
+    log = (
+        b"H 0 ext4_inode_cache 1096 17 3 ffff88800b01a737\nS 1 kworker/0:1-ev 17 212 7 ffffc90000515394\n"
+        b"F 2 __kmalloc_noprof kmalloc-64 64 ffff888008b24100 1\nL 3 mutex_lock ffffffff81234567\n"
+        b"W 0 5\n"
+    )
+    evidence = read_evidence(log)
+    assert evidence.hits == {
+        0: {"cache": "ext4_inode_cache", "size": 1096, "offset": 17, "bit": 3, "address": "ffff88800b01a737"},
+        1: {"task": "kworker/0:1-ev", "pid": 17, "offset": 212, "bit": 7, "address": "ffffc90000515394"},
+        2: {
+            "routine": "__kmalloc_noprof",
+            "cache": "kmalloc-64",
+            "size": 64,
+            "address": "ffff888008b24100",
+            "live": 1,
+        },
+        3: {"procedure": "mutex_lock", "caller": "ffffffff81234567"},
+    }
+    assert evidence.overwritten == {0: 5}
 
 
 def test_activation_is_in_seconds_since_the_first_injection() -> None:
@@ -33,7 +55,7 @@ def test_activation_without_an_injection_has_no_time() -> None:
 def test_the_first_record_counts() -> None:
     evidence = read_evidence(b"I 0 5\nI 0 9\nA 0 6\nA 0 7\nO 0 memcpy 1 2\nO 0 memmove 3 4\n")
     assert (evidence.injected, evidence.activated) == ({0: 5}, {0: 6})
-    assert evidence.overruns == {0: {"routine": "memcpy", "length": 1, "extra": 2}}
+    assert evidence.hits == {0: {"routine": "memcpy", "length": 1, "extra": 2}}
 
 
 @pytest.mark.parametrize(
@@ -57,8 +79,24 @@ def test_the_first_record_counts() -> None:
         b"O 0 memcpy 1",
         b"O 0 mem cpy 1 2",
         b"O 0 " + b"m" * 65 + b" 1 2",
-        b"O 0 memcpy 1 9999999",
+        b"O 0 memcpy 1 99999999",
         b"X 0 5",
+        b"W 0",
+        b"W 0 5 6",
+        b"H 0 dentry 192 17 8 ffff88800b01a737",
+        b"H 0 dentry 192 17 3 FFFF88800b01a737",
+        b"H 0 dentry 192 17 3 0ffff88800b01a737",
+        b"H 0 dentry 192 17 3",
+        b"H 0 two words 192 17 3 ffff88800b01a737",
+        b"H 0 " + b"c" * 41 + b" 192 17 3 ffff88800b01a737",
+        b"H 1000 dentry 192 17 3 ffff88800b01a737",
+        b"S 0 cat 1 5 3 \xff",
+        b"S 0  1 5 3 ffffc90000515394",
+        b"F 0 kmalloc kmalloc-64 64 ffff888008b24100 2",
+        b"F 0 kmalloc kmalloc-64 64 ffff888008b24100",
+        b"L 0 mutex_lock",
+        b"L 0 mutex_lock ffffffff81234567 1",
+        b"L0 mutex_lock ffffffff81234567",
         b"\0I 0 5",
         b"I 0 5\0",
         b"\xff" * 99,
@@ -69,7 +107,7 @@ def test_the_first_record_counts() -> None:
 def test_a_line_that_makes_no_sense_is_dropped(line: bytes) -> None:
     assert read_evidence(line) == read_evidence(line + b"\n") == Evidence()
     around = read_evidence(b"I 3 7\n" + line + b"\nA 3 8\n")
-    assert (around.injected, around.activated, around.overruns) == ({3: 7}, {3: 8}, {})
+    assert (around.injected, around.activated, around.hits) == ({3: 7}, {3: 8}, {})
 
 
 def test_a_cut_last_line_is_read_as_far_as_it_makes_sense() -> None:
@@ -83,5 +121,5 @@ def test_noise() -> None:
         noise = rng.randbytes(300).replace(b"\n", b"?")
         evidence = read_evidence(b"I 3 7\n" + noise + b"\nO 3 memcpy 5 6\n")
         assert evidence.injected == {3: 7}
-        assert evidence.overruns == {3: {"routine": "memcpy", "length": 5, "extra": 6}}
+        assert evidence.hits == {3: {"routine": "memcpy", "length": 5, "extra": 6}}
         assert evidence.activated == {}

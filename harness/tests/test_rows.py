@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from harness_builders import spec, text_fault
 from riobed.evidence import read_evidence
+from riobed.faults import Fault
 from riobed.oops import Crash
 from riobed.plan import plan
 from riobed.progress import Progress
@@ -130,6 +131,21 @@ def test_a_faults_bytes_and_place() -> None:
         "routine": "memcpy",
         "length": 64,
         "extra": 3,
+    }
+
+
+def test_a_flip_that_was_overwritten_was_seen_and_not_used() -> None:
+    log = b"I 0 1000000000\nH 0 dentry 192 17 3 ffff88800b01a737\nW 0 1500000000\n"
+    row = fault_row(Fault(0, "kernel_heap", params={"seed": 7}), read_evidence(log))
+    assert (row.activated, row.activated_s, row.address) == (False, None, None)
+    assert row.params == {
+        "seed": 7,
+        "cache": "dentry",
+        "size": 192,
+        "offset": 17,
+        "bit": 3,
+        "address": "ffff88800b01a737",
+        "overwritten_s": 0.5,
     }
 
 

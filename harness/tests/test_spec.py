@@ -68,6 +68,17 @@ MODES = ", ".join(all_modes())
 FAULT_CLASSES = ", ".join(CLASSES)
 
 
+RUNTIME = GOOD.replace("kernel_text", "allocation")
+
+
+def test_parameters_are_those_the_class_draws_by(tmp_path: Path) -> None:
+    (tmp_path / "spec.yaml").write_text(RUNTIME + "parameters: {allocation: {ms: [7, 7]}}\n")
+    allocation = load_spec(tmp_path / "spec.yaml").fault_class("allocation")
+    assert dict(allocation.parameters or {}) == {"calls": (1000, 4000), "ms": (7, 7)}
+    (tmp_path / "plain.yaml").write_text(RUNTIME)
+    assert load_spec(tmp_path / "plain.yaml").fault_class("allocation") is CLASSES["allocation"]
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -95,6 +106,16 @@ FAULT_CLASSES = ", ".join(CLASSES)
         (GOOD + "sites: {functions: [3]}\n", "sites.functions.0: Input should be a valid string"),
         (GOOD + "sites: {functions_file: no/such}\n", "sites.functions_file "),
         (GOOD + 'sites: {functions_file: "a\\0b"}\n', "sites.functions_file "),
+        # parameters of fault classes
+        (RUNTIME + "parameters: {heap: {}}\n", "parameters: unknown fault class 'heap'; there are: "),
+        (RUNTIME + "parameters: {kernel_heap: {}}\n", "parameters: kernel_heap: this fault class has no"),
+        (RUNTIME + "parameters: {copy_overrun: {}}\n", "spec: parameters: copy_overrun is none of the"),
+        (RUNTIME + "parameters: {allocation: 3}\n", "parameters.allocation: Input should be a valid dict"),
+        (RUNTIME + "parameters: {allocation: {s: 1}}\n", "parameters: allocation.s: Extra inputs are not"),
+        (
+            RUNTIME + "parameters: {allocation: {ms: [9, 8]}}\n",
+            "parameters: allocation.ms: the first number must not be larger",
+        ),
         # types
         (GOOD.replace("[write-through, rio]", "rio"), "modes: Input should be a valid list"),
         (GOOD.replace("[write-through, rio]", "[[rio]]"), "modes.0: Input should be a valid string"),

@@ -14,19 +14,14 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
-#include <linux/atomic.h>
 #include <linux/kprobes.h>
-#include <linux/sched.h>
 #include <linux/seq_file.h>
-#include <linux/slab.h>
-#include <linux/sort.h>
 #include <linux/string.h>
-#include <linux/timekeeping.h>
 #include <linux/uaccess.h>
 
 #include <asm/cpufeature.h>
 
-#include "inject.h"
+#include "calls.h"
 
 /* copy_stub.S: rep_movs_alternative() with %rax bytes more than %rcx says */
 void copy_user_overrun(void);
@@ -48,35 +43,22 @@ static struct kprobe routines[NR_ROUTINES] = {
 	[USER_COPY] = COPY_ROUTINE("rep_movs_alternative"),
 };
 
-struct overrun {
-	const struct inject_command *cmd;
-	bool done;
+static struct call_faults overruns = {
+	.kind = INJECT_COPY_OVERRUN,
+	.name = "copy_overrun",
 };
 
-static struct overrun *overruns;	/* in the order of ID */
-static unsigned int nr_overruns;
 static unsigned int nr_registered;	/* of routines[], from its start */
-
-static bool armed;
-static unsigned int next;		/* overrun that fires next */
-static atomic_t calls_left;		/* the call that makes it 0 is lengthened */
-static struct task_struct *ignored;
 
 /* Lengthen this very call. Runs in a kprobe: interrupts are off. */
 static int lengthen(struct kprobe *p, struct pt_regs *regs)
 {
-	const struct inject_command *cmd = overruns[next].cmd;
 	bool user = p == &routines[USER_COPY];
+	/* the stub calls the routine once more */
+	const struct inject_command *cmd = overruns.cmds[calls_take(&overruns, user)];
 
-	overruns[next].done = true;
 	evidence_activated(cmd->id);
 	evidence_overrun(cmd->id, p->symbol_name, user ? regs->cx : regs->dx, cmd->extra);
-
-	if (++next == nr_overruns)
-		armed = false;
-	else	/* the stub calls the routine once more, which is not counted */
-		atomic_set(&calls_left, overruns[next].cmd->calls + user);
-
 	if (!user) {
 		regs->dx += cmd->extra;
 		return 0;
@@ -88,18 +70,7 @@ static int lengthen(struct kprobe *p, struct pt_regs *regs)
 
 static int copy_called(struct kprobe *p, struct pt_regs *regs)
 {
-	if (!READ_ONCE(armed) || READ_ONCE(ignored) == current)
-		return 0;
-	if (atomic_dec_return(&calls_left))
-		return 0;
-	return lengthen(p, regs);
-}
-
-static int by_id(const void *a, const void *b)
-{
-	const struct overrun *x = a, *y = b;
-
-	return x->cmd->id < y->cmd->id ? -1 : 1;
+	return calls_due(&overruns) ? lengthen(p, regs) : 0;
 }
 
 /* memcpy() and memmove() lie in .noinstr.text and so on the blacklist. */
@@ -128,57 +99,36 @@ static int register_routines(void)
 	return ret;
 }
 
-int copy_prepare(const struct inject_command *cmds, unsigned int count)
+static int copy_prepare(const struct inject_command *cmds, unsigned int count)
 {
-	unsigned int i;
-
-	overruns = kvcalloc(count, sizeof(*overruns), GFP_KERNEL);
-	if (!overruns)
-		return -ENOMEM;
-	for (i = 0; i < count; i++)
-		if (cmds[i].kind == INJECT_COPY_OVERRUN)
-			overruns[nr_overruns++].cmd = &cmds[i];
-	if (!nr_overruns)
-		return 0;
-	sort(overruns, nr_overruns, sizeof(*overruns), by_id, NULL);
-	return register_routines();
+	calls_prepare(&overruns, cmds, count);
+	return overruns.count ? register_routines() : 0;
 }
 
-void copy_release(void)
+static void copy_release(void)
 {
 	while (nr_registered)
 		unregister_kprobe(&routines[--nr_registered]);
-	kvfree(overruns);
-	overruns = NULL;
-	nr_overruns = 0;
+	overruns.count = 0;
 }
 
-void copy_apply(void)
+static void copy_apply(void)
 {
-	unsigned int i;
-	u64 ns;
-
-	if (!nr_overruns)
-		return;
-	ns = ktime_get_mono_fast_ns();
-	atomic_set(&calls_left, overruns[0].cmd->calls);
-	armed = true;
-	for (i = 0; i < nr_overruns; i++)
-		evidence_injected(overruns[i].cmd->id, ns);
+	calls_apply(&overruns);
 }
 
-void copy_ignore_current(bool ignore)
-{
-	WRITE_ONCE(ignored, ignore ? current : NULL);
-}
-
-void copy_show(struct seq_file *s)
+static void copy_show(struct seq_file *s)
 {
 	unsigned int i;
 
-	for (i = 0; i < nr_overruns; i++)
-		seq_printf(s, "copy_overrun %u %s\n", overruns[i].cmd->id,
-			   overruns[i].done ? "activated" : "armed");
+	calls_show(&overruns, s);
 	for (i = 0; i < nr_registered; i++)
 		seq_printf(s, "missed %s %lu\n", routines[i].symbol_name, routines[i].nmissed);
 }
+
+const struct fault_kind copy_kind = {
+	.prepare = copy_prepare,
+	.release = copy_release,
+	.apply = copy_apply,
+	.show = copy_show,
+};

@@ -4,14 +4,21 @@
  * isa-debugcon), so that it needs nothing of the kernel under test:
  *
  *	I ID NS			the fault is in place
- *	A ID NS			it was executed, or the overrun is about to happen
+ *	A ID NS			it was executed or used, or is about to happen
+ *	W ID NS			the flipped byte was overwritten before anybody read it
+ *	H ID CACHE SIZE OFFSET BIT ADDR		which object was hit
+ *	S ID TASK PID OFFSET BIT ADDR		whose stack was hit, OFFSET down from its top
+ *	F ID ROUTINE CACHE SIZE ADDR LIVE	which block is freed; LIVE 0: it was free
  *	O ID ROUTINE LEN EXTRA	which copy was lengthened
+ *	L ID PROCEDURE CALLER	which procedure of a lock does nothing, and who called it
  *
- * NS is ktime_get_mono_fast_ns(). A line is put together first and written
- * while no other CPU writes.
+ * NS is ktime_get_mono_fast_ns(); ADDR and CALLER are hexadecimal. A line is
+ * put together first and written while no other CPU writes.
  */
 #include <linux/bitops.h>
 #include <linux/io.h>
+#include <linux/irqflags.h>
+#include <linux/log2.h>
 #include <linux/module.h>
 #include <linux/timekeeping.h>
 
@@ -21,9 +28,11 @@ static unsigned short evidence_port = 0x402;
 module_param(evidence_port, ushort, 0444);
 MODULE_PARM_DESC(evidence_port, "I/O port of the debug console");
 
+#define NAME_MAX_SHOWN	40
+
 struct line {
 	unsigned int len;
-	char text[128];
+	char text[192];
 };
 
 static __always_inline void put_char(struct line *line, char c)
@@ -32,37 +41,56 @@ static __always_inline void put_char(struct line *line, char c)
 		line->text[line->len++] = c;
 }
 
-static __always_inline void put_word(struct line *line, const char *word)
+/* One word whatever the name is: a cache or task may have any characters in it. */
+static __always_inline void put_name(struct line *line, const char *name)
 {
-	while (*word)
-		put_char(line, *word++);
+	unsigned int i;
+
+	put_char(line, ' ');
+	for (i = 0; i < NAME_MAX_SHOWN && name[i]; i++)
+		put_char(line, name[i] > ' ' && name[i] <= '~' ? name[i] : '_');
+	if (!i)
+		put_char(line, '_');
 }
 
-static __always_inline void put_number(struct line *line, u64 value)
+static __always_inline void put_digits(struct line *line, u64 value, unsigned int base)
 {
 	char digits[20];
 	int n = 0;
 
 	do {
-		digits[n++] = '0' + value % 10;
-		value /= 10;
+		digits[n++] = "0123456789abcdef"[value % base];
+		value /= base;
 	} while (value);
 	put_char(line, ' ');
 	while (n)
 		put_char(line, digits[--n]);
 }
 
+static __always_inline void put_number(struct line *line, u64 value)
+{
+	put_digits(line, value, 10);
+}
+
+static __always_inline void put_address(struct line *line, unsigned long address)
+{
+	put_digits(line, address, 16);
+}
+
 /*
  * A CPU that died while it wrote must not stop the others: after a while they
  * go on without the lock. The loop calls nothing, so that no trap of ours can
- * come in between two bytes.
+ * come in between two bytes; nor can an interrupt, in which another fault may
+ * happen.
  */
 static __always_inline void write_line(struct line *line)
 {
 	static unsigned long busy;
 	unsigned int tries, i;
+	unsigned long flags;
 
 	put_char(line, '\n');
+	raw_local_irq_save(flags);
 	for (tries = 0; tries < 1000000; tries++) {
 		if (!test_and_set_bit_lock(0, &busy))
 			break;
@@ -71,39 +99,85 @@ static __always_inline void write_line(struct line *line)
 	for (i = 0; i < line->len; i++)
 		outb(line->text[i], evidence_port);
 	clear_bit_unlock(0, &busy);
+	raw_local_irq_restore(flags);
 }
 
-void evidence_injected(unsigned int id, u64 ns)
+static __always_inline void begin(struct line *line, char kind, unsigned int id)
 {
-	struct line line = { .len = 0 };
+	line->len = 0;
+	put_char(line, kind);
+	put_number(line, id);
+}
 
-	put_char(&line, 'I');
-	put_number(&line, id);
+static __always_inline void write_time(char kind, unsigned int id, u64 ns)
+{
+	struct line line;
+
+	begin(&line, kind, id);
 	put_number(&line, ns);
 	write_line(&line);
 }
 
+void evidence_injected(unsigned int id, u64 ns)
+{
+	write_time('I', id, ns);
+}
+
 void evidence_activated(unsigned int id)
 {
-	u64 ns = ktime_get_mono_fast_ns();
-	struct line line = { .len = 0 };
+	write_time('A', id, ktime_get_mono_fast_ns());
+}
 
-	put_char(&line, 'A');
-	put_number(&line, id);
-	put_number(&line, ns);
+void evidence_overwritten(unsigned int id)
+{
+	write_time('W', id, ktime_get_mono_fast_ns());
+}
+
+void evidence_flip(const struct inject_command *cmd, const struct flip_target *target, u8 mask)
+{
+	struct line line;
+
+	begin(&line, cmd->kind == INJECT_HEAP ? 'H' : 'S', cmd->id);
+	put_name(&line, target->name);
+	put_number(&line, target->number);
+	put_number(&line, target->offset);
+	put_number(&line, ilog2(mask));
+	put_address(&line, (unsigned long)target->at);
+	write_line(&line);
+}
+
+void evidence_free(unsigned int id, const char *routine, const char *cache,
+		   unsigned long size, const void *block, bool live)
+{
+	struct line line;
+
+	begin(&line, 'F', id);
+	put_name(&line, routine);
+	put_name(&line, cache);
+	put_number(&line, size);
+	put_address(&line, (unsigned long)block);
+	put_number(&line, live);
 	write_line(&line);
 }
 
 void evidence_overrun(unsigned int id, const char *routine, unsigned long len,
 		      unsigned int extra)
 {
-	struct line line = { .len = 0 };
+	struct line line;
 
-	put_char(&line, 'O');
-	put_number(&line, id);
-	put_char(&line, ' ');
-	put_word(&line, routine);
+	begin(&line, 'O', id);
+	put_name(&line, routine);
 	put_number(&line, len);
 	put_number(&line, extra);
+	write_line(&line);
+}
+
+void evidence_lock(unsigned int id, const char *procedure, unsigned long caller)
+{
+	struct line line;
+
+	begin(&line, 'L', id);
+	put_name(&line, procedure);
+	put_address(&line, caller);
 	write_line(&line);
 }

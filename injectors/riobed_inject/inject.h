@@ -4,7 +4,7 @@
  *
  * Once faults are in place, no function of the kernel can be trusted, and
  * any instruction of it may hold a breakpoint of ours. What runs in a trap or
- * writes evidence therefore calls nothing outside this module but
+ * in a hook, or writes evidence, therefore calls nothing outside this module but
  * ktime_get_mono_fast_ns().
  */
 #ifndef RIOBED_INJECT_H
@@ -15,31 +15,78 @@
 #include "parse.h"
 
 struct seq_file;
+struct task_struct;
 
 #define INJECT_MAX	1024		/* commands in a batch */
+#define WATCHES		4		/* debug registers of a processor */
+
+/*
+ * A part of the injector. prepare picks its commands out of a batch, checks
+ * them and arranges all that may fail or sleep; release undoes that. apply
+ * cannot fail and runs on one CPU while all are stopped, interrupts off.
+ */
+struct fault_kind {
+	int (*prepare)(const struct inject_command *cmds, unsigned int count);
+	void (*release)(void);
+	void (*apply)(void);
+	void (*show)(struct seq_file *s);
+};
+
+extern const struct fault_kind text_kind;		/* text.c */
+extern const struct fault_kind flip_kind;		/* flip.c */
+extern const struct fault_kind allocation_kind;		/* allocation.c */
+extern const struct fault_kind copy_kind;		/* copy.c */
+extern const struct fault_kind synchronization_kind;	/* synchronization.c */
+
+int text_init(void);
+void text_exit(void);
+
+/* What a flipped byte belongs to: an object of a cache, or the stack of a task. */
+struct flip_target {
+	u8 *at;
+	const char *name;		/* of cache or task */
+	unsigned int number;		/* the object's size, or the task's pid */
+	unsigned int offset;		/* in the object, or from the stack's top down */
+};
 
 /* evidence.c: one line each to the debug console, safe in any context */
 void evidence_injected(unsigned int id, u64 ns);
 void evidence_activated(unsigned int id);
+void evidence_overwritten(unsigned int id);
+void evidence_flip(const struct inject_command *cmd, const struct flip_target *target, u8 mask);
+void evidence_free(unsigned int id, const char *routine, const char *cache,
+		   unsigned long size, const void *block, bool live);
 void evidence_overrun(unsigned int id, const char *routine, unsigned long len,
 		      unsigned int extra);
+void evidence_lock(unsigned int id, const char *procedure, unsigned long caller);
+
+/* heap.c and stack.c: a random byte, when all CPUs are stopped; false if none is found */
+bool heap_draw(u64 *random, struct flip_target *target);
+bool stack_draw(u64 *random, const struct task_struct *without, struct flip_target *target);
 
 /*
- * text.c: changed instructions. prepare checks all of them and may be undone
- * by release; apply cannot fail. apply runs with interrupts off on all CPUs.
+ * heap.c: name and size of the cache that a block is of, and whether it is
+ * allocated. Exact only when all CPUs are stopped; safe at any time.
  */
-int text_prepare(const struct inject_command *cmds, unsigned int count);
-void text_release(void);
-void text_apply(void);
-void text_show(struct seq_file *s);
-int text_init(void);
-void text_exit(void);
+void heap_describe(const void *block, const char **cache, unsigned long *size);
+bool heap_is_live(const void *block);
 
-/* copy.c: lengthened copies; the same life as text.c */
-int copy_prepare(const struct inject_command *cmds, unsigned int count);
-void copy_release(void);
-void copy_apply(void);
-void copy_show(struct seq_file *s);
-void copy_ignore_current(bool ignore);	/* the injector's own copies */
+/* watch.c: the first access to a byte, seen by the processors' debug registers */
+int watch_prepare(unsigned int count);
+void watch_release(void);
+void watch_set(unsigned int number, unsigned int id, u8 *at);	/* all CPUs stopped */
+void watch_apply_cpu(void);		/* then this, on each of them */
+const char *watch_state(unsigned int number);
+bool watch_owns(const void *object, unsigned long size);
+
+/* The next number of a stream: splitmix64 (Steele, Lea, Flood: Fast splittable PRNGs, 2014). */
+static inline u64 next_random(u64 *state)
+{
+	u64 z = (*state += 0x9e3779b97f4a7c15);
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+	return z ^ (z >> 31);
+}
 
 #endif

@@ -21,7 +21,7 @@
 
 #include <asm/sync_core.h>
 
-#include "inject.h"
+#include "calls.h"
 
 struct batch {
 	bool refused;			/* a command was wrong: no go */
@@ -29,6 +29,10 @@ struct batch {
 	unsigned int pending;		/* bytes of an unfinished line */
 	char line[INJECT_LINE_MAX];
 	struct inject_command cmds[INJECT_MAX + 1];	/* and go */
+};
+
+static const struct fault_kind *const kinds[] = {
+	&text_kind, &flip_kind, &allocation_kind, &copy_kind, &synchronization_kind,
 };
 
 static DEFINE_MUTEX(inject_lock);
@@ -39,12 +43,17 @@ static struct batch *applied;		/* owns its commands for ever */
 static atomic_t arrived;
 static bool written;
 
-/* On every CPU, interrupts off: one changes the text, then all forget what they have fetched. */
+/*
+ * On every CPU, interrupts off: one puts the faults in place, then all forget
+ * what they have fetched.
+ */
 static int apply(void *unused)
 {
+	unsigned int i;
+
 	if (atomic_inc_return(&arrived) == 1) {
-		text_apply();
-		copy_apply();
+		for (i = 0; i < ARRAY_SIZE(kinds); i++)
+			kinds[i]->apply();
 		/* pairs with the acquire below: the text is changed, then told */
 		smp_store_release(&written, true);
 	}
@@ -52,6 +61,7 @@ static int apply(void *unused)
 	while (!smp_load_acquire(&written))
 		cpu_relax();
 	sync_core();
+	watch_apply_cpu();
 	return 0;
 }
 
@@ -79,6 +89,21 @@ static int check_conflicts(const struct batch *batch)
 	return 0;
 }
 
+/* Everything that may fail, or nothing. */
+static int prepare(const struct batch *batch)
+{
+	unsigned int i;
+	int ret = check_conflicts(batch);
+
+	for (i = 0; i < ARRAY_SIZE(kinds) && !ret; i++)
+		ret = kinds[i]->prepare(batch->cmds, batch->count);
+	if (!ret && !try_module_get(THIS_MODULE))
+		ret = -ENODEV;
+	while (ret && i--)
+		kinds[i]->release();
+	return ret;
+}
+
 static int go(struct batch *batch)
 {
 	int ret;
@@ -90,18 +115,9 @@ static int go(struct batch *batch)
 		return -EINVAL;
 	if (!batch->count)
 		return -ENODATA;
-	ret = check_conflicts(batch);
-	if (!ret)
-		ret = text_prepare(batch->cmds, batch->count);
-	if (!ret)
-		ret = copy_prepare(batch->cmds, batch->count);
-	if (!ret && !try_module_get(THIS_MODULE))
-		ret = -ENODEV;
-	if (ret) {
-		copy_release();
-		text_release();
+	ret = prepare(batch);
+	if (ret)
 		return ret;
-	}
 	applied = batch;
 	stop_machine(apply, NULL, cpu_online_mask);
 	return 0;
@@ -176,20 +192,21 @@ static ssize_t inject_read(struct file *file, char __user *to, size_t len, loff_
 {
 	ssize_t ret;
 
-	copy_ignore_current(true);
+	/* what the injector does is no call that counts */
+	WRITE_ONCE(calls_ignored, current);
 	ret = seq_read(file, to, len, pos);
-	copy_ignore_current(false);
+	WRITE_ONCE(calls_ignored, NULL);
 	return ret;
 }
 
 static int inject_show(struct seq_file *s, void *unused)
 {
+	unsigned int i;
+
 	mutex_lock(&inject_lock);
 	seq_puts(s, applied ? "applied\n" : "idle\n");
-	if (applied) {
-		text_show(s);
-		copy_show(s);
-	}
+	for (i = 0; applied && i < ARRAY_SIZE(kinds); i++)
+		kinds[i]->show(s);
 	mutex_unlock(&inject_lock);
 	return 0;
 }

@@ -3,7 +3,11 @@
  * Parser of the injector's commands:
  *
  *	text ID ADDR OLDHEX NEWHEX PROBE
+ *	heap ID SEED
+ *	stack ID SEED
+ *	allocation ID CALLS MS
  *	copy_overrun ID CALLS EXTRA
+ *	synchronization ID CALLS
  *	go
  *
  * Words are separated by single spaces. ADDR is hexadecimal without a prefix,
@@ -111,14 +115,62 @@ static const char *parse_text(struct cursor *line, struct inject_command *cmd)
 	return (void *)0;
 }
 
+static const char *parse_flip(struct cursor *line, struct inject_command *cmd)
+{
+	return decimal(line, 0, ~0U, &cmd->seed) ? "SEED is out of range" : (void *)0;
+}
+
+static const char *parse_calls(struct cursor *line, struct inject_command *cmd)
+{
+	return decimal(line, 1, INJECT_CALLS_MAX, &cmd->calls) ? "CALLS is out of range" : (void *)0;
+}
+
+static const char *parse_allocation(struct cursor *line, struct inject_command *cmd)
+{
+	const char *wrong = parse_calls(line, cmd);
+
+	if (!wrong && decimal(line, 0, INJECT_MS_MAX, &cmd->ms))
+		wrong = "MS is out of range";
+	return wrong;
+}
+
 static const char *parse_copy_overrun(struct cursor *line,
 				      struct inject_command *cmd)
 {
-	if (decimal(line, 1, INJECT_CALLS_MAX, &cmd->calls))
-		return "CALLS is out of range";
-	if (decimal(line, 1, INJECT_EXTRA_MAX, &cmd->extra))
-		return "EXTRA is out of range";
-	return (void *)0;
+	const char *wrong = parse_calls(line, cmd);
+
+	if (!wrong && decimal(line, 1, INJECT_EXTRA_MAX, &cmd->extra))
+		wrong = "EXTRA is out of range";
+	return wrong;
+}
+
+static const struct {
+	const char *name;
+	enum inject_kind kind;
+	const char *(*parse)(struct cursor *line, struct inject_command *cmd);
+} commands[] = {
+	{ "text", INJECT_TEXT, parse_text },
+	{ "heap", INJECT_HEAP, parse_flip },
+	{ "stack", INJECT_STACK, parse_flip },
+	{ "allocation", INJECT_ALLOCATION, parse_allocation },
+	{ "copy_overrun", INJECT_COPY_OVERRUN, parse_copy_overrun },
+	{ "synchronization", INJECT_SYNCHRONIZATION, parse_calls },
+};
+
+static const char *parse_fault(struct cursor name, struct cursor *line,
+			       struct inject_command *cmd)
+{
+	unsigned int i;
+
+	for (i = 0; i < sizeof(commands) / sizeof(*commands); i++) {
+		if (!is_word(name, commands[i].name))
+			continue;
+		cmd->kind = commands[i].kind;
+		if (decimal(line, 0, INJECT_ID_MAX, &cmd->id))
+			return "ID is out of range";
+		return commands[i].parse(line, cmd);
+	}
+	return "unknown command";
 }
 
 const char *inject_parse(const char *text, unsigned long len,
@@ -128,20 +180,11 @@ const char *inject_parse(const char *text, unsigned long len,
 	struct cursor name = next_word(&line);
 	const char *wrong = (void *)0;
 
-	if (is_word(name, "go")) {
+	if (is_word(name, "go"))
 		cmd->kind = INJECT_GO;
-	} else if (is_word(name, "text") || is_word(name, "copy_overrun")) {
-		cmd->kind = is_word(name, "text") ? INJECT_TEXT : INJECT_COPY_OVERRUN;
-		if (decimal(&line, 0, INJECT_ID_MAX, &cmd->id))
-			return "ID is out of range";
-		if (cmd->kind == INJECT_TEXT)
-			wrong = parse_text(&line, cmd);
-		else
-			wrong = parse_copy_overrun(&line, cmd);
-	} else {
-		return "unknown command";
-	}
+	else
+		wrong = parse_fault(name, &line, cmd);
 	if (!wrong && line.at != line.end)
-		return "more words than the command takes";
+		wrong = "more words than the command takes";
 	return wrong;
 }

@@ -11,10 +11,15 @@
 #define INJECT_ID_MAX		65535
 #define INJECT_CALLS_MAX	1000000000
 #define INJECT_EXTRA_MAX	1048576
+#define INJECT_MS_MAX		60000
 
 enum inject_kind {
 	INJECT_TEXT,
+	INJECT_HEAP,
+	INJECT_STACK,
+	INJECT_ALLOCATION,
 	INJECT_COPY_OVERRUN,
+	INJECT_SYNCHRONIZATION,
 	INJECT_GO,
 };
 
@@ -29,9 +34,13 @@ struct inject_command {
 	unsigned char new[INJECT_INSN_MAX];
 	unsigned int probe;		/* 0 or 1 */
 
-	/* INJECT_COPY_OVERRUN */
+	/* INJECT_HEAP, INJECT_STACK */
+	unsigned int seed;
+
+	/* INJECT_ALLOCATION, INJECT_COPY_OVERRUN, INJECT_SYNCHRONIZATION */
 	unsigned int calls;		/* fires at this many further calls, >= 1 */
-	unsigned int extra;		/* bytes, >= 1 */
+	unsigned int ms;		/* INJECT_ALLOCATION: milliseconds until the free */
+	unsigned int extra;		/* INJECT_COPY_OVERRUN: bytes, >= 1 */
 };
 
 /*

@@ -19,8 +19,8 @@
 #include <linux/highmem.h>
 #include <linux/kdebug.h>
 #include <linux/mm.h>
+#include <linux/module.h>
 #include <linux/seq_file.h>
-#include <linux/slab.h>
 #include <linux/timekeeping.h>
 #include <linux/uaccess.h>
 #include <linux/vmalloc.h>
@@ -43,13 +43,18 @@ struct text_fault {
 static struct text_fault *faults;
 static unsigned int nr_faults;
 
-/* Kernel text: mapped, executable, and in the kernel's image. */
+static bool in_module(unsigned long addr)
+{
+	return addr >= MODULES_VADDR && addr < MODULES_END;
+}
+
+/* Kernel text: mapped, executable, in the kernel's image or in a module other than this. */
 static bool is_text(unsigned long addr)
 {
 	unsigned int level;
 	pte_t *pte;
 
-	if (addr < __START_KERNEL_map || addr >= MODULES_VADDR)
+	if (addr < __START_KERNEL_map || addr >= MODULES_END || within_module(addr, THIS_MODULE))
 		return false;
 	pte = lookup_address(addr, &level);
 	return pte && (pte_flags(*pte) & (_PAGE_PRESENT | _PAGE_NX)) == _PAGE_PRESENT;
@@ -81,8 +86,11 @@ static int map_alias(struct text_fault *fault)
 	void *alias;
 
 	fault->pages = 1 + (offset_in_page(fault->cmd->addr) + fault->cmd->len > PAGE_SIZE);
-	for (i = 0; i < fault->pages; i++)
-		pages[i] = virt_to_page((void *)(first + i * PAGE_SIZE));
+	for (i = 0; i < fault->pages; i++) {
+		void *page = (void *)(first + i * PAGE_SIZE);
+
+		pages[i] = in_module(first) ? vmalloc_to_page(page) : virt_to_page(page);
+	}
 	alias = vmap(pages, fault->pages, VM_MAP, PAGE_KERNEL_RO);
 	if (!alias)
 		return -ENOMEM;
@@ -166,12 +174,12 @@ static int prepare_one(const struct inject_command *cmd)
 	return map_alias(fault);
 }
 
-int text_prepare(const struct inject_command *cmds, unsigned int count)
+static int text_prepare(const struct inject_command *cmds, unsigned int count)
 {
 	unsigned int i;
 	int ret = 0;
 
-	faults = kvcalloc(count, sizeof(*faults), GFP_KERNEL);
+	faults = vcalloc(count, sizeof(*faults));	/* no slab object: no site of ours */
 	if (!faults)
 		return -ENOMEM;
 	for (i = 0; i < count && !ret; i++)
@@ -180,15 +188,15 @@ int text_prepare(const struct inject_command *cmds, unsigned int count)
 	return ret;
 }
 
-void text_release(void)
+static void text_release(void)
 {
 	while (nr_faults)
 		vunmap(faults[--nr_faults].alias);
-	kvfree(faults);
+	vfree(faults);
 	faults = NULL;
 }
 
-void text_apply(void)
+static void text_apply(void)
 {
 	u64 ns = ktime_get_mono_fast_ns();
 	struct text_fault *fault;
@@ -201,7 +209,7 @@ void text_apply(void)
 		evidence_injected(fault->cmd->id, ns);
 }
 
-void text_show(struct seq_file *s)
+static void text_show(struct seq_file *s)
 {
 	struct text_fault *fault;
 
@@ -210,6 +218,13 @@ void text_show(struct seq_file *s)
 			   !fault->cmd->probe ? "unprobed" :
 			   fault->activated ? "activated" : "armed");
 }
+
+const struct fault_kind text_kind = {
+	.prepare = text_prepare,
+	.release = text_release,
+	.apply = text_apply,
+	.show = text_show,
+};
 
 int text_init(void)
 {

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
 from riobed.errors import UsageError
 from riobed.faults.catalogue import Catalogue
+from riobed.faults.parameters import Parameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +51,27 @@ class FaultClass:
     """A kind of fault: `draw(catalogue, rng, count)` gives count faults, `command` the injector's line.
 
     The same catalogue and state of rng give the same faults. `sites` is None for a class that has no sites
-    in the text; such a class takes no notice of a narrowing.
+    in the text; such a class takes no notice of a narrowing. A class with `parameters` draws by them: they
+    are a fourth argument of its `draw`, with the paper's numbers as default.
     """
 
     name: str
     category: str
     summary: str
-    draw: Callable[[Catalogue, random.Random, int], list[Fault]]
+    draw: Callable[..., list[Fault]]
     command: Callable[[Fault], str]
     sites: Callable[[Catalogue], Sites] | None = None
+    parameters: Parameters | None = None
+
+    def with_parameters(self, given: Mapping[str, Any]) -> FaultClass:
+        """The class with other parameters; those not given stay as they are.
+
+        Raises UsageError if the class has none, pydantic's ValidationError if it has no such ones.
+        """
+        if self.parameters is None:
+            raise UsageError(f"{self.name}: this fault class has no parameters; leave them out")
+        parameters = type(self.parameters).model_validate({**dict(self.parameters), **given})
+        return replace(self, parameters=parameters, draw=partial(self.draw, parameters=parameters))
 
 
 def check_count(name: str, count: int, candidates: int, scope: str = "this kernel") -> None:

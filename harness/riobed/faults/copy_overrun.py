@@ -4,39 +4,68 @@
 from __future__ import annotations
 
 import random
+from typing import Annotated, NamedTuple
+
+from pydantic import AfterValidator, Field
 
 from riobed.faults.base import Fault, FaultClass, check_count
 from riobed.faults.catalogue import Catalogue
+from riobed.faults.parameters import EVERY, MOST, Bytes, Calls, Parameters, draw_from
 
 NAME = "copy_overrun"
 
-# Section 3.1: "every 1000-4000 times it is called"; 50 % one byte, 44 % 2-1024 bytes, 6 % 2-4 KB.
-CALLS = (1000, 4000)
-EXTRA = ((0.50, 1, 1), (0.44, 2, 1024), (0.06, 2048, 4096))  # share, least, greatest length in bytes
-MOST = 1024  # entries; the injector module takes no larger batch
+
+class Extra(NamedTuple):
+    """So large a share of the overruns has a length between the two (bytes)."""
+
+    share: Annotated[float, Field(gt=0, le=1)]
+    length: Bytes
 
 
-def draw(catalogue: Catalogue, rng: random.Random, count: int) -> list[Fault]:
+def _complete(distribution: tuple[Extra, ...]) -> tuple[Extra, ...]:
+    if abs(sum(extra.share for extra in distribution) - 1) > 1e-9:
+        raise ValueError("the shares must add up to 1")
+    return distribution
+
+
+class CopyOverrunParameters(Parameters):
+    """Calls since the last overrun, and how its length is distributed (section 3.1)."""
+
+    calls: Calls = EVERY
+    extra: Annotated[tuple[Extra, ...], AfterValidator(_complete)] = (
+        Extra(0.50, (1, 1)),
+        Extra(0.44, (2, 1024)),
+        Extra(0.06, (2048, 4096)),
+    )
+
+
+_PAPER = CopyOverrunParameters()
+
+
+def draw(
+    catalogue: Catalogue, rng: random.Random, count: int, parameters: CopyOverrunParameters = _PAPER
+) -> list[Fault]:
     """Draw, for each of `count` overruns, the calls since the last one and the extra bytes."""
     check_count(NAME, count, MOST)
     faults = []
     for index in range(count):
-        calls = rng.randint(*CALLS)
-        faults.append(Fault(index, NAME, params={"calls": calls, "extra": _extra(rng.random(), rng)}))
+        calls = draw_from(rng, parameters.calls)
+        extra = _extra(rng.random(), rng, parameters.extra)
+        faults.append(Fault(index, NAME, params={"calls": calls, "extra": extra}))
     return faults
 
 
-def _extra(share: float, rng: random.Random) -> int:
-    for part, least, greatest in EXTRA:
-        if share < part:
-            return rng.randint(least, greatest)
-        share -= part
-    return EXTRA[-1][2]
+def _extra(share: float, rng: random.Random, distribution: tuple[Extra, ...]) -> int:
+    for extra in distribution:
+        if share < extra.share:
+            break
+        share -= extra.share
+    return draw_from(rng, extra.length)
 
 
 def command(fault: Fault) -> str:
     """The injector's line for one overrun."""
-    return f"copy_overrun {fault.index} {fault.params['calls']} {fault.params['extra']}"
+    return f"{NAME} {fault.index} {fault.params['calls']} {fault.params['extra']}"
 
 
 COPY_OVERRUN = FaultClass(
@@ -45,4 +74,5 @@ COPY_OVERRUN = FaultClass(
     summary="every 1000-4000 calls, memcpy, memmove or a user copy runs over its end",
     draw=draw,
     command=command,
+    parameters=_PAPER,
 )

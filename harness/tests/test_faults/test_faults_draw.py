@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import capstone
 import pytest
+from pydantic import ValidationError
 from riobed.errors import UsageError
 from riobed.faults import CLASSES, Catalogue, Fault, Narrowing, commands
 from riobed.faults.nops import NOPS, deleted
@@ -16,7 +17,7 @@ from riobed.plan import plan
 from riobed.spec import CampaignSpec
 
 TEXT_CLASSES = ("kernel_text", *RULES)
-FAULTY = (*TEXT_CLASSES, "copy_overrun")
+FAULTY = tuple(name for name in CLASSES if name not in ("none", "planted"))
 
 
 def draw(catalogue: Catalogue, name: str, seed: str, count: int = 20) -> list[Fault]:
@@ -201,6 +202,70 @@ def test_overruns_have_the_papers_distribution(catalogue: Catalogue) -> None:
     assert all(f.address is None and f.probe for f in faults)
 
 
+def test_early_frees_have_the_papers_numbers(catalogue: Catalogue) -> None:
+    faults = [f for seed in range(200) for f in draw(catalogue, "allocation", str(seed), 100)]
+    for key, least, greatest in (("calls", 1000, 4000), ("ms", 0, 256)):
+        values = [f.params[key] for f in faults]
+        assert (min(values), max(values)) == (least, greatest)
+        deviation = (greatest - least) / 12**0.5
+        assert abs(sum(values) / len(values) - (least + greatest) / 2) < 4 * deviation / len(values) ** 0.5
+    assert all(f.address is None and f.probe for f in faults)
+
+
+def test_skipped_procedures_are_drawn_within_their_bounds(catalogue: Catalogue) -> None:
+    calls = [f.params["calls"] for f in draw(catalogue, "synchronization", "x", 1000)]
+    assert 1000 <= min(calls) < 1050 and 3950 < max(calls) <= 4000
+
+
+@pytest.mark.parametrize("name", ["kernel_heap", "kernel_stack"])
+def test_the_first_flips_are_watched(catalogue: Catalogue, name: str) -> None:
+    faults = draw(catalogue, name, "x")
+    assert [f.probe for f in faults] == [True] * 4 + [False] * 16
+    seeds = {f.params["seed"] for f in faults}
+    assert len(seeds) == 20 and min(seeds) >= 0 and max(seeds) < 2**32
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "key", "expected"),
+    [
+        ("allocation", {"ms": (7, 7)}, "ms", {7}),
+        ("copy_overrun", {"extra": [[1.0, [9, 10]]]}, "extra", {9, 10}),
+        ("synchronization", {"calls": [5, 6]}, "calls", {5, 6}),
+    ],
+)
+def test_parameters_can_be_set(
+    catalogue: Catalogue, name: str, given: dict[str, object], key: str, expected: set[int]
+) -> None:
+    faults = CLASSES[name].with_parameters(given).draw(catalogue, random.Random(1), 50)
+    assert {f.params[key] for f in faults} == expected
+    assert draw(catalogue, name, "1") == CLASSES[name].with_parameters({}).draw(
+        catalogue, random.Random("1"), 20
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("allocation", {"calls": (4, 3)}),
+        ("allocation", {"calls": (0, 3)}),
+        ("allocation", {"ms": (0, 60001)}),
+        ("allocation", {"milliseconds": (0, 1)}),
+        ("copy_overrun", {"extra": [[0.5, [1, 1]]]}),
+        ("copy_overrun", {"extra": [[1.0, [0, 1]]]}),
+        ("copy_overrun", {"extra": []}),
+        ("synchronization", {"calls": 5}),
+    ],
+)
+def test_parameters_that_make_no_sense_are_refused(name: str, given: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        CLASSES[name].with_parameters(given)
+
+
+def test_a_class_without_parameters_takes_none() -> None:
+    with pytest.raises(UsageError, match="kernel_heap: this fault class has no parameters"):
+        CLASSES["kernel_heap"].with_parameters({"calls": (1, 2)})
+
+
 @pytest.mark.parametrize("name", FAULTY)
 @pytest.mark.parametrize("count", [-1, 10**7])
 def test_impossible_counts_are_refused(catalogue: Catalogue, name: str, count: int) -> None:
@@ -214,11 +279,19 @@ def test_commands_of_a_batch() -> None:
         Fault(0, "delete_branch", 0xFFFFFFFF81000003, "f", "", ".text", b"\x74\x03", b"\x66\x90"),
         Fault(1, "kernel_text", 0xFFFFFFFF81000010, "f", "", ".text", b"\x90", b"\x91", probe=False),
         Fault(2, "copy_overrun", params={"calls": 1234, "extra": 5}),
+        Fault(3, "kernel_heap", params={"seed": 77}),
+        Fault(4, "kernel_stack", params={"seed": 78}),
+        Fault(5, "allocation", params={"calls": 1000, "ms": 0}),
+        Fault(6, "synchronization", params={"calls": 4000}),
     ]
     assert commands(faults).splitlines() == [
         "text 0 ffffffff81000003 7403 6690 1",
         "text 1 ffffffff81000010 90 91 0",
         "copy_overrun 2 1234 5",
+        "heap 3 77",
+        "stack 4 78",
+        "allocation 5 1000 0",
+        "synchronization 6 4000",
         "go",
     ]
 

@@ -69,6 +69,23 @@ def test_understands_every_drawn_batch(program: Path, catalogue: Catalogue, name
         ("copy_overrun 1 1 0", "EXTRA"),
         ("copy_overrun 1 1 1048577", "EXTRA"),
         ("copy_overrun 1 1", "EXTRA"),
+        ("heap", "ID"),
+        ("heap 1", "SEED"),
+        ("heap 1 -1", "SEED"),
+        ("heap 1 4294967296", "SEED"),
+        ("heap 1 5 6", "more words"),
+        ("heaps 1 5", "unknown command"),
+        ("stack 65536 5", "ID"),
+        ("stack 1 a", "SEED"),
+        ("allocation 1", "CALLS"),
+        ("allocation 1 0 5", "CALLS"),
+        ("allocation 1 1", "MS"),
+        ("allocation 1 1 60001", "MS"),
+        ("allocation 1 1 5 5", "more words"),
+        ("synchronization 1", "CALLS"),
+        ("synchronization 1 0", "CALLS"),
+        ("synchronization 1 1000000001", "CALLS"),
+        ("synchronization 1 1 1", "more words"),
     ],
 )
 def test_refuses_with_the_reason(program: Path, line: str, why: str) -> None:
@@ -83,6 +100,12 @@ def test_extremes_are_accepted(program: Path) -> None:
         "text 0 1 00 01 1",
         "copy_overrun 0 1 1",
         "copy_overrun 65535 1000000000 1048576",
+        "heap 0 0",
+        "stack 65535 4294967295",
+        "allocation 0 1 0",
+        "allocation 65535 1000000000 60000",
+        "synchronization 0 1",
+        "synchronization 65535 1000000000",
     ]
     assert parse(program, "\n".join(lines) + "\n") == lines
 

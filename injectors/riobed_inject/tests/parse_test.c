@@ -26,8 +26,20 @@ static void print_command(FILE *out, const struct inject_command *cmd)
 	case INJECT_GO:
 		fputs("go", out);
 		break;
+	case INJECT_HEAP:
+		fprintf(out, "heap %u %u", cmd->id, cmd->seed);
+		break;
+	case INJECT_STACK:
+		fprintf(out, "stack %u %u", cmd->id, cmd->seed);
+		break;
+	case INJECT_ALLOCATION:
+		fprintf(out, "allocation %u %u %u", cmd->id, cmd->calls, cmd->ms);
+		break;
 	case INJECT_COPY_OVERRUN:
 		fprintf(out, "copy_overrun %u %u %u", cmd->id, cmd->calls, cmd->extra);
+		break;
+	case INJECT_SYNCHRONIZATION:
+		fprintf(out, "synchronization %u %u", cmd->id, cmd->calls);
 		break;
 	case INJECT_TEXT:
 		fprintf(out, "text %u %lx ", cmd->id, cmd->addr);
@@ -106,18 +118,30 @@ static size_t damage(char *line, size_t len, size_t room, unsigned long *state)
 	return len;
 }
 
+static int calls_within_limits(const struct inject_command *cmd)
+{
+	return cmd->calls >= 1 && cmd->calls <= INJECT_CALLS_MAX;
+}
+
 static int within_limits(const struct inject_command *cmd)
 {
+	if (cmd->kind != INJECT_GO && cmd->id > INJECT_ID_MAX)
+		return 0;
 	switch (cmd->kind) {
 	case INJECT_GO:
+	case INJECT_HEAP:
+	case INJECT_STACK:
 		return 1;
 	case INJECT_TEXT:
-		return cmd->id <= INJECT_ID_MAX && cmd->addr && cmd->len >= 1 &&
-		       cmd->len <= INJECT_INSN_MAX && cmd->probe <= 1;
+		return cmd->addr && cmd->len >= 1 && cmd->len <= INJECT_INSN_MAX &&
+		       cmd->probe <= 1;
+	case INJECT_ALLOCATION:
+		return calls_within_limits(cmd) && cmd->ms <= INJECT_MS_MAX;
 	case INJECT_COPY_OVERRUN:
-		return cmd->id <= INJECT_ID_MAX && cmd->calls >= 1 &&
-		       cmd->calls <= INJECT_CALLS_MAX && cmd->extra >= 1 &&
+		return calls_within_limits(cmd) && cmd->extra >= 1 &&
 		       cmd->extra <= INJECT_EXTRA_MAX;
+	case INJECT_SYNCHRONIZATION:
+		return calls_within_limits(cmd);
 	}
 	return 0;
 }
@@ -149,7 +173,11 @@ static int fuzz(unsigned long count)
 	static const char *const good[] = {
 		"text 0 ffffffff81000003 7403 6690 1",
 		"text 65535 ffffffff81ffffff 00112233445566778899aabbccddee 00112233445566778899aabbccddef 0",
+		"heap 3 4294967295",
+		"stack 4 0",
+		"allocation 5 1000 256",
 		"copy_overrun 7 4000 4096",
+		"synchronization 8 2500",
 		"go",
 	};
 	unsigned long state = 1, accepted = 0, i;

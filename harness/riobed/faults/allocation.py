@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Class `allocation`: now and then a block is freed too early (the paper, section 3.1, third category)."""
+
+from __future__ import annotations
+
+import random
+
+from riobed.faults.base import Fault, FaultClass, check_count
+from riobed.faults.catalogue import Catalogue
+from riobed.faults.parameters import EVERY, MOST, Calls, Milliseconds, Parameters, draw_from
+
+NAME = "allocation"
+
+
+class AllocationParameters(Parameters):
+    """Allocations since the last fault, and milliseconds from the allocation to the free."""
+
+    calls: Calls = EVERY
+    ms: Milliseconds = (0, 256)  # section 3.1: "sleeps 0-256 ms, then prematurely frees"
+
+
+_PAPER = AllocationParameters()
+
+
+def draw(
+    catalogue: Catalogue, rng: random.Random, count: int, parameters: AllocationParameters = _PAPER
+) -> list[Fault]:
+    """Draw, for each of `count` early frees, the allocations since the last one and the delay in ms."""
+    check_count(NAME, count, MOST)
+    return [
+        Fault(
+            index,
+            NAME,
+            params={"calls": draw_from(rng, parameters.calls), "ms": draw_from(rng, parameters.ms)},
+        )
+        for index in range(count)
+    ]
+
+
+def command(fault: Fault) -> str:
+    """The injector's line for one early free."""
+    return f"{NAME} {fault.index} {fault.params['calls']} {fault.params['ms']}"
+
+
+ALLOCATION = FaultClass(
+    name=NAME,
+    category="high-level software",
+    summary="every 1000-4000 allocations, the new block is freed after 0-256 ms",
+    draw=draw,
+    command=command,
+    parameters=_PAPER,
+)

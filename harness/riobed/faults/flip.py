@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bit flips in the kernel's data: what and where is drawn in the guest, from a seed drawn here."""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+
+from riobed.faults.base import Fault, FaultClass, check_count
+from riobed.faults.catalogue import Catalogue
+from riobed.faults.parameters import MOST
+
+WATCHED = 4  # debug registers of a processor: for so many flips it is known whether the byte was used
+
+
+def draw(name: str, catalogue: Catalogue, rng: random.Random, count: int) -> list[Fault]:
+    """Draw a seed of 32 bits for each of `count` flips; activation can be seen of the first WATCHED."""
+    check_count(name, count, MOST)
+    return [
+        Fault(index, name, probe=index < WATCHED, params={"seed": rng.getrandbits(32)})
+        for index in range(count)
+    ]
+
+
+def flip_class(name: str, word: str, summary: str) -> FaultClass:
+    """The class of flips whose command of the injector begins with `word`."""
+    return FaultClass(
+        name=name,
+        category="bit flips",
+        summary=summary,
+        draw=partial(draw, name),
+        command=lambda fault: f"{word} {fault.index} {fault.params['seed']}",
+    )

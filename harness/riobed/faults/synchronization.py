@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Class `synchronization`: now and then a lock is not taken or not freed (the paper, section 3.1)."""
+
+from __future__ import annotations
+
+import random
+
+from riobed.faults.base import Fault, FaultClass, check_count
+from riobed.faults.catalogue import Catalogue
+from riobed.faults.parameters import EVERY, MOST, Calls, Parameters, draw_from
+
+NAME = "synchronization"
+
+
+class SynchronizationParameters(Parameters):
+    """Calls of lock procedures since the last fault.
+
+    The paper says "randomly" and no number; this is its number for malloc and bcopy.
+    """
+
+    calls: Calls = EVERY
+
+
+_PAPER = SynchronizationParameters()
+
+
+def draw(
+    catalogue: Catalogue, rng: random.Random, count: int, parameters: SynchronizationParameters = _PAPER
+) -> list[Fault]:
+    """Draw, for each of `count` skipped procedures, the calls since the last one."""
+    check_count(NAME, count, MOST)
+    return [Fault(index, NAME, params={"calls": draw_from(rng, parameters.calls)}) for index in range(count)]
+
+
+def command(fault: Fault) -> str:
+    """The injector's line for one skipped procedure."""
+    return f"{NAME} {fault.index} {fault.params['calls']}"
+
+
+SYNCHRONIZATION = FaultClass(
+    name=NAME,
+    category="high-level software",
+    summary="now and then a procedure that takes or frees a lock returns without doing so",
+    draw=draw,
+    command=command,
+    parameters=_PAPER,
+)

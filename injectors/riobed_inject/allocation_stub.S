@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include <linux/linkage.h>
+
+/*
+ * Stands in for one call of an allocator, to learn which block it gives.
+ *
+ * rax the fault, which begins with the address where the allocator goes on;
+ * all else as the caller left it. Returns what the allocator returns.
+ */
+SYM_FUNC_START(allocation_caught)
+	pushq	%rax
+	call	*(%rax)
+	popq	%rdi
+	pushq	%rax
+	movq	%rax, %rsi
+	call	allocation_made
+	popq	%rax
+	RET
+SYM_FUNC_END(allocation_caught)

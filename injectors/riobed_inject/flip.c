@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Bit flips in the kernel's heap and stacks. Where they go is drawn from the
+ * command's seed at the moment when all CPUs are stopped: nothing that was
+ * drawn before would still have to be an object or a stack in use.
+ *
+ * The first flips of a batch are watched; of the others it is not known
+ * whether anybody ever looked.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/sched.h>
+#include <linux/seq_file.h>
+#include <linux/timekeeping.h>
+
+#include "inject.h"
+
+#define TRIES	100	/* until a byte that is not flipped already */
+
+struct flip {
+	const struct inject_command *cmd;
+	struct flip_target target;
+	bool applied;
+};
+
+static struct flip flips[INJECT_MAX];
+static unsigned int nr_flips;
+static const struct task_struct *injector;
+
+static bool taken(const struct flip *flip)
+{
+	const struct flip *other;
+
+	for (other = flips; other < flip; other++)
+		if (other->applied && other->target.at == flip->target.at)
+			return true;
+	return false;
+}
+
+static bool draw(struct flip *flip, u64 *random)
+{
+	unsigned int tries;
+
+	for (tries = 0; tries < TRIES; tries++) {
+		bool found = flip->cmd->kind == INJECT_HEAP ?
+			heap_draw(random, &flip->target) :
+			stack_draw(random, injector, &flip->target);
+
+		if (found && !taken(flip))
+			return true;
+	}
+	return false;
+}
+
+static void apply_one(unsigned int number)
+{
+	struct flip *flip = &flips[number];
+	u64 random = flip->cmd->seed;
+	u8 mask = 1 << (next_random(&random) % 8);
+
+	flip->applied = draw(flip, &random);
+	if (!flip->applied)
+		return;
+	*flip->target.at ^= mask;
+	if (number < WATCHES)
+		watch_set(number, flip->cmd->id, flip->target.at);
+	evidence_injected(flip->cmd->id, ktime_get_mono_fast_ns());
+	evidence_flip(flip->cmd, &flip->target, mask);
+}
+
+static int flip_prepare(const struct inject_command *cmds, unsigned int count)
+{
+	unsigned int i;
+
+	injector = current;
+	for (i = 0; i < count; i++)
+		if (cmds[i].kind == INJECT_HEAP || cmds[i].kind == INJECT_STACK)
+			flips[nr_flips++].cmd = &cmds[i];
+	return watch_prepare(min_t(unsigned int, nr_flips, WATCHES));
+}
+
+static void flip_release(void)
+{
+	watch_release();
+	nr_flips = 0;
+}
+
+static void flip_apply(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr_flips; i++)
+		apply_one(i);
+}
+
+static void flip_show(struct seq_file *s)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr_flips; i++)
+		seq_printf(s, "%s %u %s\n", flips[i].cmd->kind == INJECT_HEAP ? "heap" : "stack",
+			   flips[i].cmd->id, !flips[i].applied ? "not injected" :
+			   i < WATCHES ? watch_state(i) : "unwatched");
+}
+
+const struct fault_kind flip_kind = {
+	.prepare = flip_prepare,
+	.release = flip_release,
+	.apply = flip_apply,
+	.show = flip_show,
+};

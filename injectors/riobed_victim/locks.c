@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * locks: takes and frees locks of each kind many times: PROCEDURE COUNT, how often
+ * a lock was not held after it was taken, or still held after it was freed. The
+ * second try of a release frees it.
+ */
+#include <linux/debugfs.h>
+#include <linux/mutex.h>
+#include <linux/rwsem.h>
+#include <linux/seq_file.h>
+#include <linux/spinlock.h>
+
+#include "victim.h"
+
+#define ROUNDS	20000
+
+static DEFINE_SPINLOCK(spin);
+static DEFINE_MUTEX(mutex);
+static DECLARE_RWSEM(rwsem);
+
+/*
+ * One statement that takes and one that frees, and whether the lock is held:
+ * asked of the lock itself, because the guest's kernel has no lockdep.
+ */
+#define TRY(take, free, held) do {		\
+	static unsigned int skipped[2];		\
+						\
+	counters[nr] = skipped;			\
+	names[nr++] = #take " " #free;		\
+	take;					\
+	if (!(held)) {				\
+		skipped[0]++;			\
+		break;				\
+	}					\
+	free;					\
+	if (held) {				\
+		skipped[1]++;			\
+		free;				\
+	}					\
+} while (0)
+
+static unsigned int *counters[16];
+static const char *names[16];
+static unsigned int nr;
+
+static void one_round(void)
+{
+	unsigned long flags;
+
+	nr = 0;
+	TRY(spin_lock(&spin), spin_unlock(&spin), spin_is_locked(&spin));
+	TRY(spin_lock_bh(&spin), spin_unlock_bh(&spin), spin_is_locked(&spin));
+	TRY(spin_lock_irq(&spin), spin_unlock_irq(&spin), spin_is_locked(&spin));
+	TRY(spin_lock_irqsave(&spin, flags), spin_unlock_irqrestore(&spin, flags),
+	    spin_is_locked(&spin));
+	TRY(mutex_lock(&mutex), mutex_unlock(&mutex), mutex_is_locked(&mutex));
+	TRY(down_read(&rwsem), up_read(&rwsem), rwsem_is_locked(&rwsem));
+	TRY(down_write(&rwsem), up_write(&rwsem), rwsem_is_locked(&rwsem));
+}
+
+static int locks_show(struct seq_file *s, void *unused)
+{
+	unsigned int i;
+
+	for (i = 0; i < ROUNDS; i++)
+		one_round();
+	for (i = 0; i < nr; i++)
+		seq_printf(s, "%u %u %s\n", counters[i][0], counters[i][1], names[i]);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(locks);
+
+void locks_create(struct dentry *folder)
+{
+	debugfs_create_file("locks", 0400, folder, NULL, &locks_fops);
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <linux/debugfs.h>
+#include <linux/module.h>
+#include <linux/seq_file.h>
+
+#include "victim.h"
+
+void show_changes(struct seq_file *s, const u8 *at, size_t size)
+{
+	for (; size--; at++)
+		if (*at != PATTERN)
+			seq_printf(s, "%lx %02x\n", (unsigned long)at, *at ^ PATTERN);
+}
+
+static int __init victim_init(void)
+{
+	struct dentry *folder = debugfs_create_dir("riobed_victim", NULL);
+
+	text_create(folder);
+	heap_create(folder);
+	stack_create(folder);
+	allocation_create(folder);
+	copies_create(folder);
+	locks_create(folder);
+	return 0;
+}
+
+/* No exit: after a fault nothing of it is to be trusted. */
+module_init(victim_init);
+
+MODULE_DESCRIPTION("victim of riobed's faults");
+MODULE_LICENSE("GPL");
