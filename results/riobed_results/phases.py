@@ -79,7 +79,8 @@ def phase_page(table: PhaseTable) -> Page:
             for phase in table.phases
             if any(phase in spreads for spreads in by_mode.values())
         ]
-        grids.append(Grid(f"Trials that ended in a {outcome}", head, lines[:-1], lines[-1:]))
+        if lines:
+            grids.append(Grid(f"Trials that ended in a {outcome}", head, lines[:-1], lines[-1:]))
     return Page(
         title=f"Phase times of {table.campaign}",
         source=source_text(table.campaign, table.environment),
