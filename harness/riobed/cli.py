@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from riobed_results import cli as results_cli
@@ -78,6 +78,9 @@ def cost(
     out: Annotated[
         Path, typer.Option(help="Folder of runs and tables; runs that are there are not repeated.")
     ],
+    of: Annotated[
+        Literal["rio", "faults"], typer.Option(help="What costs: the parts of Rio, or faults that wait.")
+    ] = "rio",
     rounds: Annotated[int, typer.Option(min=0, help="Runs of each variant for the times.")] = 20,
     counted: Annotated[int, typer.Option(min=0, help="Runs of each variant that count instructions.")] = 3,
     workload: Annotated[
@@ -89,11 +92,14 @@ def cost(
     seed: Annotated[int, typer.Option(min=0, help="Of the orders and the workloads' streams.")] = 1,
     connect: Uri = None,
 ) -> None:
-    """What registry, checksums, atomic metadata and protection cost, or go on measuring it."""
+    """What registry, checksums, atomic metadata and protection cost, or proof of activation.
+
+    Goes on measuring where it was stopped.
+    """
     from riobed.cost.run import WORKLOADS, run_cost
 
     try:
-        run_cost(out, workload or list(WORKLOADS), rounds, counted, seed, connect)
+        run_cost(out, of, workload or list(WORKLOADS), rounds, counted, seed, connect)
     except KeyboardInterrupt:
         print("riobed: stopped; run the same command to go on", file=sys.stderr)
         raise typer.Exit(130) from None

@@ -28,7 +28,7 @@ _CHECK_S = 300.0
 _WARMUP_SLACK_S = 30.0
 _INJECT_S = 10.0
 _STOP_S = 10.0
-_INJECTOR = "/dev/riobed-inject"
+INJECTOR = "/dev/riobed-inject"
 _MAX_REPORT = 1 << 16
 
 
@@ -121,7 +121,7 @@ def inject(guest: Guest, record: TrialRecord) -> None:
     """
     if not record.faults:
         return
-    script = f"cat >/run/faults; cat /run/faults >{_INJECTOR}; echo $? >/run/injected"
+    script = f"cat >/run/faults; cat /run/faults >{INJECTOR}; echo $? >/run/injected"
     with suppress(AgentLost):
         guest.machine.spawn(["/bin/sh", "-c", script], stdin=commands(record.faults).encode())
     deadline = time.monotonic() + _INJECT_S

@@ -2,6 +2,7 @@
 """Which guests are compared, in which order, and that a stopped measurement goes on."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,14 +11,14 @@ import pytest
 from riobed.cost import run as cost
 from riobed.cost.measure import Measurement, read_measurement
 from riobed.cost.run import Series, run_series
-from riobed.cost.variants import Variant, variants
+from riobed.cost.variants import Variant, parts
 from riobed.errors import InfraError, UsageError
 from riobed.guest import GuestSetup
 from riobed.layout import MIB, Layout
 from riobed_results.cost_runs import CostRun, read_runs
 from riobed_results.environment import Environment
 
-VARIANTS = {variant.name: variant for variant in variants()}
+VARIANTS = {variant.name: variant for variant in parts()}
 OUTPUT = """\
 status 0
 ns 1500000000
@@ -86,7 +87,7 @@ def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[obje
     """Modes and seeds of the measurements made."""
     made: list[tuple[object, int]] = []
 
-    def measure(guest: FakeGuest, seed: int) -> Measurement:
+    def measure(guest: FakeGuest, variant: Variant, seed: int) -> Measurement:
         made.append((guest.mode, seed))
         return Measurement("work", 1.0, 0.0, {}, {})
 
@@ -104,7 +105,7 @@ def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[obje
 def series(rounds: int, **changes: str) -> Series:
     on = dict.fromkeys(Environment.model_fields, "x") | {"seed": "1"} | changes
     setup = cast(GuestSetup, SimpleNamespace(workload=SimpleNamespace(name="w")))
-    return Series("time", rounds, 1, setup, Environment.model_validate(on))
+    return Series("time", parts(), rounds, 1, setup, Environment.model_validate(on))
 
 
 def rounds_of(runs: list[CostRun]) -> dict[int, list[str]]:
@@ -129,10 +130,10 @@ def test_it_goes_on_where_it_was_stopped(
 ) -> None:
     working: Callable[..., Measurement] = cost.measure
 
-    def stopping(guest: Any, seed: int) -> Measurement:
+    def stopping(guest: Any, variant: Variant, seed: int) -> Measurement:
         if len(measured) == 8:
             raise KeyboardInterrupt
-        return working(guest, seed)
+        return working(guest, variant, seed)
 
     monkeypatch.setattr(cost, "measure", stopping)
     with pytest.raises(KeyboardInterrupt):
@@ -159,3 +160,10 @@ def test_runs_made_on_something_else_are_not_mixed(measured: list[Any], tmp_path
     with pytest.raises(UsageError, match=f"another {what}"):
         run_series(series(2, **{what: "other"}), tmp_path, None)
     assert len(measured) == len(VARIANTS)
+
+
+def test_another_set_of_variants_wants_another_folder(measured: list[Any], tmp_path: Path) -> None:
+    run_series(series(1), tmp_path, None)
+    others = replace(series(1), variants=[Variant("unarmed", None, parts()[0].mode)])
+    with pytest.raises(UsageError, match=r"has runs of '.*'; give --out another folder"):
+        run_series(others, tmp_path, None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each part of Rio costs: ratios of time and of instructions, paired by round."""
+"""What each variant costs: ratios of time and of instructions, paired by round."""
 
 import csv
 import io
@@ -127,7 +127,7 @@ def ratio(values: list[float]) -> Ratio:
 def cost_page(table: CostTable) -> Page:
     """Return the cost table for people and programs."""
     return Page(
-        title="What Rio costs",
+        title="What each variant costs",
         source=_source(table),
         grids=[grid for name in _workloads(table) for grid in _grids(name, table)],
         note=NOTE,

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Rio costs: a fixed piece of work in guests that differ in one of its parts each."""
+"""What Rio and faults cost: a fixed piece of work in guests that differ in one thing each."""

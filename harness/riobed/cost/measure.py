@@ -8,8 +8,10 @@ reports the end through the port for progress.
 import time
 from dataclasses import dataclass
 
+from riobed.cost.variants import Variant
 from riobed.errors import InfraError
 from riobed.guest import Guest
+from riobed.trial import INJECTOR
 from riobed.workload import PROGRESS_PORT
 
 _POLL_S = 0.1
@@ -48,9 +50,10 @@ class Measurement:
     after: dict[str, int]
 
 
-def measure(guest: Guest, seed: int) -> Measurement:
+def measure(guest: Guest, variant: Variant, seed: int) -> Measurement:
     """Do the work once, from the guest's snapshot; InfraError if it fails."""
     guest.ready()
+    _prepare(guest, variant)
     work = guest.command("measure", seed=seed)
     pid = guest.machine.spawn(["/bin/bash", "-c", _SCRIPT, "measure", *work])
     deadline = time.monotonic() + _RUN_S
@@ -64,6 +67,17 @@ def measure(guest: Guest, seed: int) -> Measurement:
         time.sleep(_POLL_S)
     guest.machine.pause()
     return read_measurement(work[-1], ended.stdout.decode(), ended.stderr.decode("utf-8", "replace").strip())
+
+
+def _prepare(guest: Guest, variant: Variant) -> None:
+    script = f"{variant.prepare}\n"
+    if variant.batch:
+        # In one write: an open file is a batch.
+        script += f"cat >/run/batch; cat /run/batch >{INJECTOR}\n"
+    ended = guest.machine.run(["/bin/sh", "-ec", script], stdin=variant.batch.encode())
+    if ended.status:
+        error = ended.stderr.decode("utf-8", "replace").strip()[-200:]
+        raise InfraError(f"{guest.machine.config.name}: {variant.name}: status {ended.status}: {error}")
 
 
 def read_measurement(work: str, output: str, error: str) -> Measurement:

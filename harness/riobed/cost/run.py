@@ -18,10 +18,12 @@ from riobed_results.environment import Environment
 from riobed_results.models import utc_now
 from riobed_results.render import render
 
-from riobed.artifacts import CHECKOUT
+from riobed.artifacts import CHECKOUT, cache_dir
+from riobed.cost.armed import armed
 from riobed.cost.measure import measure
-from riobed.cost.variants import Variant, variants
+from riobed.cost.variants import Variant, parts
 from riobed.errors import UsageError
+from riobed.faults import Catalogue
 from riobed.guest import Guest, GuestSetup, machine_config
 from riobed.images import run_tool
 from riobed.scratch import scratch_dir
@@ -32,6 +34,7 @@ from riobed.vm.emulator import COUNTED
 from riobed.vm.libvirt import LibvirtMachine
 
 Kind = Literal["instructions", "time"]
+What = Literal["rio", "faults"]
 
 # Room for a source tree and its copy.
 _MACHINE = MachineSpec(disk_mib=256)
@@ -43,6 +46,7 @@ class Series:
     """One workload's runs of one kind, before a folder is looked at."""
 
     kind: Kind
+    variants: list[Variant]
     rounds: int
     seed: int
     setup: GuestSetup
@@ -58,29 +62,36 @@ class Series:
 
 
 def run_cost(
-    out: Path, workloads: list[Path], rounds: int, counted_rounds: int, seed: int, uri: str | None
+    out: Path, what: What, workloads: list[Path], rounds: int, counted_rounds: int, seed: int, uri: str | None
 ) -> None:
-    """Make the runs that are missing in `out`, then write the tables there."""
+    """Make the runs that are missing in `out`, of what Rio or faults cost, then write the tables there."""
     out.mkdir(parents=True, exist_ok=True)
     for folder in workloads:
         setup = guest_setup(_MACHINE, uri, WorkloadSpec(path=folder.resolve()))
         if not setup.workload or not setup.workload.measure:
             raise UsageError(f"workload {folder}: has no 'measure', a piece of work of fixed size")
         counting = replace(setup, accelerator=COUNTED)
-        run_series(
-            Series("instructions", counted_rounds, seed, counting, _environment(counting, seed)), out, uri
-        )
-        run_series(Series("time", rounds, seed, setup, _environment(setup, seed)), out, uri)
+        compared = _compared(what, setup)
+        instructions = _environment(counting, seed)
+        run_series(Series("instructions", compared, counted_rounds, seed, counting, instructions), out, uri)
+        run_series(Series("time", compared, rounds, seed, setup, _environment(setup, seed)), out, uri)
     page = cost_page(cost_table(read_runs(out)))
     for form in ("md", "html", "csv", "json"):
         (out / f"cost.{form}").write_text(render(page, form), encoding="utf-8")
     print((out / "cost.md").read_text(encoding="utf-8"), end="")
 
 
+def _compared(what: What, setup: GuestSetup) -> list[Variant]:
+    if what == "rio":
+        return parts()
+    kernel = setup.manifest.kernel
+    return armed(Catalogue.open(kernel.vmlinux, cache_dir(), kernel.build_id))
+
+
 def run_series(series: Series, out: Path, uri: str | None) -> None:
     """Make the runs of a series that are not stored yet."""
     # KVM hands no protection keys for supervisor pages on.
-    compared = [each for each in variants() if (each.name, series.on.accelerator) != ("pks", "kvm")]
+    compared = [each for each in series.variants if (each.name, series.on.accelerator) != ("pks", "kvm")]
     done = _stored(out, series)
     name = series.setup.workload.name if series.setup.workload else ""
     with _guests(series.setup, compared, uri) as guests:
@@ -95,7 +106,7 @@ def run_series(series: Series, out: Path, uri: str | None) -> None:
 
 def _run(series: Series, workload: str, number: int, variant: Variant, guest: Guest) -> CostRun:
     seed = series.workload_seed(number)
-    found = measure(guest, seed)
+    found = measure(guest, variant, seed)
     return CostRun(
         workload=workload,
         kind=series.kind,
@@ -120,6 +131,8 @@ def _stored(out: Path, series: Series) -> set[tuple[str, str, int, str]]:
             same = getattr(run.on, what) == getattr(series.on, what)
             if not same and run.kind == series.kind:
                 raise UsageError(f"{out / FILE} has runs with another {what}; give --out another folder")
+        if run.variant not in [variant.name for variant in series.variants]:
+            raise UsageError(f"{out / FILE} has runs of {run.variant!r}; give --out another folder")
     return {run.key for run in runs}
 
 

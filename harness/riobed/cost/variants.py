@@ -11,36 +11,42 @@ _NO_FLUSHER = {"vm.dirty_writeback_centisecs": 0}
 
 @dataclass(frozen=True)
 class Variant:
-    """One guest; what it costs is its time over that of `versus`, from which it differs in one thing."""
+    """One guest; what it costs is its time over that of `versus`, from which it differs in one thing.
+
+    `prepare` is a shell script and `batch` commands of the injector, both given before the work.
+    """
 
     name: str
     versus: str | None
     mode: CacheMode
+    prepare: str = ""
+    batch: str = ""
 
 
-def variants() -> list[Variant]:
-    """All of them; the first is the same kernel, disk and settings without Rio."""
+def parts() -> list[Variant]:
+    """What Rio is made of; the first is the same kernel, disk and settings without Rio."""
     return [
         Variant("off", None, _without_rio()),
-        Variant("registry", "off", _rio("rio.checksum=0", "rio.atomic_metadata=0")),
-        Variant("atomic metadata", "registry", _rio("rio.checksum=0")),
-        Variant("checksums", "atomic metadata", _rio()),
-        Variant("pte", "atomic metadata", _rio("rio.checksum=0", "rio.protect=pte")),
-        Variant("pks", "atomic metadata", _rio("rio.checksum=0", "rio.protect=pks")),
+        Variant("registry", "off", rio("rio.checksum=0", "rio.atomic_metadata=0")),
+        Variant("atomic metadata", "registry", rio("rio.checksum=0")),
+        Variant("checksums", "atomic metadata", rio()),
+        Variant("pte", "atomic metadata", rio("rio.checksum=0", "rio.protect=pte")),
+        Variant("pks", "atomic metadata", rio("rio.checksum=0", "rio.protect=pks")),
     ]
 
 
-def _rio(*parameters: str) -> CacheMode:
-    rio = cache_mode("rio")
-    return rio.model_copy(
+def rio(*parameters: str) -> CacheMode:
+    """Mode `rio` with more parameters of the kernel, and without the flusher."""
+    mode = cache_mode("rio")
+    return mode.model_copy(
         update={
-            "sysctls": rio.sysctls | _NO_FLUSHER,
-            "kernel_parameters": (*rio.kernel_parameters, *parameters),
+            "sysctls": mode.sysctls | _NO_FLUSHER,
+            "kernel_parameters": (*mode.kernel_parameters, *parameters),
         }
     )
 
 
 def _without_rio() -> CacheMode:
-    rio = _rio()
-    options = [option for option in rio.mount.split(",") if option != "rio"]
-    return rio.model_copy(update={"mount": ",".join(options), "restores_memory": False})
+    mode = rio()
+    options = [option for option in mode.mount.split(",") if option != "rio"]
+    return mode.model_copy(update={"mount": ",".join(options), "restores_memory": False})

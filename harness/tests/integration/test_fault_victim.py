@@ -6,7 +6,9 @@ fault is known. Faults of the text are those of its compiled code. Where a fault
 or depends on what else runs there, so a few may miss the victim: then it is done again.
 """
 
+import errno
 import io
+import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -155,6 +157,22 @@ def test_a_changed_instruction_does_what_its_new_bytes_say(guest: Guest, name: s
     assert (evidence(guest).injected.keys(), evidence(guest).activated) == ({0}, {})
     assert {key: int(value) for key, value in look(guest, "text")} == intact | {name: CHANGES[name].faulty}
     assert evidence(guest).activated.keys() == {0}
+
+
+def test_bytes_that_are_not_those_of_the_catalogue_are_refused_before_anything_is_changed(
+    guest: Guest,
+) -> None:
+    ready(guest)
+    intact = look(guest, "text")
+    good = text_command(guest, "off_by_one", CHANGES["off_by_one"])
+    words = text_command(guest, "delete_branch", CHANGES["delete_branch"]).split()
+    words[1], words[3] = "1", "7503"
+    batch = f"{good}\n{' '.join(words)}\ngo\n".encode()
+    result = guest.machine.run(["/bin/sh", "-c", "cat >/dev/riobed-inject"], stdin=batch)
+    assert result.status != 0 and os.strerror(errno.EILSEQ).encode() in result.stderr
+    log = shell(guest, "dmesg | tail -n 1").decode()
+    assert "riobed_inject: " in log and words[2] in log
+    assert (look(guest, "text"), evidence(guest)) == (intact, Evidence())
 
 
 def test_the_injector_does_not_change_itself(guest: Guest) -> None:

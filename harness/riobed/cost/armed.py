@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What proof of activation costs: guests of mode `rio` with faults that wait and change nothing."""
+
+import random
+from dataclasses import replace
+
+from riobed.cost.variants import Variant, rio
+from riobed.faults import CLASSES, Catalogue, Narrowing, commands
+
+_NEVER = 1_000_000_000  # calls: INJECT_CALLS_MAX in injectors/riobed_inject/parse.h
+_PROBES = 20
+_WATCHED = 4  # debug registers of a processor
+# Objects that nobody uses and that nearly all flips hit.
+_VICTIM = "insmod /lib/riobed/riobed_victim.ko; echo fill >/sys/kernel/debug/riobed_victim/heap"
+
+
+def armed(catalogue: Catalogue) -> list[Variant]:
+    """All of them; the first has the injector's module and no batch."""
+    return [
+        Variant("unarmed", None, rio()),
+        Variant("text", "unarmed", rio(), batch=_probes(catalogue)),
+        *(
+            Variant(name, "unarmed", rio(), batch=f"{command}\ngo\n")
+            for name, command in {
+                "allocation": f"allocation 0 {_NEVER} 0",
+                "copy_overrun": f"copy_overrun 0 {_NEVER} 1",
+                "synchronization": f"synchronization 0 {_NEVER}",
+            }.items()
+        ),
+        Variant("victim", "unarmed", rio(), prepare=_VICTIM),
+        Variant("watched bytes", "victim", rio(), prepare=_VICTIM, batch=_flips()),
+    ]
+
+
+def _probes(catalogue: Catalogue) -> str:
+    """Probes in code the workload executes, on instructions that stay what they are."""
+    ext4 = catalogue.narrowed(Narrowing(subsystems=("fs/ext4",)))
+    drawn = CLASSES["delete_random_inst"].draw(ext4, random.Random(0), _PROBES)
+    return commands(replace(fault, new=fault.old) for fault in drawn)
+
+
+def _flips() -> str:
+    return "".join(f"heap {index} {index}\n" for index in range(_WATCHED)) + "go\n"
