@@ -132,6 +132,25 @@ def faults_list(as_json: AsJson = False) -> None:
     typer.echo(list_classes(as_json, _width()), nl=False)
 
 
+@faults_app.command("executed")
+def faults_executed(
+    mode: Annotated[str, typer.Argument(help="Cache mode of the guest.")],
+    workload: Annotated[Path, typer.Option(help="Folder of a workload.", show_default="memtest")] = (
+        CHECKOUT / "workloads/memtest"
+    ),
+    seconds: Annotated[float, typer.Option(min=0.1, max=3600, help="How long the workload runs.")] = 20.0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the workload's stream.")] = 1,
+    output: Annotated[
+        Path | None, typer.Option(help="File to write.", show_default="standard output")
+    ] = None,
+    connect: Uri = None,
+) -> None:
+    """Functions of the kernel that a workload executes: for `sites: {functions_file: ...}` of a spec."""
+    from riobed.executed import executed
+
+    executed(mode, workload, seconds, seed, output, connect)
+
+
 @faults_app.command("sites")
 def faults_sites(
     fault_class: Annotated[str, typer.Argument(metavar="CLASS", help="A name that 'faults list' gives.")],

@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
@@ -134,6 +134,11 @@ class Catalogue:
         """Name of the function that holds an address."""
         return self._function(address).name
 
+    def functions_at(self, addresses: Iterable[int]) -> set[str]:
+        """Names of the functions that hold any of the addresses; others are passed over."""
+        found = (self._row(address) for address in addresses)
+        return {self._index.functions[row][2] for row in found if row is not None}
+
     @cached_property
     def _reader(self) -> Reader:
         start = self._vmlinux.text_start
@@ -143,13 +148,21 @@ class Catalogue:
         return self._reader.read(self._function(address))
 
     def _function(self, address: int) -> Symbol:
+        row = self._row(address)
+        if row is None:
+            raise EnvironmentFault(
+                f"{address:#x} is in no function; the fault-site cache is damaged, delete it"
+            )
+        start, size, name, _ = self._index.functions[row]
+        return Symbol(self._vmlinux.text_start + start, size, name)
+
+    def _row(self, address: int) -> int | None:
         offset = address - self._vmlinux.text_start
         row = bisect_right(self._starts, offset) - 1
-        if row >= 0:
-            start, size, name, _ = self._index.functions[row]
-            if offset < start + size:
-                return Symbol(self._vmlinux.text_start + start, size, name)
-        raise EnvironmentFault(f"{address:#x} is in no function; the fault-site cache is damaged, delete it")
+        if row < 0:
+            return None
+        start, size, _, _ = self._index.functions[row]
+        return row if offset < start + size else None
 
     def code(self, address: int, size: int) -> bytes:
         """Bytes of kernel text as linked."""

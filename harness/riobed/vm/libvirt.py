@@ -129,6 +129,11 @@ class LibvirtMachine:
         else:
             self._monitor(f"loadvm {name}")
 
+    def log_code(self, path: Path | None) -> None:
+        if path:
+            self._monitor(f"logfile {path}")
+        self._monitor(f"log {'in_asm' if path else 'none'}")
+
     def run(self, argv: list[str], stdin: bytes = b"", timeout: float = 60) -> ExecResult:
         return self._agent.run(argv, stdin, timeout)
 

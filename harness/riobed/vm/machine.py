@@ -99,6 +99,12 @@ class Machine(Protocol):
     def load(self, name: str) -> None:
         """Go back to a snapshot and run on from there."""
 
+    def log_code(self, path: Path | None) -> None:
+        """Write each block of code to a file when the emulator meets it first; None: no longer.
+
+        After `load` the emulator has met none.
+        """
+
     def run(self, argv: list[str], stdin: bytes = b"", timeout: float = 60) -> ExecResult:
         """Run a command in the guest to its end."""
 

@@ -35,6 +35,19 @@ def test_guest_run_gives_output_and_exit_status(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (7, "hello from ext2/ext3\n"), done.stderr
 
 
+def test_what_the_workload_executes_narrows_a_spec(tmp_path: Path) -> None:
+    names = tmp_path / "executed.txt"
+    done = riobed("faults", "executed", "rio", "--seconds", "3", "--output", str(names))
+    assert done.returncode == 0, done.stderr
+    found = names.read_text().splitlines()
+    assert found == sorted(set(found)) and 500 < len(found) < 10_000
+    # memTest makes files and folders, and nobody takes the machine down.
+    assert {"ext4_create", "ext4_mkdir", "ext4_unlink", "rio_set_folio"} <= set(found)
+    assert not {"kernel_restart", "panic", "kernel_power_off"} & set(found)
+    done = riobed("faults", "sites", "delete_branch", "--functions-file", str(names), "--json")
+    assert {fault["function"] for fault in json.loads(done.stdout)} <= set(found)
+
+
 def test_doctor_says_what_boots() -> None:
     done = riobed("doctor", "--json")
     report = json.loads(done.stdout)
