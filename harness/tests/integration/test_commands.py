@@ -37,7 +37,7 @@ def test_guest_run_gives_output_and_exit_status(tmp_path: Path) -> None:
 
 def test_what_the_workload_executes_narrows_a_spec(tmp_path: Path) -> None:
     names = tmp_path / "executed.txt"
-    done = riobed("faults", "executed", "rio", "--seconds", "3", "--output", str(names))
+    done = riobed("faults", "executed", "rio", "--seconds", "6", "--output", str(names))
     assert done.returncode == 0, done.stderr
     found = names.read_text().splitlines()
     assert found == sorted(set(found)) and 500 < len(found) < 10_000
