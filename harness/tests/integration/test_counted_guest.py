@@ -2,34 +2,39 @@
 """Counted instructions are those of the work: as many for the same work, more for more of it."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
+from riobed.artifacts import cache_dir
+from riobed.cost.armed import armed
 from riobed.cost.measure import Measurement, measure
-from riobed.cost.variants import variants
+from riobed.cost.variants import Variant, parts
 from riobed.errors import InfraError
+from riobed.evidence import read_evidence
+from riobed.faults import Catalogue
 from riobed.guest import Guest, GuestSetup, machine_config
 from riobed.scratch import scratch_dir
 from riobed.vm.connection import connect
 from riobed.vm.emulator import COUNTED
 from riobed.vm.libvirt import LibvirtMachine
 
+PTE = next(variant for variant in parts() if variant.name == "pte")
+
 
 @pytest.fixture(scope="module")
 def guest(setup: GuestSetup) -> Iterator[Guest]:
     counting = replace(setup, accelerator=COUNTED)
-    mode = next(variant.mode for variant in variants() if variant.name == "pte")
-    config = machine_config(counting, mode, scratch_dir() / "test-cost")
-    made = Guest(counting, mode, LibvirtMachine(connect(), config))
+    config = machine_config(counting, PTE.mode, scratch_dir() / "test-cost")
+    made = Guest(counting, PTE.mode, LibvirtMachine(connect(), config))
     yield made
     made.discard()
     shutil.rmtree(config.folder)
 
 
-def steps(guest: Guest, count: int) -> Measurement:
+def steps(guest: Guest, count: int, variant: Variant = PTE) -> Measurement:
     guest.setup = replace(guest.setup, options={"steps": count})
-    return measure(guest, 1)
+    return measure(guest, variant, 1)
 
 
 def instructions(found: Measurement) -> float:
@@ -51,4 +56,18 @@ def test_instructions_follow_the_work(guest: Guest) -> None:
 def test_work_that_fails_is_no_measurement(guest: Guest) -> None:
     guest.setup = replace(guest.setup, options={"steps": "none"})
     with pytest.raises(InfraError, match=r"failed with status 2: .*--steps must be a number"):
-        measure(guest, 1)
+        measure(guest, PTE, 1)
+
+
+def test_faults_that_wait_are_in_place_and_never_come(
+    setup: GuestSetup, guest_in: Callable[[str], Guest]
+) -> None:
+    kernel = setup.manifest.kernel
+    rio = guest_in("rio")
+    for variant in armed(Catalogue.open(kernel.vmlinux, cache_dir(), kernel.build_id)):
+        steps(rio, 20, variant)
+        evidence = read_evidence(rio.machine.evidence.text())
+        assert len(evidence.injected) == max(0, variant.batch.count("\n") - 1), variant.name
+        if variant.name != "text":
+            assert not evidence.activated, variant.name
+    rio.setup = setup
