@@ -21,6 +21,7 @@ from riobed.setup import guest_setup
 from riobed.spec import MachineSpec
 from riobed.vm.connection import connect
 from riobed.vm.libvirt import LibvirtMachine
+from riobed.vm.machine import Machine
 
 _ESCAPE = b"\x1d"  # Ctrl-]
 # guest-exec takes its input in one message; larger files go in pieces.
@@ -104,21 +105,22 @@ def parse_put(entry: str) -> tuple[Path, str]:
     return Path(source), target
 
 
-def copy_in(machine: LibvirtMachine, source: Path, target: str) -> None:
+def copy_in(machine: Machine, source: Path, target: str) -> None:
     """Copy a file or folder to that path in the guest, with its modes."""
     archive = io.BytesIO()
-    with tarfile.open(fileobj=archive, mode="w") as tar:
+    # The agent's channel is slow (about 1 MiB/s in an emulated guest), unpacking is not.
+    with tarfile.open(fileobj=archive, mode="w:gz") as tar:
         tar.add(source, arcname=target.rstrip("/").rpartition("/")[2])
     data, parent = archive.getvalue(), target.rstrip("/").rpartition("/")[0] or "/"
     for start in range(0, len(data), _PIECE):
-        piece = machine.run(["/bin/sh", "-c", "cat >>/tmp/put.tar"], stdin=data[start : start + _PIECE])
+        # An earlier copy may have failed and left its archive.
+        collect = f"cat {'>>' if start else '>'}/tmp/put.tar.gz"
+        piece = machine.run(["/bin/sh", "-c", collect], stdin=data[start : start + _PIECE])
         if piece.status:
             raise InfraError(f"copy of {source}: {piece.stderr.decode('utf-8', 'replace').strip()}")
-    unpack = (
-        f"mkdir -p {shlex.quote(parent)} && tar -C {shlex.quote(parent)} -xf /tmp/put.tar && rm /tmp/put.tar"
-    )
+    where = shlex.quote(parent)
+    unpack = f"mkdir -p {where} && tar -C {where} -xzf /tmp/put.tar.gz && rm /tmp/put.tar.gz"
     done = machine.run(["/bin/sh", "-c", unpack])
     if done.status:
-        raise InfraError(
-            f"copy to {target}: {done.stderr.decode('utf-8', 'replace').strip().splitlines()[-1]}"
-        )
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["says nothing"]
+        raise InfraError(f"copy to {target}: {said[0]}")

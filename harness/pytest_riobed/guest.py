@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the fixture `riobed_guest` gives: a guest in which to try a program, and to crash under it."""
+
+import shutil
+import time
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal, get_args
+
+from riobed import oops
+from riobed.errors import InfraError, UsageError
+from riobed.guest import Guest
+from riobed.interactive import copy_in
+from riobed.trial import read_recovery
+from riobed.vm.agent import AgentLost
+
+from pytest_riobed.errors import CommandFailed, RecoveryFailed, shown_at_caller
+from pytest_riobed.packages import MOUNT
+from pytest_riobed.program import Program
+
+# The file system under test.
+FOLDER = "/mnt/test"
+Cause = Literal["reset", "panic"]
+_BOOT_S = 120.0
+# Recovery writes what memory held and checks a whole file system.
+_RECOVERY_S = 600.0
+_PANIC_S = 30.0
+_COMMAND_S = 120.0
+_POLL_S = 0.05
+# guest-exec keeps no more of an output (QEMU, qga/commands.c, GUEST_EXEC_MAX_OUTPUT).
+_MAX_OUTPUT = 16 << 20
+_PIECE = 4 << 20
+# File, bytes of a piece, number of the piece. (A pipe would hide that a file cannot be read.)
+_READ = 'dd if="$1" bs="$2" skip="$3" count=1 iflag=fullblock status=none'
+# Lines of each part of the console in a failing test's report.
+_TAIL = 30
+
+
+class CrashGuest:
+    """A guest in one cache mode; `mode` is its name. Commands are run by sh in the file system under test."""
+
+    def __init__(self, mode: str, guest: Guest) -> None:
+        self.mode = mode
+        self._guest = guest
+        self._machine = guest.machine
+        self._production = False
+        self._program: Program | None = None
+        self._brought: list[tuple[Path, str]] = []
+        self._logs: list[tuple[str, bytes]] = []
+
+    def __repr__(self) -> str:
+        return f"<guest in mode {self.mode}>"
+
+    @shown_at_caller
+    def put(self, source: str | Path, target: str) -> None:
+        """Copy a file or folder into the guest, with its modes.
+
+        `target` is the copy's path, relative to the file system under test. What lies outside of it is put
+        there again after a crash. InfraError when there is no room, or no writing there.
+        """
+        path = str(PurePosixPath(FOLDER, target))
+        if not Path(source).exists():
+            raise UsageError(f"put: {source} does not exist")
+        copy_in(self._machine, Path(source), path)
+        if not path.startswith(f"{FOLDER}/"):
+            self._brought.append((Path(source), path))
+
+    @shown_at_caller
+    def run(self, command: str, timeout: float = _COMMAND_S) -> str:
+        """Run a command to its end; what it wrote to standard output, less than 16 MiB.
+
+        CommandFailed if its status is not 0; InfraError when the guest does not answer in time.
+        """
+        output = self._execute(command, command, timeout=timeout)
+        if len(output) >= _MAX_OUTPUT:
+            raise UsageError(f"{command}: output of {_MAX_OUTPUT >> 20} MiB or more; write it to a file")
+        return output.decode("utf-8", "replace")
+
+    @shown_at_caller
+    def read(self, path: str) -> bytes:
+        """The content of a file of any size; CommandFailed if it cannot be read."""
+        pieces: list[bytes] = []
+        while not pieces or len(pieces[-1]) == _PIECE:
+            pieces.append(self._execute(f"read {path}", _READ, path, _PIECE, len(pieces)))
+        return b"".join(pieces)
+
+    @shown_at_caller
+    def start(self, command: str) -> Program:
+        """Start a command whose output is followed while it runs: one at a time, else UsageError."""
+        if self._program:
+            if self._program.result() is None:
+                raise UsageError(f"{command}: {self._program.command} still runs; only one can be followed")
+            self._program.cut()
+        self._program = Program(self._machine, command, FOLDER)
+        return self._program
+
+    @shown_at_caller
+    def crash_and_recover(self, by: Cause = "reset", production: bool = True) -> dict[str, Any]:
+        """Crash the guest, reset it with RAM kept, recover its file cache; riorecover's report.
+
+        `by` a reset without warning, or a panic of the kernel before it. Then the production kernel runs
+        again, or with `production=False` stage 0 still does, which saves a boot, but has little memory and
+        cannot be crashed. RecoveryFailed when the file system cannot be mounted.
+        """
+        if by not in get_args(Cause):
+            raise UsageError(f"crash by {by!r}: there are {', '.join(get_args(Cause))}")
+        if not self._production:
+            raise UsageError("the guest is in stage 0, whose crash says nothing: leave out production=False")
+        if by == "panic":
+            self._panic()
+        self._production = False
+        self._close_log(f"until the {by}")
+        self._machine.reset()
+        self._machine.wait_stage0(_RECOVERY_S)
+        if self._program:
+            self._program.cut()
+            self._program = None
+        report = read_recovery(self._guest)
+        if report["mount_error"]:
+            raise RecoveryFailed(f"after the {by} the file system cannot be mounted: {report['mount_error']}")
+        if production:
+            self._close_log("recovery")
+            self._machine.boot_production(_BOOT_S)
+            self._production = True
+        self._furnish()
+        return report
+
+    def begin(self) -> None:
+        """A new test: the snapshot, with an empty file system, or power-on."""
+        self._program, self._brought, self._logs = None, [], []
+        self._guest.ready()
+        self._production = True
+        self._furnish()
+
+    def rest(self) -> None:
+        """Stop its processors until the next test, whatever still runs there."""
+        if self._machine.alive():
+            self._machine.pause()
+
+    def end(self) -> None:
+        """Power off and remove its files."""
+        self._guest.discard()
+        shutil.rmtree(self._machine.config.folder, ignore_errors=True)
+
+    def logs(self) -> list[tuple[str, str]]:
+        """Name and last lines of each part of the console, in the order in which they were printed."""
+        parts = [*self._logs, ("now", self._machine.console.text())]
+        return [(name, "\n".join(oops.clean(text).splitlines()[-_TAIL:])) for name, text in parts if text]
+
+    def _execute(self, name: str, script: str, *arguments: str | int, timeout: float = _COMMAND_S) -> bytes:
+        argv = ["/bin/sh", "-c", f"cd {FOLDER} || exit\n{script}", "sh", *map(str, arguments)]
+        try:
+            result = self._machine.run(argv, timeout=timeout)
+        except AgentLost:
+            if crash := oops.recognise(self._machine.console.text()):
+                raise InfraError(f"{name}: the guest's kernel crashed: {crash.title}") from None
+            raise
+        if result.status:
+            raise CommandFailed(name, result)
+        return result.stdout
+
+    def _furnish(self) -> None:
+        """What is not on the disk under test and so is there anew after each boot."""
+        if self._machine.config.workload_image:
+            self._execute("packages", MOUNT)
+        for source, path in self._brought:
+            copy_in(self._machine, source, path)
+
+    def _panic(self) -> None:
+        self._machine.spawn(["/bin/sh", "-c", "echo c >/proc/sysrq-trigger"])
+        deadline = time.monotonic() + _PANIC_S
+        while not oops.ended(self._machine.console.text()):
+            if time.monotonic() > deadline:
+                raise InfraError(f"no panic within {_PANIC_S:.0f} s of asking the kernel for one")
+            time.sleep(_POLL_S)
+
+    def _close_log(self, name: str) -> None:
+        self._logs.append((name, self._machine.console.text()))
+        self._machine.console.clear()

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The guests of a test session: made when first asked for, one for each mode and make, then shared."""
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+from pydantic import ValidationError
+from riobed.errors import UsageError, complaint
+from riobed.guest import Guest, machine_config
+from riobed.modes import cache_mode
+from riobed.scratch import scratch_dir
+from riobed.setup import guest_setup
+from riobed.spec import MachineSpec
+from riobed.vm.connection import connect
+from riobed.vm.libvirt import LibvirtMachine
+
+from pytest_riobed.guest import CrashGuest
+from pytest_riobed.packages import packages_image
+
+_Make = tuple[str, tuple[str, ...], MachineSpec]
+
+
+class Guests:
+    """All guests of this process."""
+
+    def __init__(self) -> None:
+        self._guests: dict[_Make, CrashGuest] = {}
+
+    def get(self, mode: str, packages: Sequence[str], machine: Mapping[str, Any]) -> CrashGuest:
+        """The guest in that mode, with these Debian packages and fields of MachineSpec.
+
+        UsageError for what there is not; EnvironmentFault when nothing is set up.
+        """
+        if isinstance(packages, str):
+            raise UsageError(f"packages={packages!r}: want a list of names")
+        try:
+            make = (mode, tuple(packages), MachineSpec(**machine))
+        except ValidationError as error:
+            raise UsageError(f"marker riobed: {complaint(error, 'arguments')}") from None
+        if make not in self._guests:
+            self._guests[make] = _guest(*make, folder=f"pytest-{len(self._guests)}-{mode}")
+        return self._guests[make]
+
+    def end(self) -> None:
+        """Power all off and remove their files; one that fails does not keep the others."""
+        with ExitStack() as stack:
+            for guest in self._guests.values():
+                stack.callback(guest.end)
+        self._guests.clear()
+
+
+def _guest(mode: str, packages: tuple[str, ...], machine: MachineSpec, folder: str) -> CrashGuest:
+    wanted, uri = cache_mode(mode), os.environ.get("RIOBED_LIBVIRT_URI")
+    setup = guest_setup(machine, uri)
+    if packages:
+        setup = replace(setup, workload_image=packages_image(packages, setup.manifest))
+    config = machine_config(setup, wanted, scratch_dir() / folder)
+    return CrashGuest(mode, Guest(setup, wanted, LibvirtMachine(connect(uri), config)))

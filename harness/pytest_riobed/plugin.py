@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pytest plugin: option, marker, fixtures, and the console in the report of a test that failed.
+
+pytest loads this file in every run, so riobed itself is imported only where a guest is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pytest_riobed.guest import CrashGuest
+    from pytest_riobed.guests import Guests
+
+DEFAULT_MODE = "rio"
+_MARKER = "riobed"
+_guest_key = pytest.StashKey["CrashGuest"]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The option that takes the place of the modes in markers."""
+    parser.getgroup("riobed").addoption(
+        "--riobed-mode",
+        action="append",
+        default=[],
+        metavar="MODE",
+        help="cache mode of riobed_guest, instead of those the tests name; repeatable",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the marker known; refuse unknown modes before anything is collected."""
+    config.addinivalue_line(
+        "markers",
+        f"{_MARKER}(*modes, packages=[], memory_mib=512, disk_mib=128, vcpus=1): the guests that a test "
+        "with riobed_guest is run in: cache modes, Debian packages to be found there, size",
+    )
+    if modes := config.getoption("riobed_mode"):
+        from riobed.errors import UsageError
+        from riobed.modes import cache_mode
+
+        try:
+            for mode in modes:
+                cache_mode(mode)
+        except UsageError as error:
+            raise pytest.UsageError(f"--riobed-mode: {error}") from None
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test with riobed_guest is run once in each of its modes."""
+    if "riobed_guest" in metafunc.fixturenames:
+        marker = metafunc.definition.get_closest_marker(_MARKER)
+        modes = metafunc.config.getoption("riobed_mode") or (marker and marker.args) or [DEFAULT_MODE]
+        metafunc.parametrize("riobed_guest", modes, indirect=True)
+
+
+@pytest.fixture(scope="session")
+def riobed_guests() -> Iterator[Guests]:
+    """All guests of the session; tests ask for riobed_guest."""
+    from pytest_riobed.guests import Guests
+
+    guests = Guests()
+    yield guests
+    guests.end()
+
+
+@pytest.fixture
+def riobed_guest(request: pytest.FixtureRequest, riobed_guests: Guests) -> Iterator[CrashGuest]:
+    """A guest with an empty file system under test, as the marker `riobed` describes it."""
+    marker = request.node.get_closest_marker(_MARKER)
+    arguments: dict[str, Any] = dict(marker.kwargs) if marker else {}
+    with _one_line():
+        guest = riobed_guests.get(request.param, arguments.pop("packages", ()), arguments)
+        request.node.stash[_guest_key] = guest
+        guest.begin()
+    yield guest
+    with _one_line():
+        guest.rest()
+
+
+@contextmanager
+def _one_line() -> Iterator[None]:
+    from riobed.errors import RiobedError
+
+    try:
+        yield
+    except RiobedError as error:
+        pytest.fail(f"riobed: {error}", pytrace=False)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Behind what a test printed, what its guest's kernel had to say."""
+    report = yield
+    guest = item.stash.get(_guest_key, None)
+    if guest and report.failed:
+        report.sections += [(f"console of the guest, {name}", text) for name, text in guest.logs()]
+    return report

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program that runs in the guest while the test goes on: what it has printed outlives the guest."""
+
+import time
+from collections.abc import Callable
+
+from riobed.errors import InfraError, UsageError
+from riobed.vm.agent import ExecResult
+from riobed.vm.machine import Machine
+from riobed.workload import PROGRESS_PORT
+
+from pytest_riobed.errors import CommandFailed, shown_at_caller
+
+_POLL_S = 0.05
+
+
+class Program:
+    """What CrashGuest.start() gives. Its output is out of the guest when its write has returned."""
+
+    def __init__(self, machine: Machine, command: str, folder: str) -> None:
+        self.command = command
+        self._machine = machine
+        self._begin = len(machine.progress.text())
+        self._kept: bytes | None = None
+        self._result: ExecResult | None = None
+        script = f"cd {folder} && exec >{PROGRESS_PORT} || exit\n{command}"
+        self.pid = machine.spawn(["/bin/sh", "-c", script])
+
+    def lines(self) -> list[str]:
+        """The lines it has printed so far, or until the crash; of a line cut short, nothing."""
+        printed = self._machine.progress.text()[self._begin :] if self._kept is None else self._kept
+        return printed.decode("utf-8", "replace").split("\n")[:-1]
+
+    @shown_at_caller
+    def result(self) -> ExecResult | None:
+        """How it ended, None while it runs; UsageError if it ran when the guest crashed."""
+        # The agent tells an end only once.
+        if self._result is None:
+            if self._kept is not None:
+                raise UsageError(f"{self.command}: ran when the guest crashed; lines() has what it printed")
+            self._result = self._machine.status(self.pid)
+        return self._result
+
+    @shown_at_caller
+    def wait_for_lines(self, count: int, timeout: float = 60) -> list[str]:
+        """Its lines as soon as there are `count`.
+
+        CommandFailed when it ends before, InfraError after `timeout` seconds.
+        """
+        self._until(lambda: len(self.lines()) >= count or self.result() is not None, timeout)
+        lines = self.lines()
+        if len(lines) < count and (ended := self.result()):
+            raise CommandFailed(self.command, ended, f" after {len(lines)} lines of {count}")
+        return lines
+
+    @shown_at_caller
+    def wait(self, timeout: float = 60) -> list[str]:
+        """All its lines, when it has ended.
+
+        CommandFailed if its status is not 0, InfraError after `timeout` seconds.
+        """
+        self._until(lambda: self.result() is not None, timeout)
+        if (ended := self.result()) and ended.status:
+            raise CommandFailed(self.command, ended)
+        return self.lines()
+
+    def cut(self) -> None:
+        """What is printed from now on is another program's: this one has ended, or the guest crashed."""
+        if self._kept is None:
+            self._kept = self._machine.progress.text()[self._begin :]
+
+    def _until(self, condition: Callable[[], bool], timeout: float) -> None:
+        deadline = time.monotonic() + timeout
+        while not condition():
+            if time.monotonic() > deadline:
+                raise InfraError(f"{self.command}: still runs after {timeout:g} s, {len(self.lines())} lines")
+            time.sleep(_POLL_S)

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pytest plugin as far as no guest is needed: option, marker, complaints."""
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from harness_builders import Clock, ScriptedMachine
+from pytest_riobed import program as program_module
+from pytest_riobed.errors import CommandFailed
+from pytest_riobed.guest import CrashGuest
+
+# Also so that pytest inside pytest does not load libvirt anew.
+from pytest_riobed.guests import Guests
+from pytest_riobed.packages import packages_image
+from pytest_riobed.program import Program
+from riobed.errors import InfraError, UsageError
+from riobed.guest import Guest
+from riobed.vm.agent import ExecResult
+
+TESTS = """
+import pytest
+
+@pytest.fixture
+def database(riobed_guest):
+    return riobed_guest
+
+def test_plain(riobed_guest): pass
+
+@pytest.mark.riobed("rio", pytest.param("delayed", marks=pytest.mark.xfail))
+def test_two(database): pass
+
+def test_none(): pass
+"""
+
+
+def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
+    return pytester.runpytest_inprocess("-p", "no:cacheprovider", *arguments)
+
+
+def collected(pytester: pytest.Pytester, *arguments: str) -> list[str]:
+    lines = run(pytester, "--collect-only", "-q", *arguments).stdout.lines
+    return [line.partition("::")[2] for line in lines if "::" in line]
+
+
+def test_a_test_is_run_once_in_each_mode(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(TESTS)
+    assert collected(pytester) == ["test_plain[rio]", "test_two[rio]", "test_two[delayed]", "test_none"]
+
+
+def test_the_option_takes_the_place_of_the_markers(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(TESTS)
+    assert collected(pytester, "--riobed-mode", "write-through") == [
+        "test_plain[write-through]",
+        "test_two[write-through]",
+        "test_none",
+    ]
+    assert collected(pytester, "--riobed-mode", "rio", "--riobed-mode", "rio-protected")[:2] == [
+        "test_plain[rio]",
+        "test_plain[rio-protected]",
+    ]
+
+
+def test_an_unknown_mode_as_option_is_one_line(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(TESTS)
+    result = run(pytester, "--riobed-mode", "fast")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert result.stderr.lines[0].startswith("ERROR: --riobed-mode: unknown cache mode 'fast'; there are: ")
+
+
+def test_the_marker_is_known(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(TESTS)
+    assert run(pytester, "--strict-markers", "--collect-only").ret == 0
+    run(pytester, "--markers").stdout.fnmatch_lines(["@pytest.mark.riobed(*modes, *packages*"])
+
+
+@pytest.fixture
+def nothing_set_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "state"
+    monkeypatch.setattr("riobed.artifacts.state_dir", lambda checkout: folder)
+    return folder
+
+
+def errors(result: pytest.RunResult) -> list[str]:
+    return [line for line in result.stdout.lines if line.startswith("riobed: ")]
+
+
+def test_where_nothing_is_set_up_it_says_so(pytester: pytest.Pytester, nothing_set_up: Path) -> None:
+    pytester.makepyfile(TESTS)
+    result = run(pytester)
+    # Not a skip: whoever asks for a guest wants to know.
+    result.assert_outcomes(passed=1, errors=2, xfailed=1)
+    (first, second) = errors(result)
+    assert first == second
+    assert first.startswith("riobed: nothing is set up in ") and first.endswith(": run make setup")
+    assert "Traceback" not in result.stdout.str() and "plugin.py" not in result.stdout.str()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ("'fast'", "unknown cache mode 'fast'; there are: "),
+        ("memory_mib=3", "marker riobed: memory_mib: "),
+        ("disk_mib='much'", "marker riobed: disk_mib: "),
+        ("package=['sqlite3']", "marker riobed: package: "),
+        ("packages='sqlite3'", "packages='sqlite3': want a list of names"),
+    ],
+)
+def test_a_wrong_marker_is_one_line(
+    pytester: pytest.Pytester, nothing_set_up: Path, arguments: str, complaint: str
+) -> None:
+    pytester.makepyfile(
+        f"import pytest\n@pytest.mark.riobed({arguments})\ndef test_it(riobed_guest): assert False"
+    )
+    result = run(pytester)
+    result.assert_outcomes(errors=1)
+    (line,) = errors(result)
+    assert line.startswith(f"riobed: {complaint}")
+
+
+@pytest.mark.parametrize("name", ["", "a", "sqlite3; reboot", "../x", "-o", "Sqlite3", "sqlite3\n"])
+def test_what_is_no_package(name: str) -> None:
+    with pytest.raises(UsageError, match=r"is no name of a Debian package$"):
+        packages_image(("sqlite3", name), cast(Any, None))
+
+
+def test_no_guests_need_no_end() -> None:
+    Guests().end()
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScriptedMachine:
+    clock = Clock()
+    monkeypatch.setattr(program_module, "time", clock)
+    return ScriptedMachine(tmp_path, clock)
+
+
+def started(machine: ScriptedMachine) -> Program:
+    machine.say(machine.progress, b"of another program\n")
+    return Program(cast(Any, machine), "work", "/mnt/test")
+
+
+def test_lines_are_whole_and_its_own(machine: ScriptedMachine) -> None:
+    program = started(machine)
+    assert program.lines() == []
+    machine.say(machine.progress, b"one\n\ntwo \xff\nthr")
+    assert program.lines() == ["one", "", "two \ufffd"]
+    program.cut()
+    machine.say(machine.progress, b"ee\nof the next\n")
+    assert program.lines() == ["one", "", "two \ufffd"]
+    with pytest.raises(UsageError, match=r"^work: ran when the guest crashed; lines\(\) has"):
+        program.result()
+
+
+def test_lines_are_waited_for(machine: ScriptedMachine) -> None:
+    program = started(machine)
+    machine.clock.after(1, lambda: machine.say(machine.progress, b"1\n2\n"))
+    machine.clock.after(2, lambda: machine.say(machine.progress, b"3\n"))
+    assert program.wait_for_lines(2) == ["1", "2"]
+    with pytest.raises(InfraError, match=r"^work: still runs after 5 s, 3 lines$"):
+        program.wait_for_lines(4, timeout=5)
+
+
+def test_an_end_before_the_lines_is_an_error(machine: ScriptedMachine) -> None:
+    program = started(machine)
+    machine.say(machine.progress, b"1\n")
+    machine.ended = ExecResult(0, b"", b"")
+    assert program.wait_for_lines(1) == program.wait() == ["1"]
+    # The agent tells it once.
+    assert program.result() == program.result() == machine.ended
+    with pytest.raises(CommandFailed, match=r"^work: status 0 after 1 lines of 2$"):
+        program.wait_for_lines(2)
+
+
+def test_an_end_with_another_status_is_an_error(machine: ScriptedMachine) -> None:
+    program = started(machine)
+    machine.ended = ExecResult(3, b"", b"disk full\n")
+    with pytest.raises(CommandFailed, match=r"^work: status 3: disk full$") as caught:
+        program.wait()
+    assert caught.value.result == machine.ended
+
+
+@pytest.fixture
+def guest(machine: ScriptedMachine) -> CrashGuest:
+    bare = Guest(cast(Any, None), cast(Any, None), cast(Any, machine))
+    return CrashGuest("rio", bare)
+
+
+def test_wrong_use_of_a_guest(guest: CrashGuest, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"^crash by 'fire': there are reset, panic$"):
+        guest.crash_and_recover(by=cast(Any, "fire"))
+    with pytest.raises(UsageError, match=rf"^put: {tmp_path}/no does not exist$"):
+        guest.put(tmp_path / "no", "x")
+    guest.start("one")
+    with pytest.raises(UsageError, match=r"^two: one still runs; only one can be followed$"):
+        guest.start("two")
+
+
+def test_the_console_in_a_report_is_clean(guest: CrashGuest, machine: ScriptedMachine) -> None:
+    assert guest.logs() == []
+    machine.say(machine.console, b"".join(b"[ %4d.0] line %d\r\n" % (n, n) for n in range(100)) + b"\x1b[2J")
+    ((name, text),) = guest.logs()
+    assert name == "now" and text.splitlines()[0] == "line 71" and text.endswith("line 99\n?[2J")
