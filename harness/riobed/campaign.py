@@ -13,7 +13,6 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
 
 import yaml
 from riobed_results.models import CampaignRow, TrialRow, utc_now
@@ -21,9 +20,8 @@ from riobed_results.queries import trial_rows
 from riobed_results.recovery import ENDED, cut_short
 from riobed_results.store import Store
 
-from riobed.artifacts import CHECKOUT
 from riobed.errors import EnvironmentFault, InfraError, UsageError
-from riobed.faults import Catalogue, Fault, Narrowing
+from riobed.faults import Catalogue, Fault
 from riobed.guest import Guest, GuestSetup, machine_config
 from riobed.images import run_tool
 from riobed.modes import cache_mode
@@ -31,6 +29,7 @@ from riobed.plan import PlannedTrial, plan
 from riobed.rows import trial_row, write_log
 from riobed.scratch import scratch_dir
 from riobed.spec import CampaignSpec
+from riobed.stored import comparable, spec_data
 from riobed.trial import TrialRecord, run_trial
 from riobed.vm.connection import connect
 from riobed.vm.libvirt import LibvirtMachine
@@ -98,7 +97,8 @@ class Campaign:
                 # What just ended may have been the last crash this cell needed.
                 if self._enough(planned):
                     continue
-                pending[pool.submit(self._attempts, planned, self._draw(planned), report)] = planned
+                faults = draw_faults(self.spec, planned, self._catalogue)
+                pending[pool.submit(self._attempts, planned, faults, report)] = planned
             while pending:
                 self._collect(pending, report)
         finally:
@@ -133,7 +133,7 @@ class Campaign:
         old = self.store.campaign(self.spec.name)
         for what in ("spec", "kernel_build_id", "accelerator", "qemu_version"):
             if what == "spec":
-                same = _comparable(old.spec) == _comparable(text)
+                same = comparable(old.spec) == comparable(text)
             else:
                 same = getattr(old, what) == getattr(new, what)
             if not same:
@@ -170,11 +170,6 @@ class Campaign:
             guests[name] = Guest(self._setup, mode, LibvirtMachine(connect(self._settings.uri), config))
         self._all_guests += guests.values()
         return guests
-
-    def _draw(self, planned: PlannedTrial) -> list[Fault]:
-        """A trial's faults; not for workers: catalogue and disassembler serve one thread at a time."""
-        fault_class = self.spec.fault_class(planned.fault_class)
-        return fault_class.draw(self._catalogue, planned.fault_rng(), self.spec.faults)
 
     def _attempts(
         self, planned: PlannedTrial, faults: list[Fault], report: Callable[[TrialRow], None]
@@ -213,23 +208,6 @@ class Campaign:
         return self.store.add_trial(row)
 
 
-def spec_data(spec: CampaignSpec) -> dict[str, Any]:
-    """A spec as stored: a workload of the project goes by its path in the project.
-
-    A list of functions is stored itself, and of its file only the name.
-    """
-    data = spec.model_dump(mode="json")
-    if spec.sites.functions_file:
-        data["sites"]["functions_file"] = spec.sites.functions_file.name
-    if spec.workload.path.is_relative_to(CHECKOUT):
-        data["workload"]["path"] = str(spec.workload.path.relative_to(CHECKOUT))
-    return data
-
-
-def _comparable(spec: str) -> object:
-    """A spec without what may differ from run to run: where the workload's folder lies."""
-    data = yaml.safe_load(spec)
-    data["workload"]["path"] = Path(data["workload"]["path"]).name
-    # A campaign begun before there was this key took the whole kernel.
-    data.setdefault("sites", Narrowing().model_dump(mode="json"))
-    return data
+def draw_faults(spec: CampaignSpec, planned: PlannedTrial, catalogue: Catalogue) -> list[Fault]:
+    """A trial's faults; not for workers: catalogue and disassembler serve one thread at a time."""
+    return spec.fault_class(planned.fault_class).draw(catalogue, planned.fault_rng(), spec.faults)

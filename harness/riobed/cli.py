@@ -221,6 +221,32 @@ def soak(
 
 
 @app.command()
+def replay(
+    position: Annotated[
+        int, typer.Argument(metavar="ID", min=0, help="The trial's position, as 'riobed trials' shows it.")
+    ],
+    store: results_cli.StoreOption = DEFAULT_STORE,
+    campaign: results_cli.CampaignOption = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for the replay's logs and answer.", show_default="replays/NAME-ID beside the store"
+        ),
+    ] = None,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Follow the way from the faults to damaged blocks.")
+    ] = False,
+    as_json: AsJson = False,
+    connect: Uri = None,
+) -> None:
+    """Run a stored trial again, and say whether it ended the same way. The store is not changed."""
+    from riobed.replay import Request
+    from riobed.replay import replay as run_again
+
+    typer.echo(run_again(Request(position, store, campaign, folder, trace), as_json, connect), nl=False)
+
+
+@app.command()
 def doctor(
     as_json: AsJson = False,
     connect: Uri = None,

@@ -21,6 +21,7 @@ _SNAPSHOT = "ready"
 # Serial number of the swap disk in domain.xml.j2.
 _SWAP = "swap"
 _INJECTOR = "/lib/riobed/riobed_inject.ko"
+_TRACE = "/lib/riobed/riobed_trace.ko"
 # Kernel parameters of both stages. A crash stops the machine with its report on the console;
 # it is the harness that resets it. An oops is a panic (recorded here: it is a factor).
 # The kernel's test of its timer counts ticks against a busy loop: on a loaded host an emulated
@@ -43,6 +44,8 @@ class GuestSetup:
     workload: Workload | None = None
     workload_image: Path | None = None
     options: dict[str, str | int] | None = None
+    # What happens to the file cache is written down: `riobed replay --trace`.
+    trace: bool = False
 
 
 def machine_config(
@@ -114,22 +117,28 @@ class Guest:
         self.machine.wait_stage0(_BOOT_S)
         self.machine.boot_production(_BOOT_S)
 
+    def take_snapshot(self) -> None:
+        """From power-on to where trials begin; the guest runs on from there."""
+        self.boot()
+        self._prepare()
+        self.machine.save(_SNAPSHOT)
+        self._snapshot = True
+
     def ready(self, fresh: bool = False) -> None:
         """Bring the guest to where a trial begins, with empty logs.
 
         From the snapshot if there is one, else (or if `fresh`) from power-on.
         """
         if fresh or not self._snapshot or not self.machine.alive():
-            self.boot()
-            self._prepare()
-            self.machine.save(_SNAPSHOT)
-            self._snapshot = True
+            self.take_snapshot()
             self._clear_logs()
         else:
             self._clear_logs()
             self.machine.load(_SNAPSHOT)
         if not self.machine.agent_answers(10):
             raise InfraError(f"{self.machine.config.name}: no agent after the snapshot was restored")
+        if self.setup.trace:
+            self._start_trace()
 
     def discard(self) -> None:
         """Throw the machine away; the next ready() starts from power-on."""
@@ -166,3 +175,10 @@ class Guest:
     def _clear_logs(self) -> None:
         for log in (self.machine.console, self.machine.progress, self.machine.evidence):
             log.clear()
+
+    def _start_trace(self) -> None:
+        """Behind the snapshot, so that it is the same with and without a trace."""
+        started = self.machine.run(["/usr/bin/staprun", "-b", "1", "-L", _TRACE])
+        if started.status:
+            error = started.stderr.decode("utf-8", "replace").strip()[-200:]
+            raise InfraError(f"the trace does not start: {error}")

@@ -36,7 +36,7 @@ def run_campaign(spec_path: Path, store: str, workers: int, logs: Path | None, u
         kernel = setup.manifest.kernel
         catalogue = Catalogue.open(kernel.vmlinux, cache_dir(), kernel.build_id).narrowed(spec.sites)
         check_classes(catalogue, map(spec.fault_class, spec.fault_classes), spec.faults)
-    settings = Settings(workers, uri, logs or log_folder(store))
+    settings = Settings(workers, uri, logs or beside(store, "logs"))
     campaign = Campaign(spec, setup, catalogue, open_store(store, create=True), settings)
     progress = ProgressView(spec, campaign, setup.accelerator)
     with Live(progress, console=console, refresh_per_second=2) as live:
@@ -49,10 +49,10 @@ def run_campaign(spec_path: Path, store: str, workers: int, logs: Path | None, u
     console.print(f"Campaign {spec.name!r} is complete. Console logs: {settings.logs}", highlight=False)
 
 
-def log_folder(store: str) -> Path:
-    """Where console logs go by default: beside an SQLite store, else in the current folder."""
+def beside(store: str, name: str) -> Path:
+    """A folder for what is kept of trials: beside an SQLite store, else in the current folder."""
     path = locate(store).path
-    return (path.parent if path else Path.cwd()) / "logs"
+    return (path.parent if path else Path.cwd()) / name
 
 
 def describe(row: TrialRow) -> str:

@@ -15,7 +15,6 @@
  * NS is ktime_get_mono_fast_ns(); ADDR and CALLER are hexadecimal. A line is
  * put together first and written while no other CPU writes.
  */
-#include <linux/bitops.h>
 #include <linux/io.h>
 #include <linux/irqflags.h>
 #include <linux/log2.h>
@@ -23,82 +22,25 @@
 #include <linux/timekeeping.h>
 
 #include "inject.h"
+#include "line.h"
 
 static unsigned short evidence_port = 0x402;
 module_param(evidence_port, ushort, 0444);
 MODULE_PARM_DESC(evidence_port, "I/O port of the debug console");
 
-#define NAME_MAX_SHOWN	40
-
-struct line {
-	unsigned int len;
-	char text[192];
-};
-
-static __always_inline void put_char(struct line *line, char c)
-{
-	if (line->len < sizeof(line->text))
-		line->text[line->len++] = c;
-}
-
-/* One word whatever the name is: a cache or task may have any characters in it. */
-static __always_inline void put_name(struct line *line, const char *name)
-{
-	unsigned int i;
-
-	put_char(line, ' ');
-	for (i = 0; i < NAME_MAX_SHOWN && name[i]; i++)
-		put_char(line, name[i] > ' ' && name[i] <= '~' ? name[i] : '_');
-	if (!i)
-		put_char(line, '_');
-}
-
-static __always_inline void put_digits(struct line *line, u64 value, unsigned int base)
-{
-	char digits[20];
-	int n = 0;
-
-	do {
-		digits[n++] = "0123456789abcdef"[value % base];
-		value /= base;
-	} while (value);
-	put_char(line, ' ');
-	while (n)
-		put_char(line, digits[--n]);
-}
-
-static __always_inline void put_number(struct line *line, u64 value)
-{
-	put_digits(line, value, 10);
-}
-
-static __always_inline void put_address(struct line *line, unsigned long address)
-{
-	put_digits(line, address, 16);
-}
-
-/*
- * A CPU that died while it wrote must not stop the others: after a while they
- * go on without the lock. The loop calls nothing, so that no trap of ours can
- * come in between two bytes; nor can an interrupt, in which another fault may
- * happen.
- */
+/* The loop calls nothing, so that no trap of ours can come in between two bytes. */
 static __always_inline void write_line(struct line *line)
 {
 	static unsigned long busy;
-	unsigned int tries, i;
 	unsigned long flags;
+	unsigned int i;
 
 	put_char(line, '\n');
 	raw_local_irq_save(flags);
-	for (tries = 0; tries < 1000000; tries++) {
-		if (!test_and_set_bit_lock(0, &busy))
-			break;
-		cpu_relax();
-	}
+	line_lock(&busy);
 	for (i = 0; i < line->len; i++)
 		outb(line->text[i], evidence_port);
-	clear_bit_unlock(0, &busy);
+	line_unlock(&busy);
 	raw_local_irq_restore(flags);
 }
 

@@ -64,6 +64,21 @@ def trial_rows(store: Store, campaign_id: int, *, faults: bool = True) -> list[T
         return list(session.scalars(query))
 
 
+def result_at(store: Store, campaign_id: int, position: int) -> TrialRow | None:
+    """Return the crash or discard at a position of the plan, with its faults; None if there is none."""
+    query = (
+        sa.select(TrialRow)
+        .where(
+            TrialRow.campaign_id == campaign_id,
+            TrialRow.position == position,
+            TrialRow.outcome != "infra_error",
+        )
+        .options(selectinload(TrialRow.faults))
+    )
+    with store.session() as session:
+        return session.scalar(query)
+
+
 def in_order(campaign: CampaignRow, key: str, seen: Iterable[str]) -> list[str]:
     """Return names in the order of the spec's list `key`, then those only seen in rows."""
     try:

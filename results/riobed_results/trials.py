@@ -28,9 +28,12 @@ def trials_json(campaign: str, rows: list[TrialRow]) -> str:
 
 
 def trials_text(rows: list[TrialRow], width: int) -> str:
-    """Return a table of the rows, `width` characters wide at most; times are in seconds."""
+    """Return a table of the rows, `width` characters wide at most; times are in seconds.
+
+    A row's `id` in the database is left out: the position is what commands and logs call a trial.
+    """
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in ("id", "position", "attempt"):
+    for name in ("position", "attempt"):
         table.add_column(name, justify="right", no_wrap=True)
     for name in ("mode", "fault class", "outcome", "crash", "corruption"):
         table.add_column(name, no_wrap=True)
@@ -47,7 +50,6 @@ def trials_text(rows: list[TrialRow], width: int) -> str:
 def _cells(row: TrialRow) -> tuple[str, ...]:
     place = f" ({row.corruption_where})" if row.corruption_where else ""
     return (
-        str(row.id),
         str(row.position),
         str(row.attempt),
         row.mode,

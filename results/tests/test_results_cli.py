@@ -79,10 +79,10 @@ def test_trials_as_json_have_everything_stored(invoke: Invoke, filled: Store, pa
 
 def test_trials_as_text(invoke: Invoke, filled: Store, path: Path) -> None:
     head, error, crash = invoke("trials", "--store", path).stdout.splitlines()
-    assert head.split()[:4] == ["id", "position", "attempt", "mode"]
-    assert error.split()[1:6] == ["0", "1", "rio", "kernel_text", "infra_error"]
+    assert head.split()[:3] == ["position", "attempt", "mode"]
+    assert error.split()[:5] == ["0", "1", "rio", "kernel_text", "infra_error"]
     assert error.endswith("QEMU [red]died")
-    assert crash.split()[5:11] == ["crash", "panic", "none", "0", "of", "3"]
+    assert crash.split()[4:10] == ["crash", "panic", "none", "0", "of", "3"]
     assert crash.endswith("panic: it died")
 
 

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Damaged places: what the oracles of a trial found wrong, as pages of files and blocks of the device.
+
+The workload's check names files and offsets, recovery's checksums name inodes and pages. Which inode a
+file has and where its page lies on the device is asked of the guest, which is in stage 0 by then. Checks
+of other workloads than memtest may name nothing; then there is nothing to follow but the checksums.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from riobed.errors import InfraError
+from riobed.guest import Guest
+from riobed.layout import PAGE
+from riobed.propagation import Place
+from riobed.trial import TrialRecord
+from riobed.workload import GUEST_DIR
+
+# Of so many damages at most, and of so many pages of each, the way is looked for.
+_MOST = 32
+_MOST_PAGES = 4
+_NUMBER = re.compile(rb"\d{1,18}")
+# An empty line for what has none; debugfs says the same status whatever it found.
+_INODES = f'cd {GUEST_DIR} && for f; do stat -c %i -- "$f" 2>/dev/null || echo; done'
+_BLOCKS = """while read -r ino page; do
+	echo "$(debugfs -R "bmap <$ino> $page" /dev/vdb 2>/dev/null)"
+done"""
+
+
+@dataclass(frozen=True)
+class Damage:
+    """One thing that is wrong, in words, and the pages it is in (none: there is no page to look for)."""
+
+    what: str
+    places: tuple[Place, ...]
+
+
+def damages(guest: Guest, record: TrialRecord) -> list[Damage]:
+    """What is wrong after a trial; InfraError when the guest cannot be asked.
+
+    Where there is no check (no crash, or a file system that cannot be mounted), checksums are all there is.
+    """
+    found = _differences(guest, record.check) + _mismatches(record.recovery)
+    blocks = _blocks(guest, [place for damage in found for place in damage.places if place.ino])
+    return [
+        Damage(
+            damage.what,
+            tuple(
+                Place(place.ino, place.index, blocks.get(place)) if place.ino else place
+                for place in damage.places
+            ),
+        )
+        for damage in found
+    ]
+
+
+def _mismatches(recovery: dict[str, Any] | None) -> list[Damage]:
+    """Cached pages whose checksum was not the one of their last legal writer."""
+    listed = ((recovery or {}).get("checksums") or {}).get("mismatches") or []
+    found = []
+    for entry in listed[:_MOST]:
+        ino, index = int(entry["ino"]), int(entry["index"])
+        if entry["metadata"]:
+            found.append(Damage(f"checksum of block {index} of the device", (Place(0, index, index),)))
+        else:
+            found.append(Damage(f"checksum of page {index} of inode {ino}", (Place(ino, index),)))
+    return found
+
+
+def _differences(guest: Guest, check: dict[str, Any] | None) -> list[Damage]:
+    """What the check lists in memtest's form: a path below the workload's folder, kind, offset, length."""
+    listed = (check or {}).get("differences")
+    known = [entry for entry in listed if _is_difference(entry)] if isinstance(listed, list) else []
+    known = known[:_MOST]
+    inodes = _inodes(guest, [entry["path"] for entry in known])
+    return [
+        Damage(_words(entry), _pages(ino, entry["offset"], entry["length"]))
+        for entry, ino in zip(known, inodes, strict=True)
+    ]
+
+
+def _is_difference(entry: Any) -> bool:
+    return (
+        isinstance(entry, dict)
+        and isinstance(entry.get("path"), str)
+        and all(type(entry.get(key)) is int and entry[key] >= 0 for key in ("offset", "length"))
+    )
+
+
+def _words(entry: dict[str, Any]) -> str:
+    return f"{entry['path']}: {entry.get('kind', 'differs')}, {entry['length']} bytes from {entry['offset']}"
+
+
+def _pages(ino: int, offset: int, length: int) -> tuple[Place, ...]:
+    if not ino:
+        return ()
+    first, last = offset // PAGE, max(offset, offset + length - 1) // PAGE
+    return tuple(Place(ino, index) for index in range(first, min(last, first + _MOST_PAGES - 1) + 1))
+
+
+def _inodes(guest: Guest, paths: list[str]) -> list[int]:
+    """The inode of each path, 0 for what is not there (any more)."""
+    if not paths:
+        return []
+    return _numbers(guest, ["/bin/sh", "-c", _INODES, "sh", *paths], b"", len(paths))
+
+
+def _blocks(guest: Guest, places: list[Place]) -> dict[Place, int]:
+    """Where pages lie on the device; a page in a hole has no block."""
+    unique = list(dict.fromkeys(places))
+    if not unique:
+        return {}
+    asked = "".join(f"{place.ino} {place.index}\n" for place in unique).encode()
+    answers = _numbers(guest, ["/bin/sh", "-c", _BLOCKS], asked, len(unique))
+    return {place: block for place, block in zip(unique, answers, strict=True) if block}
+
+
+def _numbers(guest: Guest, argv: list[str], stdin: bytes, count: int) -> list[int]:
+    """The number at the start of each line that a command in the guest prints, 0 where there is none."""
+    lines = guest.machine.run(argv, stdin).stdout.split(b"\n")[:-1]
+    if len(lines) != count:
+        raise InfraError(f"the guest does not say where the damage is: {b' '.join(lines)[:100]!r}")
+    return [int(match[0]) if (match := _NUMBER.match(line)) else 0 for line in lines]

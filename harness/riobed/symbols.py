@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of the functions that return addresses lie in."""
+
+from bisect import bisect_right
+from itertools import takewhile
+
+from riobed.faults.vmlinux import Vmlinux
+
+# Of the series' own functions only the one that was called from outside tells anything.
+_SERIES = "rio_"
+_TRACING = ("__traceiter_", "trace_")
+
+
+class Symbols:
+    """Functions of the .text of a kernel that was booted without KASLR."""
+
+    def __init__(self, vmlinux: Vmlinux) -> None:
+        self._functions = vmlinux.functions()
+        self._starts = [function.address for function in self._functions]
+
+    def name(self, return_address: int) -> str:
+        """The function that called; the address itself if that lies in none."""
+        # A call may be the last instruction of its function.
+        row = bisect_right(self._starts, return_address - 1) - 1
+        if row >= 0 and return_address - 1 < self._functions[row].end:
+            return self._functions[row].name
+        return f"{return_address:#x}"
+
+    def callers(self, addresses: tuple[int, ...]) -> list[str]:
+        """Names of return addresses, innermost first, from the hook of the series on if there is one."""
+        names = [name for name in map(self.name, addresses) if not name.startswith(_TRACING)]
+        inside = takewhile(lambda name: name.startswith(_SERIES), names)
+        return names[max(len(list(inside)) - 1, 0) :]

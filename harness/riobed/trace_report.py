@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a traced replay tells: the faults that were activated, and what happened to each damaged page."""
+
+from dataclasses import asdict
+from typing import Any
+
+from riobed.damage import Damage, damages
+from riobed.evidence import Evidence
+from riobed.faults import Fault
+from riobed.guest import Guest
+from riobed.propagation import Follower, Place, Way
+from riobed.registry import CHANGING, METADATA, STATE_MASK
+from riobed.rows import fault_row
+from riobed.symbols import Symbols
+from riobed.trace import Event, TraceLog
+from riobed.trial import TrialRecord
+
+# Events of a page that are printed; the answer as JSON has more of them.
+_PRINTED = 30
+_CALLERS = 5
+_STATES = {0: "free", 1: "clean", 2: "dirty", 3: "shadowed"}
+
+
+def trace_answer(guest: Guest, record: TrialRecord, log: TraceLog, symbols: Symbols) -> dict[str, Any]:
+    """The way from faults to damaged pages, from the log of a trial that has just ended in this guest.
+
+    Times are seconds of the guest since the faults were in place; without faults, since the trace began.
+    """
+    evidence, found = record.evidence, damages(guest, record)
+    start_ns = min(evidence.injected.values(), default=None)
+    places = [place for damage in found for place in damage.places]
+    follower = Follower(places, start_ns, evidence.activated.values())
+    ways = {way.place: way for way in follower.follow(log.events())}
+    teller = _Teller(symbols, start_ns if start_ns is not None else follower.first_ns or 0)
+    return {
+        "log": {
+            "events": len(log.lines),
+            "unreadable": log.unreadable,
+            "lost": log.lost,
+            "begins_s": None if follower.first_ns is None else teller.seconds(follower.first_ns),
+        },
+        "activated": [
+            teller.fault(fault, evidence, follower)
+            for fault in record.faults
+            if fault.index in evidence.activated
+        ],
+        "planted": record.plant.as_stored() if record.plant else None,
+        "damaged": teller.damaged(found, ways),
+    }
+
+
+class _Teller:
+    """Puts what was found into the form of the answer."""
+
+    def __init__(self, symbols: Symbols, origin_ns: int) -> None:
+        self._symbols = symbols
+        self._origin_ns = origin_ns
+
+    def seconds(self, ns: int) -> float:
+        return round((ns - self._origin_ns) / 1e9, 6)
+
+    def event(self, event: Event) -> dict[str, Any]:
+        """An event: its words as the log has them, but for those that are codes."""
+        words: dict[str, Any] = dict(event.words)
+        words |= {name: f"{words[name]:#x}" for name in ("pfn", "crc", "ip", "address") if name in words}
+        if event.kind == "entry":
+            words["state"] = _state(event.words["state"])
+        if event.kind == "write":
+            words["of"] = {"f": "file", "b": "device"}.get(chr(event.words["of"]), "other")
+        if event.kind == "trap":
+            words["function"] = self._symbols.name(event.words["ip"] + 1)
+        return {
+            "s": self.seconds(event.ns),
+            "kind": event.kind,
+            "cpu": event.cpu,
+            "pid": event.pid,
+            "task": event.task,
+            **words,
+            "callers": self._symbols.callers(event.callers),
+        }
+
+    def fault(self, fault: Fault, evidence: Evidence, follower: Follower) -> dict[str, Any]:
+        row = fault_row(fault, evidence)
+        return {
+            "index": fault.index,
+            "s": row.activated_s,
+            "function": row.function,
+            "old": row.old_asm,
+            "new": row.new_asm,
+            "params": row.params,
+            "changing": [
+                {"ino": change.ino, "index": change.index, "begun": self.event(change.event)}
+                for change in follower.changing.get(evidence.activated[fault.index], [])
+            ],
+        }
+
+    def damaged(self, found: list[Damage], ways: dict[Place, Way]) -> list[dict[str, Any]]:
+        """Each damaged page with all that oracles say of it, and what has no page (any more)."""
+        without = [{"what": [damage.what], "place": None} for damage in found if not damage.places]
+        return without + [
+            {
+                "what": [damage.what for damage in found if place in damage.places],
+                "place": asdict(place),
+                "events_total": way.total,
+                "before": self.event(way.before) if way.before else None,
+                "events": [self.event(event) for event in way.events],
+            }
+            for place, way in ways.items()
+        ]
+
+
+def _state(state: int) -> str:
+    name = _STATES.get(state & STATE_MASK, f"state {state & STATE_MASK}")
+    flags = {METADATA: "metadata", CHANGING: "being changed"}
+    return ", ".join([name, *(word for flag, word in flags.items() if state & flag)])
+
+
+def trace_text(answer: dict[str, Any]) -> list[str]:
+    """The answer for people, as lines."""
+    log = answer["log"]
+    lines = [f"Trace: {log['events']} events, {log['unreadable']} lines unreadable"]
+    if log["lost"]:
+        lines.append(f"  It begins at {log['begins_s']:+.6f} s: {log['lost']} events before are lost")
+    if answer["planted"]:
+        lines.append("Planted: " + _pairs(answer["planted"]))
+    else:
+        lines.append(
+            "Faults activated:" if answer["activated"] else "No fault is known to have been activated."
+        )
+    for fault in answer["activated"]:
+        lines += _fault_lines(fault)
+    if not answer["damaged"]:
+        lines.append("Nothing is damaged.")
+    for damage in answer["damaged"]:
+        lines += _damage_lines(damage)
+    return lines
+
+
+def _fault_lines(fault: dict[str, Any]) -> list[str]:
+    change = f"{fault['old']} became {fault['new']}" if fault["old"] else _pairs(fault["params"])
+    where = f" in {fault['function']}" if fault["function"] else ""
+    lines = [f"  {fault['s']:+.6f} s  fault {fault['index']}{where}: {change}"]
+    for page in fault["changing"]:
+        page_frame = f"{_page(page)}, frame {page['begun']['pfn']}"
+        lines.append(f"    while {page_frame}, was being changed, since {_event(page['begun'])}")
+    return lines
+
+
+def _damage_lines(damage: dict[str, Any]) -> list[str]:
+    lines = [f"Damaged: {what}" for what in damage["what"]]
+    place = damage["place"]
+    if place is None:
+        return [*lines, "  there is no page (any more) to follow"]
+    block = f", block {place['block']} of the device" if place["ino"] and place["block"] else ""
+    frames = [event["pfn"] for event in damage["events"] if "pfn" in event]
+    frame = f", frame {frames[-1]}" if frames else ""
+    lines.append(f"  {_page(place)}{block}{frame}: {damage['events_total']} events")
+    if damage["before"]:
+        lines.append(f"    before: {_event(damage['before'])}")
+    shown = damage["events"][-_PRINTED:]
+    if damage["events_total"] > len(shown):
+        lines.append(f"    ... {damage['events_total'] - len(shown)} earlier")
+    return lines + [f"    {_event(event)}" for event in shown]
+
+
+def _page(place: dict[str, Any]) -> str:
+    if place["ino"]:
+        return f"page {place['index']} of inode {place['ino']}"
+    return f"block {place['index']} of the device"
+
+
+def _event(event: dict[str, Any]) -> str:
+    """One event in one line."""
+    by = " < ".join(event["callers"][:_CALLERS])
+    return f"{event['s']:+.6f} s  {_happened(event)}; {event['task']}/{event['pid']}{': ' if by else ''}{by}"
+
+
+def _happened(event: dict[str, Any]) -> str:
+    match event["kind"]:
+        case "entry":
+            checksum = "" if "being changed" in event["state"] else f", checksum {event['crc']}"
+            return f"entry: {event['state']}, {event['bytes']} bytes{checksum}"
+        case "change":
+            return f"change: {event['changes']} under way now"
+        case "window":
+            return f"window: {'opened' if event['open'] else 'closed'}"
+        case "verify":
+            return f"checksum compared: {'right' if event['intact'] else 'wrong'}"
+        case "trap":
+            return f"trap: store to {event['address']} by {event['function']}"
+        case "write":
+            return f"write: {event['bytes']} bytes from sector {event['sector']}, of {event['of']}"
+        case kind:
+            return f"{kind}: {event['bytes']} bytes from sector {event['sector']}, status {event['status']}"
+
+
+def _pairs(values: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items())

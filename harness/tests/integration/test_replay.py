@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trials run again: the same title for an oops that is sure to come; the way to a damaged page."""
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from riobed.faults import Fault
+from riobed.layout import PAGE
+from riobed.replay import Request, replay
+from riobed.run import run_campaign
+from riobed.spec import CampaignSpec
+from riobed_results.queries import trial_rows
+from riobed_results.store import open_store
+
+from .conftest import UD2
+
+SPEC = """
+name: small
+seed: 3
+modes: [rio]
+fault_classes: [{fault_class}]
+crashes_per_cell: {crashes}
+faults: 1
+warmup_s: [0.5, 1.0]
+limit_s: 20
+hang_s: 6
+"""
+
+
+def run(folder: Path, fault_class: str, crashes: int) -> str:
+    """A campaign in a new store."""
+    (folder / "spec.yaml").write_text(SPEC.format(fault_class=fault_class, crashes=crashes))
+    store = str(folder / "store.sqlite")
+    run_campaign(folder / "spec.yaml", store, 1, None, None)
+    return store
+
+
+def traced(store: str, position: int) -> dict[str, Any]:
+    return dict(json.loads(replay(Request(position, store, trace=True), True, None)))
+
+
+def test_the_way_to_a_planted_change(tmp_path: Path) -> None:
+    store = run(tmp_path, "planted", 2)
+    opened = open_store(store)
+    kinds = {row.position: row.faults[0].params["kind"] for row in trial_rows(opened, opened.campaign().id)}
+    assert kinds == {0: "written", 1: "stray"}
+    for position, kind in kinds.items():
+        answer = traced(store, position)
+        assert all(answer["same"].values()), answer
+        trace = answer["trace"]
+        plant = trace["planted"]
+        assert plant["kind"] == kind
+        (damaged,) = trace["damaged"]
+        assert (damaged["place"]["ino"], damaged["place"]["index"]) == (plant["ino"], plant["offset"] // PAGE)
+        # The check names the file, and of a stray change the checksums name the page.
+        assert len(damaged["what"]) == (2 if kind == "stray" else 1)
+        writers = [event for event in damaged["events"] if "generic_perform_write" in event["callers"]]
+        # The legal writer of the wrong bytes is seen; of the stray change only the legal ones before it.
+        assert writers[-1]["task"] == ("dd" if kind == "written" else "memtest")
+        last = damaged["events"][-1]
+        assert (last["kind"], last["state"], last["ino"]) == ("entry", "dirty", plant["ino"])
+        kept = gzip.decompress((tmp_path / f"replays/small-{position:05d}/trace.log.gz").read_bytes())
+        assert kept.count(b"\n") == trace["log"]["events"] > 100
+        assert trace["log"]["unreadable"] <= 1
+
+
+def test_an_oops_that_is_sure_to_come_has_the_same_title(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault_in: Callable[[str, bytes], Fault]
+) -> None:
+    fault = fault_in("vfs_mkdir", UD2)
+    drawn = SimpleNamespace(draw=lambda catalogue, rng, count: [fault])
+    monkeypatch.setattr(CampaignSpec, "fault_class", lambda spec, name: drawn)
+    store = run(tmp_path, "kernel_text", 1)
+    before = Path(store).read_bytes()
+    for trace in (False, True):
+        answer = json.loads(replay(Request(0, store, trace=trace), True, None))
+        assert answer["now"]["crash_title"] == "invalid opcode in vfs_mkdir"
+        assert answer["same"] == {"outcome": True, "crash_title": True, "corruption": True}
+    (activated,) = answer["trace"]["activated"]
+    assert (activated["index"], answer["trace"]["damaged"]) == (0, [])
+    assert Path(store).read_bytes() == before
