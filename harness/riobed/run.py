@@ -8,12 +8,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
-from riobed_results.location import locate
+from riobed_results.fresh import FreshReport
+from riobed_results.location import REPORT_FILE, locate
 from riobed_results.models import TrialRow
 from riobed_results.store import open_store, try_store
 
 from riobed.artifacts import cache_dir
-from riobed.campaign import Campaign, Settings
+from riobed.campaign import Campaign, Cell, Settings
 from riobed.errors import UsageError
 from riobed.faults import Catalogue, check_classes
 from riobed.planted import PLANTED
@@ -38,7 +39,20 @@ def run_campaign(spec_path: Path, store: str, workers: int, logs: Path | None, u
         check_classes(catalogue, map(spec.fault_class, spec.fault_classes), spec.faults)
     settings = Settings(workers, uri, logs or beside(store, "logs"))
     campaign = Campaign(spec, setup, catalogue, open_store(store, create=True), settings)
-    progress = ProgressView(spec, campaign, setup.accelerator)
+    # A row's log begins with the name of the folder of logs.
+    fresh = FreshReport(store, spec.name, settings.logs.absolute().parent, locate(store).folder / REPORT_FILE)
+    console.print(f"Report, fresh while the campaign runs: {fresh.output}", highlight=False)
+    try:
+        with fresh:
+            show(campaign, ProgressView(spec, campaign, setup.accelerator), console)
+    finally:
+        if fresh.error:
+            console.print(f"No report: {fresh.error}", highlight=False, markup=False)
+    console.print(f"Campaign {spec.name!r} is complete. Console logs: {settings.logs}", highlight=False)
+
+
+def show(campaign: Campaign, progress: "ProgressView", console: Console) -> None:
+    """Run the campaign with a line for each trial and the progress below them."""
     with Live(progress, console=console, refresh_per_second=2) as live:
 
         def report(row: TrialRow) -> None:
@@ -46,13 +60,11 @@ def run_campaign(spec_path: Path, store: str, workers: int, logs: Path | None, u
             live.console.print(describe(row), highlight=False, markup=False)
 
         campaign.run(report)
-    console.print(f"Campaign {spec.name!r} is complete. Console logs: {settings.logs}", highlight=False)
 
 
 def beside(store: str, name: str) -> Path:
     """A folder for what is kept of trials: beside an SQLite store, else in the current folder."""
-    path = locate(store).path
-    return (path.parent if path else Path.cwd()) / name
+    return locate(store).folder / name
 
 
 def describe(row: TrialRow) -> str:
@@ -85,7 +97,7 @@ class ProgressView:
             self._corrupted += row.corruption not in (None, "none")
 
     def __rich__(self) -> Table:
-        table = Table(title=f"{self._spec.name} ({self._accelerator}): crashes of {self._wanted()} wanted")
+        table = Table(title=f"{self._spec.name} ({self._accelerator}): crashes")
         table.add_column("fault class")
         for mode in self._spec.modes:
             table.add_column(mode, justify="right")
@@ -100,13 +112,23 @@ class ProgressView:
 
     def _caption(self) -> str:
         hours = max(time.monotonic() - self._start, 1e-3) / 3600
-        crashes = self._outcomes["crash"]
-        have = sum(min(c.crashes, self._spec.crashes_per_cell) for c in self._campaign.cells.values())
+        crashes, discards = self._outcomes["crash"], self._outcomes["discard"]
+        cells = self._campaign.cells.values()
+        have = sum(min(cell.crashes, self._spec.crashes_per_cell) for cell in cells)
         left = ""
-        if crashes:
-            left = f", about {(self._wanted() - have) / (crashes / hours) * 60:.0f} min left"
+        if crashes + discards:
+            trials = sum(trials_left(cell, self._spec) for cell in cells)
+            left = f", about {trials / (crashes + discards) * hours * 60:.0f} min left"
         return (
-            f"{hours * 60:.1f} min: {crashes} crashes ({self._corrupted} with corruption), "
-            f"{self._outcomes['discard']} discards, {self._outcomes['infra_error']} infra errors; "
-            f"{crashes / hours:.0f} crashes an hour{left}"
+            f"{have} of {self._wanted()} crashes ({have / self._wanted():.0%}). In {hours * 60:.1f} min: "
+            f"{crashes} crashes ({self._corrupted} with corruption), {discards} discards, "
+            f"{self._outcomes['infra_error']} infra errors; {crashes / hours:.0f} crashes an hour{left}"
         )
+
+
+def trials_left(cell: Cell, spec: CampaignSpec) -> float:
+    """How many trials a cell may still need: all it may have, or fewer if it crashes as often as so far."""
+    missing = max(spec.crashes_per_cell - cell.crashes, 0)
+    allowed = max(spec.max_trials_per_cell - cell.trials, 0)
+    expected = missing * cell.trials / cell.crashes if cell.crashes else allowed
+    return min(expected, allowed) if missing else 0

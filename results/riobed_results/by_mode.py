@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from pydantic import BaseModel
 
 from riobed_results.environment import Environment
-from riobed_results.errors import StoreError
 from riobed_results.models import TrialRow
-from riobed_results.queries import in_order, trial_rows
+from riobed_results.queries import Results, in_order
 from riobed_results.render import Grid, Page, printable, source_text
-from riobed_results.store import Store
 
 Value = int | float | None
 
@@ -41,18 +39,12 @@ class ModeTable(BaseModel):
     environment: Environment
 
 
-def mode_table(store: Store, design: Design, campaign_name: str | None = None) -> ModeTable:
-    """Compute a table of a campaign (None: the latest) from stored rows alone.
-
-    Raises StoreError if the campaign has no row it wants, StoreUsageError if there is no such campaign.
-    """
-    campaign = store.campaign(campaign_name)
-    rows = [row for row in trial_rows(store, campaign.id) if design.wants(row)]
+def mode_table(results: Results, design: Design) -> ModeTable:
+    """Compute a table of a campaign; StoreError if it has no row that the design wants."""
+    campaign = results.campaign
+    rows = [row for row in results.rows if design.wants(row)]
     if not rows:
-        raise StoreError(
-            f"store {store.location.name}: campaign {campaign.name!r} has no trials for "
-            f"the table {design.name}; choose another with --campaign"
-        )
+        raise results.without(f"trials for the table {design.name}")
     modes = in_order(campaign, "modes", (row.mode for row in rows))
     columns = {mode: design.lines([row for row in rows if row.mode == mode]) for mode in modes}
     names = dict.fromkeys(name for column in columns.values() for name in column)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands that read results: `table`, `trials`, `publish`. They need neither QEMU nor libvirt.
+"""The commands that read results: `table`, `trials`, `report`, `publish`. They need neither QEMU nor libvirt.
 
 They raise StoreError; the program that mounts them prints it as one line and exits with its `exit_code`.
 """
@@ -14,21 +14,27 @@ from typing import Annotated
 import typer
 
 from riobed_results.by_mode import Design, mode_page, mode_table
-from riobed_results.corruption import corruption_table
+from riobed_results.comparison import POWER, comparison_page
+from riobed_results.controls import CONTROLS
+from riobed_results.corruption import comparison_table, corruption_table
 from riobed_results.corruption_page import corruption_page
 from riobed_results.cost import cost_page, cost_table
 from riobed_results.cost_runs import read_runs
-from riobed_results.errors import StoreError
+from riobed_results.errors import StoreError, StoreUsageError
+from riobed_results.export import trials_parquet
 from riobed_results.fault_classes import class_page, class_table
-from riobed_results.location import DEFAULT_STORE
+from riobed_results.location import DEFAULT_STORE, REPORT_FILE
+from riobed_results.logs import Links
 from riobed_results.pages import BY_MODE
 from riobed_results.phases import phase_page, phase_table
 from riobed_results.publish import publish
-from riobed_results.queries import trial_rows
+from riobed_results.queries import read_results
 from riobed_results.render import render
 from riobed_results.soak import load_soak
 from riobed_results.soak_page import soak_page
 from riobed_results.store import open_store
+from riobed_results.stories import story_page, story_table
+from riobed_results.titles import title_page, title_table
 from riobed_results.trials import trials_json, trials_text
 
 PIPE_WIDTH = 200  # characters, where there is no terminal to ask
@@ -51,6 +57,7 @@ class TrialsFormat(StrEnum):
 
     TEXT = "text"
     JSON = "json"
+    PARQUET = "parquet"
 
 
 StoreOption = Annotated[
@@ -63,6 +70,10 @@ FormOption = Annotated[TableFormat, typer.Option("--format", help="Form of the t
 OutputOption = Annotated[
     Path | None, typer.Option("--output", help="File to write.", show_default="standard output")
 ]
+LogsOption = Annotated[
+    Path | None,
+    typer.Option(help="Folder with the folder of console logs in it.", show_default="the store's folder"),
+]
 
 
 @table_app.command("corruption")
@@ -73,7 +84,44 @@ def corruption(
     output: OutputOption = None,
 ) -> None:
     """How often a crash corrupted a file, by fault class and cache mode."""
-    emit(render(corruption_page(corruption_table(open_store(store), campaign)), form), output)
+    results = read_results(open_store(store), campaign, faults=CONTROLS)
+    emit(render(corruption_page(corruption_table(results)), form), output)
+
+
+@table_app.command("comparison")
+def comparison(
+    store: StoreOption = DEFAULT_STORE,
+    campaign: CampaignOption = None,
+    power: Annotated[float, typer.Option(help="Of Fisher's test, for the crashes needed.")] = POWER,
+    form: FormOption = TableFormat.MD,
+    output: OutputOption = None,
+) -> None:
+    """Whether cache modes differ, and how many crashes it takes to say so."""
+    results = read_results(open_store(store), campaign, faults=CONTROLS)
+    emit(render(comparison_page(comparison_table(results, power)), form), output)
+
+
+@table_app.command("titles")
+def titles(
+    store: StoreOption = DEFAULT_STORE,
+    campaign: CampaignOption = None,
+    form: FormOption = TableFormat.MD,
+    output: OutputOption = None,
+) -> None:
+    """Crash titles, how often each came, and in which mode."""
+    results = read_results(open_store(store), campaign, faults=False)
+    emit(render(title_page(title_table(results)), form), output)
+
+
+@table_app.command("stories")
+def stories(
+    store: StoreOption = DEFAULT_STORE,
+    campaign: CampaignOption = None,
+    form: FormOption = TableFormat.MD,
+    output: OutputOption = None,
+) -> None:
+    """Each corruption: which fault, which crash, what differs, which oracle said so."""
+    emit(render(story_page(story_table(read_results(open_store(store), campaign))), form), output)
 
 
 @table_app.command("faults")
@@ -84,7 +132,7 @@ def faults(
     output: OutputOption = None,
 ) -> None:
     """What each fault class did: faults injected and activated, and what became of the trials."""
-    emit(render(class_page(class_table(open_store(store), campaign)), form), output)
+    emit(render(class_page(class_table(read_results(open_store(store), campaign))), form), output)
 
 
 @table_app.command("phases")
@@ -95,7 +143,8 @@ def phases(
     output: OutputOption = None,
 ) -> None:
     """Where a trial's time goes, by phase and cache mode."""
-    emit(render(phase_page(phase_table(open_store(store), campaign)), form), output)
+    results = read_results(open_store(store), campaign, faults=False)
+    emit(render(phase_page(phase_table(results)), form), output)
 
 
 @table_app.command("cost")
@@ -118,7 +167,8 @@ def _add_by_mode(design: Design) -> None:
         form: FormOption = TableFormat.MD,
         output: OutputOption = None,
     ) -> None:
-        emit(render(mode_page(design, mode_table(open_store(store), design, campaign)), form), output)
+        results = read_results(open_store(store), campaign, faults=CONTROLS)
+        emit(render(mode_page(design, mode_table(results, design)), form), output)
 
 
 for _design in BY_MODE:
@@ -141,14 +191,17 @@ def trials(
     form: Annotated[TrialsFormat, typer.Option("--format", help="Form of the list.")] = TrialsFormat.TEXT,
     output: OutputOption = None,
 ) -> None:
-    """The trials of a campaign; --format json has everything stored of them."""
-    opened = open_store(store)
-    chosen = opened.campaign(campaign)
-    rows = trial_rows(opened, chosen.id)
+    """The trials of a campaign; json and parquet have everything stored of them."""
+    results = read_results(open_store(store), campaign, faults=form is not TrialsFormat.TEXT)
+    name, rows = results.campaign.name, results.rows
     if not rows:
-        raise StoreError(f"store {opened.location.name}: campaign {chosen.name!r} has no trials yet")
+        raise results.without("trials yet")
     if form is TrialsFormat.JSON:
-        emit(trials_json(chosen.name, rows), output)
+        emit(trials_json(name, rows), output)
+    elif form is TrialsFormat.PARQUET:
+        if output is None:
+            raise StoreUsageError("trials: Parquet is no text; give a file with --output")
+        emit(trials_parquet(name, rows), output)
     else:
         to_terminal = output is None and sys.stdout.isatty()
         width = shutil.get_terminal_size().columns if to_terminal else PIPE_WIDTH
@@ -159,42 +212,60 @@ def publish_campaign(
     folder: Annotated[Path, typer.Argument(help="Folder to write, e.g. results/published/NAME.")],
     store: StoreOption = DEFAULT_STORE,
     campaign: CampaignOption = None,
-    logs: Annotated[
-        Path | None,
-        typer.Option(help="Folder with the folder of console logs in it.", show_default="the store's folder"),
-    ] = None,
+    logs: LogsOption = None,
 ) -> None:
     """Write a campaign's spec, rows, tables and the logs that matter to a folder."""
     opened = open_store(store)
-    place = logs or (opened.location.path.parent if opened.location.path else Path.cwd())
-    publish(opened, campaign, place, folder)
+    publish(opened, campaign, logs or opened.location.folder, folder)
+
+
+def report_page(
+    store: StoreOption = DEFAULT_STORE,
+    campaign: CampaignOption = None,
+    logs: LogsOption = None,
+    output: Annotated[
+        Path | None, typer.Option(help="File to write.", show_default="report.html in the store's folder")
+    ] = None,
+    reload: Annotated[
+        int | None, typer.Option(min=1, hidden=True, help="Seconds after which a browser reads it again.")
+    ] = None,
+) -> None:
+    """Write a campaign's tables, plots, corruptions and environment as one page that needs nothing else."""
+    from riobed_results.report import report  # its plots take a second to import
+
+    opened = open_store(store)
+    place = output or opened.location.folder / REPORT_FILE
+    link = Links(logs or opened.location.folder, place.parent)
+    emit(report(opened, campaign, link, reload), place)
 
 
 def mount(app: typer.Typer) -> None:
-    """Give `app` the commands `table`, `trials` and `publish`."""
+    """Give `app` the commands `table`, `trials`, `report` and `publish`."""
     app.add_typer(table_app, name="table")
     app.command("trials")(trials)
+    app.command("report")(report_page)
     app.command("publish")(publish_campaign)
 
 
-def emit(text: str, output: Path | None) -> None:
-    """Print `text`, or put it into the file `output`, whole or not at all; StoreError if it cannot be."""
+def emit(content: str | bytes, output: Path | None) -> None:
+    """Print `content`, or put it into the file `output`, whole or not at all; StoreError if it cannot be."""
     if output is None:
-        typer.echo(text, nl=False)
+        typer.echo(content, nl=False)
         return
+    data = content if isinstance(content, bytes) else content.encode()
     try:
         if output.exists() and not output.is_file():
-            output.write_text(text, encoding="utf-8")  # a device or pipe cannot be replaced
+            output.write_bytes(data)  # a device or pipe cannot be replaced
         else:
-            _replace(output.resolve(), text)
+            _replace(output.resolve(), data)
     except OSError as error:
         raise StoreError(f"output {output}: {error.strerror}; choose another file") from error
 
 
-def _replace(path: Path, text: str) -> None:
+def _replace(path: Path, data: bytes) -> None:
     new = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        new.write_text(text, encoding="utf-8")
+        new.write_bytes(data)
         new.replace(path)
     finally:
         new.unlink(missing_ok=True)

@@ -6,14 +6,12 @@ Its form is that of table 1 of Chen et al., "The Rio File Cache", ASPLOS 1996.
 
 from pydantic import BaseModel
 
+from riobed_results.comparison import ALPHA, POWER, Comparison, ComparisonTable, compare
+from riobed_results.controls import CONTROLS, failed_controls
 from riobed_results.environment import Environment
-from riobed_results.errors import StoreError
-from riobed_results.queries import Counts, cell_counts, in_order
-from riobed_results.store import Store
-
-CONFIDENCE = 0.95
-# Classes that inject nothing: rows of the table, but no part of its totals.
-CONTROLS = frozenset({"none", "planted"})
+from riobed_results.paper import Beside, beside_paper
+from riobed_results.queries import Counts, CrashesBySeed, Results, cell_counts, crashes_by_seed, in_order
+from riobed_results.share import CONFIDENCE, MeanTime, Share, corrupted_share, mean_time
 
 
 class Row(BaseModel):
@@ -23,20 +21,21 @@ class Row(BaseModel):
     cells: dict[str, Counts]
 
 
-class Share(BaseModel):
-    """The share of crashes that corrupted something, with its interval; None where no crash was counted."""
-
-    share: float | None = None
-    low: float | None = None
-    high: float | None = None
-
-
 class Statistics(BaseModel):
-    """What is computed from the totals, and where they were measured."""
+    """What is computed from the totals, and where they were measured.
+
+    `failed_controls` has a sentence for each; the campaign's numbers are not to be believed then.
+    """
 
     interval: str = "Clopper-Pearson"
     confidence: float = CONFIDENCE
     totals: dict[str, Share]
+    mean_time: dict[str, MeanTime]
+    alpha: float = ALPHA
+    power: float = POWER
+    comparisons: list[Comparison]
+    paper: Beside | None
+    failed_controls: list[str]
     environment: Environment
 
 
@@ -50,15 +49,12 @@ class CorruptionTable(BaseModel):
     statistics: Statistics
 
 
-def corruption_table(store: Store, campaign_name: str | None = None) -> CorruptionTable:
-    """Compute the table of a campaign (None: the latest) from stored rows alone.
-
-    Raises StoreError if the campaign has no trial yet, StoreUsageError if there is no such campaign.
-    """
-    campaign = store.campaign(campaign_name)
-    counts = cell_counts(store, campaign.id)
+def corruption_table(results: Results) -> CorruptionTable:
+    """Compute the table of a campaign; StoreError if it has no trial yet."""
+    campaign = results.campaign
+    counts = cell_counts(results.rows)
     if not counts:
-        raise StoreError(f"store {store.location.name}: campaign {campaign.name!r} has no trials yet")
+        raise results.without("trials yet")
     modes = in_order(campaign, "modes", (mode for mode, _ in counts))
     classes = in_order(campaign, "fault_classes", (fault_class for _, fault_class in counts))
     rows = [
@@ -67,8 +63,13 @@ def corruption_table(store: Store, campaign_name: str | None = None) -> Corrupti
     ]
     faulty = [row for row in rows if row.fault_class not in CONTROLS]
     totals = {mode: sum((row.cells[mode] for row in faulty), Counts()) for mode in modes}
+    shares = {mode: corrupted_share(total) for mode, total in totals.items()}
     statistics = Statistics(
-        totals={mode: corrupted_share(total) for mode, total in totals.items()},
+        totals=shares,
+        mean_time={mode: mean_time(share) for mode, share in shares.items()},
+        comparisons=compare(totals, _judged(results)),
+        paper=beside_paper({row.fault_class: row.cells for row in faulty}, modes),
+        failed_controls=failed_controls(results.rows),
         environment=Environment.model_validate(campaign, from_attributes=True),
     )
     return CorruptionTable(
@@ -76,12 +77,21 @@ def corruption_table(store: Store, campaign_name: str | None = None) -> Corrupti
     )
 
 
-def corrupted_share(counts: Counts) -> Share:
-    """Return corrupted / crashes with its exact interval (Clopper and Pearson, Biometrika 26, 1934)."""
-    if not counts.crashes:
-        return Share()
-    from scipy.stats import binomtest  # a second to import, and `riobed --help` should not pay it
+def comparison_table(results: Results, power: float = POWER) -> ComparisonTable:
+    """Compare the modes of a campaign; `power` is that of `crashes_needed`.
 
-    test = binomtest(counts.corrupted, counts.crashes)
-    interval = test.proportion_ci(confidence_level=CONFIDENCE, method="exact")
-    return Share(share=counts.corrupted / counts.crashes, low=float(interval.low), high=float(interval.high))
+    Raises StoreError if there are no two modes, StoreUsageError if `power` is no probability.
+    """
+    table = corruption_table(results)
+    if len(table.modes) < 2:
+        raise results.without("two modes to compare")
+    return ComparisonTable(
+        campaign=table.campaign,
+        power=power,
+        comparisons=compare(table.totals, _judged(results), power),
+        environment=table.statistics.environment,
+    )
+
+
+def _judged(results: Results) -> CrashesBySeed:
+    return crashes_by_seed(row for row in results.rows if row.fault_class not in CONTROLS)

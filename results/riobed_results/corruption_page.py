@@ -3,16 +3,20 @@
 
 import csv
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from riobed_results.corruption import CorruptionTable, Share
+from riobed_results.comparison import comparison_grid, comparison_note
+from riobed_results.corruption import CorruptionTable
+from riobed_results.paper import NOTE as PAPER_NOTE
+from riobed_results.paper import paper_grid
 from riobed_results.queries import Counts
 from riobed_results.render import Grid, Page, printable, source_text
+from riobed_results.share import UNKNOWN, interval_text, mean_time_text, total_text
 
-NO_CRASH = "-"  # in the place of a count that rests on no crash at all; a blank means none of some
 NOTE = (
     "Corruptions: crashes after which a file or directory differed from what it must be; blank: none, "
-    "-: no crash counted. Totals: corruptions of crashes, with the exact (Clopper-Pearson) 95 % interval. "
+    "-: no crash counted. Totals: corruptions of crashes, with the exact (Clopper-Pearson) 95 % interval; "
+    "years to a corruption: mean of a machine that crashes every two months, with the same interval. "
     "A discard (no crash within the limit) and an infra error (our own failure, tried again) are in no "
     "denominator."
 )
@@ -24,32 +28,28 @@ def corruption_page(table: CorruptionTable) -> Page:
         title=f"Corruption table of {table.campaign}",
         source=source_text(table.campaign, table.statistics.environment),
         grids=grids(table),
-        note=NOTE,
+        note=" ".join(_notes(table)),
+        warnings=table.statistics.failed_controls,
         csv=_csv(table),
         json=table.model_dump_json(indent=2) + "\n",
     )
 
 
+def _notes(table: CorruptionTable) -> Iterator[str]:
+    yield NOTE
+    if table.statistics.comparisons:
+        yield comparison_note(table.statistics.power)
+    if table.statistics.paper:
+        yield PAPER_NOTE
+
+
 def cell_text(counts: Counts) -> str:
     """Return a cell of the paper's form: the number of corruptions, blank for none."""
-    return NO_CRASH if not counts.crashes else str(counts.corrupted or "")
-
-
-def total_text(counts: Counts) -> str:
-    """Return `n of N (p %)` over crashes, without the percentage if there was no crash."""
-    share = f" ({counts.corrupted / counts.crashes:.1%})".replace("%", " %") if counts.crashes else ""
-    return f"{counts.corrupted} of {counts.crashes}{share}"
-
-
-def interval_text(share: Share) -> str:
-    """Return an interval in per cent, e.g. `0.5 to 2.2 %`."""
-    if share.low is None or share.high is None:
-        return NO_CRASH
-    return f"{share.low * 100:.1f} to {share.high * 100:.1f} %"
+    return UNKNOWN if not counts.crashes else str(counts.corrupted or "")
 
 
 def grids(table: CorruptionTable) -> list[Grid]:
-    """Return the two tables for people: corruptions, and the numbers of trials behind them."""
+    """Return the tables for people: corruptions, the trials behind them, what follows from them."""
     totals = [table.totals[mode] for mode in table.modes]
     shares = [table.statistics.totals[mode] for mode in table.modes]
     head = ["Fault class", *map(printable, table.modes)]
@@ -63,16 +63,22 @@ def grids(table: CorruptionTable) -> list[Grid]:
     corruptions = [
         ["Total", *map(total_text, totals)],
         ["95 % interval", *map(interval_text, shares)],
+        ["Years to a corruption", *map(mean_time_text, table.statistics.mean_time.values())],
     ]
     trials = [
         ["Total", *map(_trials_text, totals)],
         ["Protection traps", *(str(total.traps) for total in totals)],
         ["Infra errors", *(str(total.infra_errors) for total in totals)],
     ]
-    return [
+    found = [
         Grid("Corruptions", head, body(cell_text), corruptions),
         Grid("Crashes + discards", head, body(_trials_text), trials),
     ]
+    if table.statistics.comparisons:
+        found.append(comparison_grid(table.statistics.comparisons))
+    if table.statistics.paper:
+        found.append(paper_grid(table.statistics.paper))
+    return found
 
 
 def _trials_text(counts: Counts) -> str:

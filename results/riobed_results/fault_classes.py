@@ -9,11 +9,9 @@ from collections.abc import Callable
 from pydantic import BaseModel
 
 from riobed_results.environment import Environment
-from riobed_results.errors import StoreError
 from riobed_results.models import TrialRow
-from riobed_results.queries import in_order, trial_rows
+from riobed_results.queries import Results, in_order
 from riobed_results.render import Grid, Page, printable, source_text
-from riobed_results.store import Store
 
 NOTE = (
     "Faults of trials that gave a result. Activated: executed or used, of those that can be watched; trials "
@@ -53,18 +51,12 @@ class ClassTable(BaseModel):
     environment: Environment
 
 
-def class_table(store: Store, campaign_name: str | None = None) -> ClassTable:
-    """Compute the table of a campaign (None: the latest) from stored rows alone.
-
-    Raises StoreError if no trial of it asked for a fault, StoreUsageError if there is no such campaign.
-    """
-    campaign = store.campaign(campaign_name)
-    rows = [row for row in trial_rows(store, campaign.id) if row.requested]
+def class_table(results: Results) -> ClassTable:
+    """Compute the table of a campaign; StoreError if no trial of it asked for a fault."""
+    campaign = results.campaign
+    rows = [row for row in results.rows if row.requested]
     if not rows:
-        raise StoreError(
-            f"store {store.location.name}: campaign {campaign.name!r} has no trials with faults; "
-            f"choose another with --campaign"
-        )
+        raise results.without("trials with faults")
     modes = in_order(campaign, "modes", (row.mode for row in rows))
     classes = in_order(campaign, "fault_classes", (row.fault_class for row in rows))
     lines = {

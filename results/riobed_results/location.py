@@ -14,6 +14,7 @@ from sqlalchemy.pool import NullPool
 from riobed_results.errors import StoreError, StoreUsageError
 
 DEFAULT_STORE = "sqlite:///campaigns/riobed.sqlite"
+REPORT_FILE = "report.html"  # beside the store
 STORE_FILE = "store.sqlite"  # the store's name inside a published campaign's folder
 READ_TIMEOUT_S = 5.0
 WRITE_TIMEOUT_S = 60.0  # a row costs hours if lost and milliseconds to wait for
@@ -39,6 +40,11 @@ class Location:
     url: sa.URL
     path: Path | None
     timeout: float | None
+
+    @property
+    def folder(self) -> Path:
+        """Where what belongs to the store lies: beside an SQLite store, else in the current folder."""
+        return self.path.parent if self.path else Path.cwd()
 
 
 def locate(store: str) -> Location:
@@ -137,7 +143,7 @@ def explained(location: Location) -> Iterator[None]:
     """Turn whatever the database raises into a StoreError of one line."""
     try:
         yield
-    except SQLAlchemyError as error:
+    except (SQLAlchemyError, sqlite3.Error) as error:
         cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
         code = getattr(cause, "sqlite_errorcode", 0) & 0xFF  # extended codes keep the primary one below
         meaning = SQLITE_MEANING.get(code)

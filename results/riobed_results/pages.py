@@ -2,34 +2,42 @@
 """Every table there is: which ones a campaign has, as pages."""
 
 from riobed_results.by_mode import mode_page, mode_table
-from riobed_results.corruption import CONTROLS, corruption_table
+from riobed_results.comparison import comparison_page
+from riobed_results.controls import CONTROLS
+from riobed_results.corruption import comparison_table, corruption_table
 from riobed_results.corruption_page import corruption_page
 from riobed_results.fault_classes import class_page, class_table
 from riobed_results.loss import NO_FAULT, RECOVERY_CRASH
 from riobed_results.oracles import ORACLES
-from riobed_results.phases import phase_page, phase_table
+from riobed_results.phases import phase_page, phase_table, timed
 from riobed_results.planted import PLANTED
-from riobed_results.queries import trial_rows
+from riobed_results.queries import Results
 from riobed_results.render import Page
-from riobed_results.store import Store
+from riobed_results.stories import story_page, story_table, told
+from riobed_results.titles import title_page, title_table, titled
 
 BY_MODE = (NO_FAULT, RECOVERY_CRASH, PLANTED, ORACLES)
 
 
-def campaign_pages(store: Store, name: str | None = None) -> dict[str, Page]:
-    """Return the pages that say something of a campaign (None: the latest), by name.
-
-    Raises StoreError if it has no results.
-    """
-    campaign = store.campaign(name)
-    rows = trial_rows(store, campaign.id)
+def campaign_pages(results: Results) -> dict[str, Page]:
+    """Return the pages that say something of a campaign, by name; none if it has no results yet."""
+    rows = results.rows
     pages = {}
-    if not rows or any(row.fault_class not in CONTROLS for row in rows):
-        pages["corruption"] = corruption_page(corruption_table(store, campaign.name))
+    if all(row.outcome == "infra_error" for row in rows):
+        return {}
+    if any(row.fault_class not in CONTROLS for row in rows):
+        pages["corruption"] = corruption_page(corruption_table(results))
+        if len({row.mode for row in rows}) > 1:
+            pages["comparison"] = comparison_page(comparison_table(results))
     if any(row.requested for row in rows):
-        pages["faults"] = class_page(class_table(store, campaign.name))
-    pages["phases"] = phase_page(phase_table(store, campaign.name))
+        pages["faults"] = class_page(class_table(results))
+    if any(map(titled, rows)):
+        pages["titles"] = title_page(title_table(results))
+    if any(map(told, rows)):
+        pages["stories"] = story_page(story_table(results))
+    if any(map(timed, rows)):
+        pages["phases"] = phase_page(phase_table(results))
     for design in BY_MODE:
         if any(map(design.wants, rows)):
-            pages[design.name] = mode_page(design, mode_table(store, design, campaign.name))
+            pages[design.name] = mode_page(design, mode_table(results, design))
     return pages

@@ -9,11 +9,9 @@ from collections.abc import Iterable
 from pydantic import BaseModel
 
 from riobed_results.environment import Environment
-from riobed_results.errors import StoreError
 from riobed_results.models import TrialRow
-from riobed_results.queries import in_order, trial_rows
+from riobed_results.queries import Results, in_order
 from riobed_results.render import Grid, Page, printable, source_text
-from riobed_results.store import Store
 
 WHOLE = "whole trial"
 OUTCOMES = ("crash", "discard")
@@ -42,15 +40,12 @@ class PhaseTable(BaseModel):
     environment: Environment
 
 
-def phase_table(store: Store, campaign_name: str | None = None) -> PhaseTable:
-    """Compute the phase times of a campaign (None: the latest) from stored rows alone.
-
-    Raises StoreError if no trial of it gave a result, StoreUsageError if there is no such campaign.
-    """
-    campaign = store.campaign(campaign_name)
-    rows = [r for r in trial_rows(store, campaign.id) if r.outcome in OUTCOMES and not r.fresh_boot]
+def phase_table(results: Results) -> PhaseTable:
+    """Compute the phase times of a campaign; StoreError if no trial of it gave a result."""
+    campaign = results.campaign
+    rows = list(filter(timed, results.rows))
     if not rows:
-        raise StoreError(f"store {store.location.name}: campaign {campaign.name!r} has no results yet")
+        raise results.without("results yet")
     modes = in_order(campaign, "modes", (row.mode for row in rows))
     # A discard ends early: the order is that of the trial which came furthest.
     phases = max((list(row.phases) for row in rows), key=len)
@@ -67,6 +62,11 @@ def phase_table(store: Store, campaign_name: str | None = None) -> PhaseTable:
     return PhaseTable(
         campaign=campaign.name, modes=modes, phases=phases, spreads=spreads, environment=environment
     )
+
+
+def timed(row: TrialRow) -> bool:
+    """Do the times of this trial count?"""
+    return row.outcome in OUTCOMES and not row.fresh_boot
 
 
 def phase_page(table: PhaseTable) -> Page:

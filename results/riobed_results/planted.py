@@ -9,7 +9,8 @@ from riobed_results.recovery import checksum_mismatches
 _STRAY, _WRITTEN = "direct", "indirect"
 
 
-def _expected(row: TrialRow) -> str:
+def expected(row: TrialRow) -> str:
+    """Return what the corruption of a planted change must be called."""
     if checksum_mismatches(row.recovery) is None:
         return "unclassified"
     return _STRAY if row.faults[0].params.get("kind") == "stray" else _WRITTEN
@@ -23,7 +24,7 @@ def _lines(rows: list[TrialRow]) -> dict[str, Value]:
         "stray, in memory": kinds.count("stray"),
         "written to a file": kinds.count("written"),
         "Found": len(found),
-        "Found and rightly classed": sum(row.corruption == _expected(row) for row in found),
+        "Found and rightly classed": sum(row.corruption == expected(row) for row in found),
         "Not found": len(rows) - len(found),
     }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A published campaign: a folder with its spec, its rows, its tables and the console logs that matter.
+"""A published campaign: a folder with its spec, its rows, its tables, its report and the logs that matter.
 
 The prose beside them (README.md: when, machine, commands, what it shows) is written by people and
 never touched here.
@@ -12,10 +12,11 @@ from typing import cast
 import sqlalchemy as sa
 
 from riobed_results.errors import StoreError
-from riobed_results.location import STORE_FILE
+from riobed_results.location import REPORT_FILE, STORE_FILE
+from riobed_results.logs import Links, inside
 from riobed_results.models import CampaignRow, FaultRow, TrialRow
 from riobed_results.pages import campaign_pages
-from riobed_results.queries import trial_rows
+from riobed_results.queries import read_results
 from riobed_results.render import FORMS, render
 from riobed_results.store import Store, open_store
 
@@ -31,12 +32,16 @@ def publish(store: Store, name: str | None, logs: Path, folder: Path) -> None:
     `logs` is the folder that the rows' `log` is relative to. Raises StoreError if `folder` has a store
     already, cannot be written, the campaign has no results, or a log of it is missing.
     """
-    campaign = store.campaign(name)
-    pages = campaign_pages(store, campaign.name)
+    from riobed_results.report import report  # its plots take a second to import
+
+    results = read_results(store, name)
+    campaign, pages = results.campaign, campaign_pages(results)
+    if not pages:
+        raise results.without("results yet")
     if (folder / STORE_FILE).exists():
         raise StoreError(f"{folder}: has a {STORE_FILE} already; remove it or choose another folder")
-    chosen = worth_keeping(trial_rows(store, campaign.id))
-    missing = [log for log in chosen if not _inside(logs, log)]
+    chosen = worth_keeping(results.rows)
+    missing = [log for log in chosen if not inside(logs, log)]
     if missing:
         raise StoreError(f"{logs}: {len(missing)} console logs are not there ({missing[0]}); give --logs")
     try:
@@ -49,6 +54,7 @@ def publish(store: Store, name: str | None, logs: Path, folder: Path) -> None:
         for log in chosen:
             (folder / log).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(logs / log, folder / log)
+        (folder / REPORT_FILE).write_text(report(store, campaign.name, Links(folder, folder)), "utf-8")
     except OSError as error:
         raise StoreError(f"{folder}: {error.strerror}; choose another folder") from error
     _copy_rows(store, campaign, folder / STORE_FILE)
@@ -66,12 +72,6 @@ def worth_keeping(rows: list[TrialRow]) -> list[str]:
             logs[row.log] = None
         titles.add(title)
     return list(logs)
-
-
-def _inside(logs: Path, log: str) -> bool:
-    """Is `log`, which is stored text, a file below the folder it should be in?"""
-    path = (logs / log).resolve()
-    return path.is_file() and path.is_relative_to(logs.resolve())
 
 
 def _copy_rows(store: Store, campaign: CampaignRow, path: Path) -> None:

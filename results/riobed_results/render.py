@@ -2,7 +2,7 @@
 """Tables as text: Markdown, LaTeX, CSV, HTML and JSON."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import jinja2
@@ -24,7 +24,8 @@ class Grid:
 class Page:
     """All that is printed of a table: for people `grids` with a line about the `source` and a `note`.
 
-    `csv` and `json` are for programs, complete texts that end in a newline.
+    `csv` and `json` are for programs, complete texts that end in a newline. `warnings` are what is to be
+    known before any of it is believed.
     """
 
     title: str
@@ -33,6 +34,7 @@ class Page:
     note: str
     csv: str
     json: str
+    warnings: Sequence[str] = ()
 
 
 def render(page: Page, form: str) -> str:
@@ -61,7 +63,7 @@ def _markdown(page: Page) -> str:
     def line(cells: list[str]) -> str:
         return "| " + " | ".join(map(text, cells)) + " |"
 
-    parts = [text(page.source)]
+    parts = [text(page.source), *(f"**{text(warning)}**" for warning in page.warnings)]
     for grid in page.grids:
         rule = "|" + "|".join([":--", *["--:"] * (len(grid.head) - 1)]) + "|"
         lines = [line(grid.head), rule, *map(line, grid.body), *map(line, grid.foot)]
@@ -83,6 +85,7 @@ def _latex(page: Page) -> str:
         return " & ".join(map(text, cells)) + r" \\"
 
     parts = [r"\begin{table}", r"\centering", rf"\caption{{{text(page.source)} {text(page.note)}}}"]
+    parts += [rf"\par\textbf{{{text(warning)}}}\par" for warning in page.warnings]
     for grid in page.grids:
         columns = "l" + "r" * (len(grid.head) - 1)
         parts += [rf"\par\medskip\textbf{{{text(grid.title)}}}\par", rf"\begin{{tabular}}{{{columns}}}"]
@@ -91,49 +94,14 @@ def _latex(page: Page) -> str:
     return "\n".join([*parts, r"\end{table}"]) + "\n"
 
 
-HTML = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string("""\
-<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{{ page.title }}</title>
-<style>
-:root { color-scheme: light dark; font-family: sans-serif; }
-body { max-width: 60rem; margin: 1rem auto; padding: 0 1rem; }
-div { overflow-x: auto; }
-table { border-collapse: collapse; margin: 1rem 0; }
-caption, th:first-child { text-align: left; }
-caption { font-weight: bold; }
-th, td { padding: 0.2rem 0.8rem; text-align: right; white-space: nowrap; }
-thead, tfoot { border-top: 1px solid; border-bottom: 1px solid; }
-</style>
-</head>
-<body>
-<p>{{ page.source }}</p>
-{% macro line(cells) %}
-<tr><th scope="row">{{ cells[0] }}</th>{% for cell in cells[1:] %}<td>{{ cell }}</td>{% endfor %}</tr>
-{% endmacro %}
-{% for grid in page.grids %}
-<div><table>
-<caption>{{ grid.title }}</caption>
-<thead><tr>{% for cell in grid.head %}<th scope="col">{{ cell }}</th>{% endfor %}</tr></thead>
-<tbody>
-{% for cells in grid.body %}{{ line(cells) }}{% endfor %}
-</tbody>
-<tfoot>
-{% for cells in grid.foot %}{{ line(cells) }}{% endfor %}
-</tfoot>
-</table></div>
-{% endfor %}
-<p>{{ page.note }}</p>
-</body>
-</html>
-""")
+TEMPLATES = jinja2.Environment(
+    loader=jinja2.PackageLoader("riobed_results"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+)
+TEMPLATES.globals["printable"] = printable
 
 
 def _html(page: Page) -> str:
-    return HTML.render(page=page) + "\n"
+    return TEMPLATES.get_template("page.html.j2").render(page=page) + "\n"
 
 
 FORMS: dict[str, Callable[[Page], str]] = {

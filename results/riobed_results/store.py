@@ -2,15 +2,21 @@
 """The results store: opening it, and what a campaign runner reads from it and adds to it."""
 
 import os
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
+from sqlalchemy.pool import StaticPool
 
 from riobed_results.errors import StoreError, StoreUsageError
 from riobed_results.location import Location, explained, locate, make_engine
 from riobed_results.models import SCHEMA_VERSION, Base, CampaignRow, MetaRow, TrialRow
+
+# Of a snapshot; between two such steps, writers may write.
+_PAGES_AT_ONCE = 1000
 
 
 class Store:
@@ -32,6 +38,21 @@ class Store:
             session.begin(),
         ):
             yield session
+
+    def snapshot(self) -> "Store":
+        """Return what an SQLite store holds now, kept in memory; another store as it is.
+
+        A long reading, by a process of low priority at that, would keep the writers of an SQLite file
+        waiting. Other databases do not make them wait.
+        """
+        if self.location.path is None:
+            return self
+        memory = sqlite3.connect(":memory:", check_same_thread=False)
+        with explained(self.location), closing(self._engine.raw_connection()) as connection:
+            driver: Any = connection.driver_connection
+            driver.backup(memory, pages=_PAGES_AT_ONCE)
+        engine = sa.create_engine("sqlite://", creator=lambda: memory, poolclass=StaticPool)
+        return Store(self.location, engine)
 
     def add_campaign(self, campaign: CampaignRow) -> CampaignRow:
         """Add a campaign and return it with its `id`; StoreError if its name is taken."""

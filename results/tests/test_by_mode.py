@@ -15,6 +15,7 @@ from riobed_results.models import FaultRow
 from riobed_results.oracles import ORACLES
 from riobed_results.pages import BY_MODE, campaign_pages
 from riobed_results.planted import PLANTED
+from riobed_results.queries import read_results
 from riobed_results.render import render
 from riobed_results.store import Store
 
@@ -45,7 +46,7 @@ def filled(store: Store, *fields: dict[str, Any], fault_class: str = "none") -> 
 
 
 def column(store: Store, design: Design, mode: str = "rio") -> dict[str, Any]:
-    return {name: cells[mode] for name, cells in mode_table(store, design).lines.items()}
+    return {name: cells[mode] for name, cells in mode_table(read_results(store), design).lines.items()}
 
 
 def test_resets_without_a_fault(store: Store) -> None:
@@ -130,13 +131,13 @@ def test_which_oracle_found_what(store: Store) -> None:
 def test_without_checksums_none_were_right(store: Store) -> None:
     filled(store, {"recovery": OLD})
     assert column(store, NO_FAULT)["Checksum mismatches"] is None
-    page = mode_page(NO_FAULT, mode_table(store, NO_FAULT))
+    page = mode_page(NO_FAULT, mode_table(read_results(store), NO_FAULT))
     assert "| Checksum mismatches | - | - |" in render(page, "md")
 
 
 def test_as_text(store: Store) -> None:
     filled(store, {"recovery": report(pages=91)}, {"recovery": report(pages=92)}, {"mode": "rio-protected"})
-    page = mode_page(NO_FAULT, mode_table(store, NO_FAULT))
+    page = mode_page(NO_FAULT, mode_table(read_results(store), NO_FAULT))
     text = render(page, "md")
     assert "|  | rio | rio-protected |\n|:--|--:|--:|\n| Resets | 2 | 1 |\n" in text
     assert "| Pages restored, median | 101.5 | 110 |" in text
@@ -148,15 +149,15 @@ def test_as_text(store: Store) -> None:
 
 def test_a_campaign_has_the_tables_that_say_something_of_it(store: Store) -> None:
     filled(store, {"recovery": OLD})
-    assert list(campaign_pages(store)) == ["phases", "no-fault"]
+    assert list(campaign_pages(read_results(store))) == ["phases", "no-fault"]
     for name, fields, pages in [
         ("cut", {"fault_class": "none", "recovery": report(phase="data")}, {"recovery-crash", "oracles"}),
-        ("faults", {"recovery": report()}, {"corruption", "oracles"}),
-        ("before", {"recovery": OLD}, {"corruption"}),
+        ("faults", {"recovery": report()}, {"corruption", "titles", "oracles"}),
+        ("before", {"recovery": OLD}, {"corruption", "titles"}),
     ]:
         added = store.add_campaign(campaign(name, ["rio"]))
         store.add_trial(trial(added.id, 0, check=EQUAL, phases={"check": 1.0}, **fields))
-        assert set(campaign_pages(store, name)) == {"phases", *pages}
+        assert set(campaign_pages(read_results(store, name))) == {"phases", *pages}
 
 
 @pytest.mark.parametrize("design", BY_MODE, ids=lambda design: design.name)
@@ -170,7 +171,7 @@ def test_its_command(invoke: Invoke, store: Store, path: Any, design: Design) ->
     )
     result = invoke("table", design.name, "--store", path)
     assert result.exit_code == 0, result.output
-    assert result.stdout == render(mode_page(design, mode_table(store, design)), "md")
+    assert result.stdout == render(mode_page(design, mode_table(read_results(store), design)), "md")
     store.add_trial(trial(store.add_campaign(campaign("other")).id, 0, "discard"))
     refused = invoke("table", design.name, "--store", path)
     assert isinstance(refused.exception, StoreError)
@@ -196,7 +197,7 @@ def test_planted_changes(store: Store) -> None:
         {"outcome": "infra_error"},
         fault_class="planted",
     )
-    lines = mode_table(store, PLANTED).lines
+    lines = mode_table(read_results(store), PLANTED).lines
     assert [cells["rio"] for cells in lines.values()] == [4, 2, 2, 3, 2, 1]
     assert [cells["write-through"] for cells in lines.values()] == [2, 0, 2, 2, 1, 0]
-    assert "planted" in campaign_pages(store)
+    assert "planted" in campaign_pages(read_results(store))

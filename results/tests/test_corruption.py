@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 from results_builders import campaign, trial
-from riobed_results.corruption import CorruptionTable, corrupted_share, corruption_table
+from riobed_results.corruption import CorruptionTable, corruption_table
 from riobed_results.models import Outcome, TrialRow
-from riobed_results.queries import Counts
+from riobed_results.queries import Counts, read_results
+from riobed_results.share import corrupted_share
 from riobed_results.store import Store
 
 MODES = ["write-through", "delayed", "rio"]
@@ -71,7 +72,7 @@ def test_random_rows_against_a_count_by_hand(store: Store, seed: int) -> None:
     with store.session() as session:
         session.add_all(rows + random_rows(rng, other.id))
     rows.sort(key=lambda row: row.id)
-    table = corruption_table(store, "counted").model_dump()
+    table = corruption_table(read_results(store, "counted")).model_dump()
 
     assert table["modes"] == first_seen(MODES, [row.mode for row in rows])
     assert [row["fault_class"] for row in table["rows"]] == first_seen(
@@ -90,7 +91,7 @@ def test_random_rows_against_a_count_by_hand(store: Store, seed: int) -> None:
 def test_the_contract_of_the_keys(store: Store) -> None:
     added = store.add_campaign(campaign("first", ["rio"], ["kernel_text"]))
     store.add_trial(trial(added.id, 0))
-    table = corruption_table(store).model_dump()
+    table = corruption_table(read_results(store)).model_dump()
     cell = ["trials", "crashes", "corrupted", "discards", "infra_errors", "traps"]
     assert list(table) == ["campaign", "modes", "rows", "totals", "statistics"]
     assert table["campaign"] == "first"
@@ -110,13 +111,13 @@ def test_a_spec_without_lists_leaves_the_order_of_appearance(store: Store, spec:
     added = store.add_campaign(row)
     for position, mode in enumerate(["b", "a", "b"]):
         store.add_trial(trial(added.id, position, mode=mode))
-    assert corruption_table(store).modes == ["b", "a"]
+    assert corruption_table(read_results(store)).modes == ["b", "a"]
 
 
 def test_the_modes_of_the_spec_are_columns_before_their_first_trial(store: Store) -> None:
     added = store.add_campaign(campaign("begun", ["rio", "delayed", "rio"], CLASSES))
     store.add_trial(trial(added.id, 0, "discard", mode="delayed", fault_class="copy_overrun"))
-    table: CorruptionTable = corruption_table(store)
+    table: CorruptionTable = corruption_table(read_results(store))
     assert table.modes == ["rio", "delayed"]
     assert table.totals["rio"] == Counts()
     assert table.totals["delayed"] == Counts(trials=1, discards=1)
@@ -146,7 +147,7 @@ def test_controls_are_rows_but_not_in_the_totals(store: Store) -> None:
     campaign_id = store.add_campaign(campaign()).id
     for position, fault_class in enumerate(["none", "kernel_text", "planted"]):
         store.add_trial(trial(campaign_id, position, fault_class=fault_class, corruption="unclassified"))
-    table = corruption_table(store)
+    table = corruption_table(read_results(store))
     assert [row.fault_class for row in table.rows] == ["none", "kernel_text", "planted"]
     assert all(row.cells["rio"].corrupted == 1 for row in table.rows)
     assert (table.totals["rio"].crashes, table.totals["rio"].corrupted) == (1, 1)

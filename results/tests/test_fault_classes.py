@@ -10,6 +10,7 @@ from results_builders import Invoke, campaign, faults, trial
 from riobed_results.errors import StoreError
 from riobed_results.fault_classes import class_page, class_table, share
 from riobed_results.pages import campaign_pages
+from riobed_results.queries import read_results
 from riobed_results.render import render
 from riobed_results.store import Store
 
@@ -36,7 +37,7 @@ def filled(store: Store) -> Store:
 
 
 def test_counts(filled: Store) -> None:
-    table = class_table(filled)
+    table = class_table(read_results(filled))
     assert table.modes == ["rio", "delayed"]
     assert table.fault_classes == ["kernel_text"]
     assert table.lines["rio"]["kernel_text"].model_dump() == {
@@ -57,7 +58,7 @@ def test_counts(filled: Store) -> None:
 
 
 def test_as_text(filled: Store) -> None:
-    page = class_page(class_table(filled))
+    page = class_page(class_table(read_results(filled)))
     text = render(page, "md")
     assert "| kernel_text | 16 | 15 | 21 % | 4 | 75 % | 75 % | 1 | 25 % | 4.00 | 2 | 1 |" in text
     assert "| kernel_text | 1 | 1 | 100 % | 1 | 100 % | 0 % | 0 | 100 % | - | 0 | 0 |" in text
@@ -73,13 +74,13 @@ def test_a_share_of_nothing() -> None:
 def test_a_campaign_without_faults_has_no_such_page(store: Store) -> None:
     added = store.add_campaign(campaign())
     store.add_trial(trial(added.id, 0, fault_class="none", phases={"check": 1.0}))
-    assert "faults" not in campaign_pages(store)
+    assert "faults" not in campaign_pages(read_results(store))
     with pytest.raises(StoreError, match="no trials with faults"):
-        class_table(store)
+        class_table(read_results(store))
 
 
 def test_the_command(filled: Store, invoke: Invoke) -> None:
     result = invoke("table", "faults", "--store", str(filled.location.path))
     assert result.exit_code == 0
     assert "Campaign first" in result.stdout and "| kernel_text |" in result.stdout
-    assert "faults" in campaign_pages(filled)
+    assert "faults" in campaign_pages(read_results(filled))

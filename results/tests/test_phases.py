@@ -9,6 +9,7 @@ import pytest
 from results_builders import campaign, trial
 from riobed_results.errors import StoreError
 from riobed_results.phases import WHOLE, phase_page, phase_table
+from riobed_results.queries import read_results
 from riobed_results.render import render
 from riobed_results.store import Store
 
@@ -31,7 +32,7 @@ def filled(store: Store) -> Store:
 
 
 def test_medians_and_quartiles(filled: Store) -> None:
-    table = phase_table(filled)
+    table = phase_table(read_results(filled))
     assert table.modes == ["delayed", "rio"]
     assert table.phases == ["restore", "check", WHOLE]
     crashes = table.spreads["crash"]
@@ -45,7 +46,7 @@ def test_medians_and_quartiles(filled: Store) -> None:
 
 
 def test_as_text(filled: Store) -> None:
-    page = phase_page(phase_table(filled))
+    page = phase_page(phase_table(read_results(filled)))
     text = render(page, "md")
     assert "| check |  | 4.00 (2.50 to 6.00; 3) |" in text
     assert f"| {WHOLE} |  | 9.00 (9.00 to 9.00; 1) |" in text
@@ -59,4 +60,4 @@ def test_a_campaign_without_results(store: Store) -> None:
     added = store.add_campaign(campaign())
     store.add_trial(trial(added.id, 0, "infra_error"))
     with pytest.raises(StoreError, match="no results yet"):
-        phase_table(store)
+        phase_table(read_results(store))

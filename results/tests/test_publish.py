@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a published folder holds, and that its tables come out of its own store again."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -37,14 +38,15 @@ def test_a_published_folder_is_complete(invoke: Invoke, filled: Store, path: Pat
     assert result.exit_code == 0, result.output
     names = {file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()}
     forms = ("md", "tex", "csv", "html", "json")
-    tables = {f"{what}.{form}" for what in ("corruption", "phases") for form in forms}
+    tables = {f"{what}.{form}" for what in ("corruption", "titles", "stories", "phases") for form in forms}
     # Position 1 has the title of position 0.
     logs = {"logs/0.log.gz", "logs/2.log.gz", "logs/3.log.gz"}
-    assert names == {"spec.yaml", "store.sqlite"} | tables | logs
+    assert names == {"spec.yaml", "store.sqlite", "report.html"} | tables | logs
     copy = open_store(str(folder))
     assert [row.name for row in copy.campaigns()] == ["wanted"]
     mine, theirs = filled.campaign("wanted").id, copy.campaign().id
     assert trials_json("", trial_rows(copy, theirs)) == trials_json("", trial_rows(filled, mine))
+    assert set(re.findall(r'href="(logs/[^"]*)"', (folder / "report.html").read_text())) <= logs
     again = invoke("table", "corruption", "--store", folder)
     assert again.stdout == (folder / "corruption.md").read_text()
 

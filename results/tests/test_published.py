@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """A published table says what the rows published beside it say, and nothing that is named is missing."""
 
+import re
 from pathlib import Path
 
 import pytest
+from riobed_results.location import REPORT_FILE
+from riobed_results.logs import Links
 from riobed_results.pages import campaign_pages
 from riobed_results.publish import SUFFIX, worth_keeping
-from riobed_results.queries import trial_rows
+from riobed_results.queries import read_results, trial_rows
 from riobed_results.render import FORMS, render
+from riobed_results.report import report
 from riobed_results.soak import load_soak
 from riobed_results.soak_page import soak_page
 from riobed_results.store import open_store
@@ -22,12 +26,23 @@ def test_there_is_something_published() -> None:
 
 @pytest.mark.parametrize("folder", PUBLISHED, ids=lambda folder: folder.name)
 def test_tables_come_out_of_the_store_again(folder: Path) -> None:
-    pages = campaign_pages(open_store(str(folder)))
+    pages = campaign_pages(read_results(open_store(str(folder))))
     published = {path.stem for path in folder.glob("*.json")}
     assert set(pages) == published and "phases" in published
     for what, page in pages.items():
         for form in FORMS:
             assert (folder / f"{what}.{SUFFIX.get(form, form)}").read_text() == render(page, form)
+
+
+def comparable(page: str) -> str:
+    """A report without its plots, which another matplotlib draws otherwise, and when it was written."""
+    return re.sub(r"Written [-0-9: ]+ UTC", "", re.sub(r"<svg.*?</svg>", "", page, flags=re.DOTALL))
+
+
+@pytest.mark.parametrize("folder", PUBLISHED, ids=lambda folder: folder.name)
+def test_the_report_comes_out_of_the_store_again(folder: Path) -> None:
+    again = report(open_store(str(folder)), None, Links(folder, folder))
+    assert comparable((folder / REPORT_FILE).read_text()) == comparable(again)
 
 
 @pytest.mark.parametrize("folder", PUBLISHED, ids=lambda folder: folder.name)

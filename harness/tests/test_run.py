@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the terminal says of a campaign under way: counts, rate, and the time left."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from harness_builders import spec
+from rich.console import Console
+from riobed import run
+from riobed.campaign import Cell
+from riobed.run import ProgressView, trials_left
+from riobed_results.models import TrialRow
+
+SPEC = spec(
+    modes=["rio", "delayed"], fault_classes=["kernel_text"], crashes_per_cell=10, max_trials_per_cell=100
+)
+
+
+@pytest.mark.parametrize(
+    ("trials", "crashes", "left"),
+    [
+        (0, 0, 100),  # nothing is known: all it may have
+        (20, 0, 80),
+        (20, 4, 30),  # six are missing, one of five trials crashes
+        (90, 4, 10),  # no more than it may have
+        (40, 10, 0),
+        (40, 12, 0),
+        (100, 3, 0),
+    ],
+)
+def test_trials_left_of_a_cell(trials: int, crashes: int, left: float) -> None:
+    assert trials_left(Cell(trials, crashes), SPEC) == left
+
+
+def row(outcome: Any, corruption: Any = None) -> TrialRow:
+    return TrialRow(
+        campaign_id=1,
+        position=0,
+        attempt=1,
+        mode="rio",
+        fault_class="kernel_text",
+        seed="1",
+        outcome=outcome,
+        started="",
+        finished="",
+        corruption=corruption,
+    )
+
+
+def test_counts_rate_and_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In half an hour 8 trials gave a result, 30 + 10 are left: 150 minutes at that rate."""
+    cells = {("rio", "kernel_text"): Cell(20, 4), ("delayed", "kernel_text"): Cell(90, 9)}
+    now = [1000.0]
+    monkeypatch.setattr(run.time, "monotonic", lambda: now[0])
+    campaign: Any = SimpleNamespace(cells=cells)
+    view = ProgressView(SPEC, campaign, "tcg")
+    now[0] += 1800
+    for outcome, corruption in [("crash", "none"), ("crash", "direct"), ("infra_error", None)]:
+        view.count(row(outcome, corruption))
+    for _ in range(6):
+        view.count(row("discard"))
+    console = Console(width=400, record=True)
+    console.print(view)
+    said = " ".join(console.export_text().split())
+    assert "kernel_text │ 4 (20 trials) │ 9 (90 trials)" in said
+    assert (
+        "13 of 20 crashes (65%). In 30.0 min: 2 crashes (1 with corruption), 6 discards, 1 infra errors; "
+        "4 crashes an hour, about 150 min left" in said
+    )

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Crash titles: in how many ways the system died, and how often in each."""
+
+import csv
+import io
+from collections import Counter
+
+from pydantic import BaseModel
+
+from riobed_results.controls import CONTROLS
+from riobed_results.environment import Environment
+from riobed_results.models import TrialRow
+from riobed_results.queries import Results, in_order
+from riobed_results.render import Grid, Page, printable, source_text
+
+NOTE = (
+    "Crashes by title, which is what the kernel said without addresses and numbers, so that equal crashes "
+    "count as one. Corrupted: of these crashes. Log: console of the first, relative to the store's folder."
+)
+
+
+class Title(BaseModel):
+    """Crashes of one kind with one title; `crashes` by mode, `log` is that of the first."""
+
+    title: str
+    kind: str
+    total: int
+    corrupted: int
+    crashes: dict[str, int]
+    log: str | None
+
+
+class TitleTable(BaseModel):
+    """The titles, the most frequent first."""
+
+    campaign: str
+    modes: list[str]
+    titles: list[Title]
+    environment: Environment
+
+
+def titled(row: TrialRow) -> bool:
+    """Is this a crash that a fault led to?"""
+    return row.outcome == "crash" and row.fault_class not in CONTROLS
+
+
+def title_table(results: Results) -> TitleTable:
+    """Count the crash titles of a campaign but for controls; StoreError if it has no crash."""
+    campaign = results.campaign
+    rows = list(filter(titled, results.rows))
+    if not rows:
+        raise results.without("crashes yet")
+    groups: dict[tuple[str, str], list[TrialRow]] = {}
+    for row in rows:
+        groups.setdefault((row.crash_title or "", row.crash_kind or ""), []).append(row)
+    modes = in_order(campaign, "modes", (row.mode for row in rows))
+    titles = [_title(*key, of_title, modes) for key, of_title in groups.items()]
+    return TitleTable(
+        campaign=campaign.name,
+        modes=modes,
+        titles=sorted(titles, key=lambda title: -title.total),
+        environment=Environment.model_validate(campaign, from_attributes=True),
+    )
+
+
+def _title(title: str, kind: str, rows: list[TrialRow], modes: list[str]) -> Title:
+    count = Counter(row.mode for row in rows)
+    return Title(
+        title=title,
+        kind=kind,
+        total=len(rows),
+        corrupted=sum(row.corruption != "none" for row in rows),
+        crashes={mode: count[mode] for mode in modes},
+        log=next((row.log for row in rows if row.log), None),
+    )
+
+
+def title_page(table: TitleTable) -> Page:
+    """Return the titles for people and programs."""
+    head = ["Crash title", "Kind", *map(printable, table.modes), "Crashes", "Corrupted", "Log"]
+    return Page(
+        title=f"Crash titles of {table.campaign}",
+        source=source_text(table.campaign, table.environment),
+        grids=[Grid(f"{len(table.titles)} crash titles", head, list(map(_cells, table.titles)), [])],
+        note=NOTE,
+        csv=_csv(table),
+        json=table.model_dump_json(indent=2) + "\n",
+    )
+
+
+def _cells(title: Title) -> list[str]:
+    counts = [*title.crashes.values(), title.total, title.corrupted]
+    return [
+        printable(title.title),
+        printable(title.kind),
+        *(str(count or "") for count in counts),
+        printable(title.log or ""),
+    ]
+
+
+def _csv(table: TitleTable) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["title", "kind", *table.modes, "total", "corrupted", "log"])
+    for title in table.titles:
+        counts = [*title.crashes.values(), title.total, title.corrupted]
+        writer.writerow([title.title, title.kind, *counts, title.log])
+    return out.getvalue()

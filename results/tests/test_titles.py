@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Crash titles, against a count by hand."""
+
+import csv
+import io
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+from results_builders import campaign, trial
+from riobed_results.errors import StoreError
+from riobed_results.queries import read_results
+from riobed_results.render import render
+from riobed_results.store import Store
+from riobed_results.titles import title_page, title_table
+
+MODES = ["rio", "delayed"]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_random_titles_against_a_count_by_hand(store: Store, seed: int) -> None:
+    rng = random.Random(seed)
+    added = store.add_campaign(campaign("titled", MODES, ["kernel_text", "none"]))
+    rows: list[dict[str, Any]] = [
+        {
+            "mode": rng.choice(MODES),
+            "crash_title": rng.choice(["BUG at fs/inode.c", "page fault in f|g", None]),
+            "crash_kind": rng.choice(["oops", "panic"]),
+            "corruption": rng.choice(["none", "direct"]),
+            "fault_class": rng.choice(["kernel_text", "kernel_text", "none"]),
+            "log": rng.choice([None, f"logs/{number}.log.gz"]),
+        }
+        for number in range(60)
+    ]
+    for position, fields in enumerate(rows):
+        store.add_trial(trial(added.id, position, **fields))
+    store.add_trial(trial(added.id, 60, "discard"))
+    faulty = [row for row in rows if row["fault_class"] != "none"]
+    by_hand = Counter((row["crash_title"] or "", row["crash_kind"]) for row in faulty)
+    table = title_table(read_results(store))
+    assert {(title.title, title.kind): title.total for title in table.titles} == by_hand
+    assert [title.total for title in table.titles] == sorted(by_hand.values(), reverse=True)
+    for title in table.titles:
+        of_title = [
+            row
+            for row in faulty
+            if ((row["crash_title"] or ""), row["crash_kind"]) == (title.title, title.kind)
+        ]
+        assert title.crashes == {mode: sum(row["mode"] == mode for row in of_title) for mode in MODES}
+        assert title.corrupted == sum(row["corruption"] == "direct" for row in of_title)
+        assert title.log == next((row["log"] for row in of_title if row["log"]), None)
+    lines = list(csv.DictReader(io.StringIO(render(title_page(table), "csv"))))
+    assert [(line["title"], int(line["total"])) for line in lines] == [
+        (t.title, t.total) for t in table.titles
+    ]
+
+
+def test_only_controls_have_no_titles(store: Store) -> None:
+    store.add_trial(trial(store.add_campaign(campaign()).id, 0, fault_class="none"))
+    with pytest.raises(StoreError, match="no crashes yet"):
+        title_table(read_results(store))
