@@ -42,12 +42,13 @@ class ClassLine(BaseModel):
 
 
 class ClassTable(BaseModel):
-    """`lines` by mode and fault class."""
+    """`lines` by mode and fault class, `totals` by mode over all of them."""
 
     campaign: str
     modes: list[str]
     fault_classes: list[str]
     lines: dict[str, dict[str, ClassLine]]
+    totals: dict[str, ClassLine]
     environment: Environment
 
 
@@ -68,6 +69,7 @@ def class_table(results: Results) -> ClassTable:
         modes=modes,
         fault_classes=[name for name in classes if any(name in of_mode for of_mode in lines.values())],
         lines=lines,
+        totals={mode: class_line([row for row in rows if row.mode == mode]) for mode in modes},
         environment=Environment.model_validate(campaign, from_attributes=True),
     )
 
@@ -124,16 +126,25 @@ def class_page(table: ClassTable) -> Page:
     return Page(
         title=f"Fault classes of {table.campaign}",
         source=source_text(table.campaign, table.environment),
-        grids=[_grid(mode, table.lines[mode]) for mode in table.modes if table.lines[mode]],
+        grids=[_grid(mode, table) for mode in table.modes if table.lines[mode]],
         note=NOTE,
         csv=_csv(table),
         json=table.model_dump_json(indent=2) + "\n",
     )
 
 
-def _grid(mode: str, lines: dict[str, ClassLine]) -> Grid:
-    body = [[printable(name), *(text(line) for text in _COLUMNS.values())] for name, line in lines.items()]
-    return Grid(f"Mode {printable(mode)}", ["Fault class", *_COLUMNS], body, [])
+def _grid(mode: str, table: ClassTable) -> Grid:
+    body = [_cells(name, line) for name, line in table.lines[mode].items()]
+    return Grid(
+        f"Mode {printable(mode)}",
+        ["Fault class", *_COLUMNS],
+        body,
+        [_cells("Total", table.totals[mode])] if len(body) > 1 else [],
+    )
+
+
+def _cells(name: str, line: ClassLine) -> list[str]:
+    return [printable(name), *(text(line) for text in _COLUMNS.values())]
 
 
 def _csv(table: ClassTable) -> str:

@@ -55,6 +55,21 @@ def test_counts(filled: Store) -> None:
         "titles": 2,
     }
     assert table.lines["delayed"]["kernel_text"].median_s is None
+    assert table.totals["rio"] == table.lines["rio"]["kernel_text"]
+
+
+def test_a_total_counts_each_title_once(store: Store) -> None:
+    added = store.add_campaign(campaign(modes=["rio"], classes=["kernel_text", "pointer"]))
+    for position, (name, title) in enumerate(
+        [("kernel_text", "one"), ("pointer", "one"), ("pointer", "two")]
+    ):
+        store.add_trial(
+            trial(added.id, position, fault_class=name, requested=2, faults=faults(2), crash_title=title)
+        )
+    table = class_table(read_results(store))
+    total = table.totals["rio"]
+    assert (total.trials, total.requested, total.crashed, total.titles) == (3, 6, 3, 2)
+    assert "| Total | 6 | 6 |" in render(class_page(table), "md")
 
 
 def test_as_text(filled: Store) -> None:
