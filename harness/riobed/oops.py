@@ -3,21 +3,29 @@
 
 Each row is a pattern, the crash kind it means and the title made from it. Titles are
 normalised, so that equal crashes count as one: no addresses, process names or numbers; the
-function in which it happened stays, without offset. Sources: arch/x86/mm/fault.c,
+function in which it happened stays, without offset, as riobed.place finds it. Of a crash that no row
+knows the title has the line that tells most, so that the table of titles collects what is missing
+here. Sources: arch/x86/mm/fault.c,
 arch/x86/kernel/traps.c, dumpstack.c and nmi.c, kernel/panic.c, exit.c and watchdog.c,
 mm/usercopy.c.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from riobed import place
 
 
 @dataclass(frozen=True)
 class Crash:
-    """A recognised crash; kind is one of panic, oops, trap, hang, reset."""
+    """A recognised crash; kind is one of panic, oops, trap, hang, reset.
+
+    `damage` says in words what is wrong with its report; a damaged report can be of the same crash.
+    """
 
     kind: str
     title: str
+    damage: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -41,20 +49,20 @@ _FORMATS = [
     _format(r"rio: protection trap", "trap", "protection trap in {where}"),
     _format(r"BUG: kernel NULL pointer dereference, address", "oops", "NULL pointer dereference in {where}"),
     _format(r"BUG: unable to handle page fault for address", "oops", "page fault in {where}"),
-    _format(r"kernel BUG at ([\w./-]+):\d+!", "oops", "BUG at {0}"),
+    _format(r"kernel BUG at ([\w./-]+):\d+!", "oops", "BUG at {0} in {where}"),
     _format(r"BUG: [\w#]+ stack guard page was hit", "panic", "stack overflow in {where}"),
     _format(r"PANIC: double fault", "panic", "double fault in {where}"),
     _format(
         r"usercopy: Kernel memory (exposure|overwrite) attempt detected (?:from|to) ([\w ]+?) [('\d]",
         "oops",
-        "usercopy {0} of {1}",
+        "usercopy {0} of {1} in {where}",
     ),
     _format(r"watchdog: BUG: (soft lockup)", "hang", "{0} in {where}"),
     _format(r"Kernel panic - not syncing: NMI: Not continuing", "hang", "hang in {where}"),
     _format(
-        r"Kernel panic - not syncing: stack-protector: Kernel stack is corrupted in: ([\w.]+)",
+        r"Kernel panic - not syncing: stack-protector: Kernel stack is corrupted in: (?P<where>[\w.]+)",
         "panic",
-        "stack corrupted in {0}",
+        "stack corrupted in {where}",
     ),
     _format(r"Kernel panic - not syncing: Attempted to kill init!", "panic", "init killed"),
     _format(r"Kernel panic - not syncing: Attempted to kill the idle task", "panic", "idle task killed"),
@@ -64,20 +72,32 @@ _FORMATS = [
     ),
     _format(r"Oops: Oops: [0-9a-f]{4} \[#\d+\]", "oops", "oops in {where}"),
     _format(r"Oops: ([\w #-]+): [0-9a-f]{4} \[#\d+\]", "oops", "{0} in {where}"),
+    # die() ends with this; if none of its first lines is known, they are of another kernel or were lost.
+    _format(r"Kernel panic - not syncing: Fatal exception", "oops", "{unknown}"),
     _format(r"Kernel panic - not syncing: (.+)", "panic", "panic: {0}"),
 ]
-_STARTED = re.compile(b"|".join(row.pattern.pattern.encode() for row in _FORMATS))
+# A line that is never a report's first; and die() counts.
+_FOLLOWS = re.compile(r"Kernel panic - not syncing: Fatal exception|Oops: Oops: ")
+_COUNT = re.compile(r"\[#(\d+)\]")
+_STARTED = re.compile("|".join(row.pattern.pattern for row in _FORMATS).replace("?P<where>", "").encode())
 # The kernel has stopped for good; everything of interest has been printed.
 _END = re.compile(rb"---\[ end Kernel panic")
-# Code segments: 0010 is the kernel's, 0033 the user's (arch/x86/include/asm/segment.h).
-_RIP = re.compile(r"RIP: (?:0010:(?:([\w.]+)\+0x|(0x[0-9a-f]+))|0033:)")
 _STAMP = re.compile(r"^(?:<\d>)?\[ *\d+\.\d+\](?:\[[^\]]*\])? ?", re.MULTILINE)
-_FRAME = re.compile(r"^ +(?!\? )([\w.]+)\+0x[0-9a-f]+/0x[0-9a-f]+", re.MULTILINE)
-# Functions in which every task that waits is found (kernel/sched, kernel/locking).
-_WAITING = re.compile(
-    r"__schedule|schedule|io_schedule|__?\w*(mutex|rwsem|sem|completion|wait_on|wait_for|bit_wait)\w*|down_\w+"
-)
+# What tells most of an unknown crash, the most telling first: die() counts, and BUG may be a warning.
+_TELLING = [
+    re.compile(pattern, re.MULTILINE)
+    for pattern in (
+        r"^.*\[#\d+\].*$",
+        r"^.*\b(?:BUG|PANIC|Oops|panic)\b.*$",
+        r"^.*\b(?:WARNING|INFO|[Uu]nable|[Ff]ault|[Ee]xception|[Cc]orrupt\w*)\b.*$",
+    )
+]
+# Time stamps of whole lines are gone (clean): this one is in the middle of another line.
+_MIXED = re.compile(r"\[ *\d+\.\d{6}\]")
+# What of a line is looked at: garbage can be one line without end.
+_LONGEST = 300
 _NUMBERS = [
+    (re.compile(r"\b[\w./:-]+/\d+/0x[0-9a-f]+"), "TASK"),
     (re.compile(r"\b0x[0-9a-f]+\b|\b[0-9a-f]{8,16}\b"), "ADDR"),
     (re.compile(r"\b\d+\b"), "N"),
 ]
@@ -109,23 +129,58 @@ def recognise(console: bytes) -> Crash | None:
     # A BUG() announces itself on the line before the invalid opcode it is made of; an NMI or
     # oops is named by its first line and followed by its panic. Of one place, the first row counts.
     row, match = min(found, key=lambda item: item[1].start())
-    rip = _RIP.search(text, match.start())
-    registers = "unknown place" if not rip else rip[1] or ("no function" if rip[2] else "user space")
-    where = match.groupdict().get("where") or registers
+    named = match.groupdict().get("where")
+    where = place.to_blame(named, text[match.end() :]) if named else place.place(text, match.start())
     groups = [_normalise(group) for group in match.groups()]
-    return Crash(row.kind, row.title.format(*groups, where=where))
+    unknown = _unknown(text, match.start()) if "{unknown}" in row.title else ""
+    title = row.title.format(*groups, where=where, unknown=unknown)
+    return Crash(row.kind, title, _damage(console, text, match, title))
+
+
+def telling_line(console: bytes) -> str:
+    """The line that tells most of a crash no row knows, normalised; empty if none does."""
+    text = clean(console)
+    lines = (match for pattern in _TELLING if (match := pattern.search(text)))
+    return _normalise(next(lines, [""])[0])
+
+
+def with_telling_line(title: str, console: bytes) -> str:
+    """The title of a crash known only from outside, with what the console tells of it."""
+    line = telling_line(console)
+    return f"{title}: {line}" if line else title
+
+
+def hung_in(console: bytes) -> str | None:
+    """Where the processor was when a non-maskable interrupt came, None if the console does not say."""
+    return place.interrupted(clean(console))
 
 
 def blocked_in(console: bytes) -> str:
-    """Where the first blocked task of a SysRq-w report waits: its first function not of waiting itself."""
-    text = clean(console)
-    start = text.find("state:D")
-    frames = _FRAME.findall(text[start:]) if start >= 0 else []
-    return next((frame for frame in frames if not _WAITING.match(frame)), "unknown place")
+    """Where the first blocked task of a SysRq-w report waits."""
+    return place.blocked(clean(console))
+
+
+def _unknown(text: str, panic: int) -> str:
+    line = telling_line(text[:panic].encode())
+    return f"unknown: {line}" if line else f"oops in {place.place(text, 0)}"
+
+
+def _damage(console: bytes, text: str, match: re.Match[str], title: str) -> str:
+    """What of the report that begins at `match` is missing or broken."""
+    first = max(console.find(match[0].encode()), 0)
+    count = _COUNT.search(text, match.start())
+    broken = {
+        "no beginning": _FOLLOWS.match(match[0]) or (count and count[1] != "1"),
+        "no place": place.UNKNOWN in title,
+        "garbage": re.search(rb"[^\t\n\r -~]", console[first:]),
+        "mixed lines": _MIXED.search(text, match.start()),
+        "no end": not ended(console),
+    }
+    return ", ".join(name for name, found in broken.items() if found)
 
 
 def _normalise(text: str | None) -> str:
-    text = text or ""
+    text = (text or "")[:_LONGEST]
     for pattern, name in _NUMBERS:
         text = pattern.sub(name, text)
     return " ".join(text.split())[:100]

@@ -4,12 +4,14 @@
 import gzip
 from pathlib import Path
 
+from riobed_results.logs import DAMAGED_LOG
 from riobed_results.models import FaultRow, TrialRow, utc_now
 
 from riobed.evidence import Evidence
 from riobed.faults import Fault
 from riobed.planted import PLANTED, Plant
 from riobed.trial import TrialRecord
+from riobed.watch import Observation
 
 
 def trial_row(record: TrialRecord, campaign_id: int, attempt: int, started: str, error: str) -> TrialRow:
@@ -36,7 +38,7 @@ def trial_row(record: TrialRecord, campaign_id: int, attempt: int, started: str,
         first_activation_s=min(activations, default=None),
         steps_done=record.progress.done,
         fresh_boot=planned.fresh_boot,
-        detail=error or (observation.detail if observation else ""),
+        detail=error or (observed(observation) if observation else ""),
         recovery=record.recovery,
         check=record.check,
         phases=record.phases,
@@ -52,6 +54,12 @@ def trial_row(record: TrialRecord, campaign_id: int, attempt: int, started: str,
         if observation and observation.crash:
             row.time_to_crash_s = round(observation.seconds, 3)
     return row
+
+
+def observed(observation: Observation) -> str:
+    """What there is to say of the end of a trial: which silence it was, and what its log lacks."""
+    damage = observation.crash.damage if observation.crash else ""
+    return "; ".join(filter(None, (observation.detail, damage and DAMAGED_LOG + damage)))
 
 
 def fault_row(fault: Fault, evidence: Evidence) -> FaultRow:

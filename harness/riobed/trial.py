@@ -90,7 +90,9 @@ def run_trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
             stop_workload(guest, record)
         record.verdict = decide(record.observation, record.recovery, record.check)
     finally:
-        record.console = record.console or guest.machine.console.text()
+        # With an observation it has been read, and what a stop after it made the kernel say is no part of it.
+        if not record.observation:
+            record.console = guest.machine.console.text()
 
 
 def start_workload(guest: Guest, record: TrialRecord) -> int:

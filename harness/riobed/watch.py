@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Watching a guest after injection, until it crashes or the trial's patience ends.
 
-Silence has three meanings and they are told apart: the console prints nothing more, the agent
-no longer answers, the time is over. Only the last is not a crash.
+Silence has three meanings and they are told apart, in titles and in an observation's `detail`: no output
+(the agent does not answer, and the console has no word even after a non-maskable interrupt), agent lost (the
+console answers where it hangs), timed out (all answers when the time is over). Only the last is not a crash.
 """
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from riobed import oops
 from riobed.errors import InfraError
@@ -84,8 +85,9 @@ class Watcher:
 
     def _reset_crash(self, console: bytes) -> Crash:
         """The processor was reset: by a triple fault, unless the console has a crash before it."""
-        before = oops.recognise(console[: console.index(_STAGE0)])
-        return before or Crash("reset", "processor reset")
+        before = console[: console.index(_STAGE0)]
+        reset = oops.with_telling_line("processor reset", before)
+        return oops.recognise(before) or Crash("reset", reset)
 
     def _read_report(self) -> Crash:
         deadline = time.monotonic() + _REPORT_S
@@ -94,24 +96,24 @@ class Watcher:
                 break
             time.sleep(_POLL_S)
         console = self._machine.console.text()
-        return oops.recognise(console) or Crash("panic", "unknown crash format")
+        return oops.recognise(console) or Crash("panic", oops.with_telling_line("unknown", console))
 
     def _out_of_time(self) -> Observation | None:
         """A discard, if the guest is alive: a hang may have begun less than hang_s ago."""
         if self._machine.agent_answers(self._spec.hang_s) or self._progress.feed(
             self._machine.progress.new()
         ):
-            return self._seen(None)
-        return self._hung("agent lost")
+            return self._seen(None, "timed out")
+        return self._hung()
 
     def _silent(self) -> Observation | None:
         """No step for too long: the workload ended, the guest hangs, or both."""
         if not self._machine.agent_answers(_AGENT_S):
-            return self._hung("agent lost")
+            return self._hung()
         try:
             ended = self._machine.status(self._pid)
         except InfraError:
-            return self._hung("agent lost")
+            return self._hung()
         if ended is None and not self._reports_steps:
             # The agent is the only sign of life such a workload gives.
             self._alive_at = time.monotonic()
@@ -130,21 +132,26 @@ class Watcher:
         try:
             self._machine.run(["/bin/sh", "-c", "echo w >/proc/sysrq-trigger"], timeout=_AGENT_S)
         except InfraError:
-            return self._hung("agent lost")
+            return self._hung()
         where = oops.blocked_in(self._machine.console.text()[before:])
         return self._seen(Crash("hang", f"workload stuck in {where}"), "workload stuck, agent answers")
 
-    def _hung(self, detail: str) -> Observation | None:
+    def _hung(self) -> Observation | None:
         """A non-maskable interrupt makes a hung kernel print where it is, if anything can."""
         console = self._machine.console.text()
         if _STAGE0 in console or oops.started(console):
             # It crashed while we were asking.
             return None
-        observation = self._seen(Crash("hang", "hang"), detail)
+        # The clock stops here: what follows is asking.
+        observation = self._seen(None)
         self._machine.nmi()
         deadline = time.monotonic() + _REPORT_S
         while time.monotonic() < deadline and not oops.ended(self._machine.console.text()):
             time.sleep(_POLL_S)
-        after = oops.recognise(self._machine.console.text())
-        title = after.title if after and after.kind == "hang" else f"hang, {detail}"
-        return Observation(Crash("hang", title), observation.seconds, observation.workload_status, detail)
+        said = self._machine.console.text()[len(console) :]
+        detail = "agent lost" if said.strip() else "no output"
+        where = oops.hung_in(said)
+        title = f"hang in {where}" if where else oops.with_telling_line(f"hang, {detail}", console + said)
+        answer = oops.recognise(said)
+        crash = Crash("hang", title, answer.damage if answer else "")
+        return replace(observation, crash=crash, detail=detail)

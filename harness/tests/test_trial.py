@@ -166,6 +166,7 @@ class Recovering(ScriptedMachine):
 
     def run(self, argv: list[str], stdin: bytes = b"", timeout: float = 60) -> ExecResult:
         self.commands.append(argv)
+        self.on_run()
         return self.answers.get(argv[-1]) or self.answers[argv[0]]
 
 
@@ -328,6 +329,19 @@ def test_a_workload_that_can_be_stopped_is_stopped_after_a_discard(
     assert done.verdict is not None
     assert done.verdict.outcome == "discard"
     assert crashing.commands[-1] == ["stop", f"seed={PLANNED.workload_seed}"]
+
+
+def test_what_a_stop_makes_the_kernel_say_is_no_part_of_the_trial(crashing: Recovering, clock: Clock) -> None:
+    """A new process may be the first to execute a fault, after the end of a trial whose console is empty."""
+    crashing.on_spawn = lambda: crashing.say(crashing.evidence, b"I 0 1\n")
+    crashing.on_run = lambda: crashing.say(crashing.console, PANIC)
+    crashing.answers["stop"] = ExecResult(0, b"", b"")
+    for second in range(1, 60):
+        clock.after(second, lambda n=second: crashing.say(crashing.progress, step(n)))
+    done = a_record()
+    run_trial(guest_of(crashing, can_stop=True), spec(limit_s=5.0), done)
+    assert done.verdict is not None
+    assert (done.verdict.outcome, crashing.console.text(), done.console) == ("discard", PANIC, b"")
 
 
 def test_our_failures_leave_the_console_for_the_log(crashing: Recovering) -> None:

@@ -19,7 +19,7 @@ OOPS = b"BUG: kernel NULL pointer dereference, address: 0\nRIP: 0010:iput+0x1/0x
 END = b"Kernel panic - not syncing: Fatal\n---[ end Kernel panic - not syncing: Fatal ]---\n"
 NULL_POINTER = Crash("oops", "NULL pointer dereference in iput")
 NMI = (
-    b"Kernel panic - not syncing: NMI: Not continuing\nRIP: 0010:iput+0x1/0x2\n"
+    b"Kernel panic - not syncing: NMI: Not continuing\n end_repeat_nmi+0xf/0x18\nRIP: 0010:iput+0x1/0x2\n"
     b"---[ end Kernel panic - not syncing: NMI: Not continuing ]---\n"
 )
 
@@ -74,7 +74,7 @@ def test_a_crash_at_once(machine: ScriptedMachine) -> None:
 def test_no_crash_within_the_limit(machine: ScriptedMachine) -> None:
     steps(machine, 100)
     seen = observe(machine)
-    assert (seen.crash, seen.workload_status, seen.detail) == (None, "running", "")
+    assert (seen.crash, seen.workload_status, seen.detail) == (None, "running", "timed out")
     assert seen.seconds == pytest.approx(60, abs=0.2)
 
 
@@ -98,13 +98,51 @@ def test_a_hang_with_the_agent_lost_says_where_if_it_can(machine: ScriptedMachin
     assert machine.nmis == 1
 
 
-@pytest.mark.parametrize("says", [b"", b"noise\n", OOPS + END])
-def test_a_hang_that_cannot_say_where(machine: ScriptedMachine, says: bytes) -> None:
+@pytest.mark.parametrize(
+    ("says", "detail", "title"),
+    [
+        (b"", "no output", "hang, no output"),
+        (b"\r\n", "no output", "hang, no output"),
+        (b"noise\n", "agent lost", "hang, agent lost"),
+        (b"WARNING: 7 of 9\n", "agent lost", "hang, agent lost: WARNING: N of N"),
+        (OOPS + END, "agent lost", "hang, agent lost: BUG: kernel NULL pointer dereference, address: N"),
+    ],
+)
+def test_a_hang_that_cannot_say_where(machine: ScriptedMachine, says: bytes, detail: str, title: str) -> None:
     machine.agent = False
     machine.on_nmi = lambda: machine.say(machine.console, says)
     seen = observe(machine)
-    assert (seen.crash, seen.detail) == (Crash("hang", "hang, agent lost"), "agent lost")
+    assert (seen.crash, seen.detail) == (Crash("hang", title), detail)
     assert seen.seconds == pytest.approx(11, abs=0.3)
+
+
+def test_a_silent_hang_is_titled_by_what_the_console_said_before(machine: ScriptedMachine) -> None:
+    machine.say(machine.console, b"BUG: scheduling while atomic: memtest/89/0x00000002\n")
+    machine.agent = False
+    seen = observe(machine)
+    assert (seen.crash, seen.detail) == (
+        Crash("hang", "hang, no output: BUG: scheduling while atomic: TASK"),
+        "no output",
+    )
+
+
+def test_a_hang_whose_answer_crashes_is_where_the_interrupt_came(machine: ScriptedMachine) -> None:
+    """The entry of a non-maskable interrupt has a BUG() of its own (kernel/entry/common.c)."""
+    answer = b"kernel BUG at kernel/entry/common.c:375!\nRIP: 0010:irqentry_nmi_enter+0x23/0x30\n"
+    answer += (
+        b" exc_nmi+0x7b/0x100\n end_repeat_nmi+0xf/0x18\nRIP: 0010:queued_spin_lock_slowpath+0x80/0x2b0\n"
+    )
+    answer += b" dput+0x12a/0x1a0\n" + END
+    machine.agent = False
+    machine.on_nmi = lambda: machine.say(machine.console, answer)
+    assert observe(machine).crash == Crash("hang", "hang in dput")
+
+
+def test_a_report_that_lost_its_end_says_so(machine: ScriptedMachine) -> None:
+    machine.say(machine.console, OOPS)
+    seen = observe(machine).crash
+    assert seen == NULL_POINTER
+    assert seen is not None and seen.damage == "no end"
 
 
 def test_a_hang_with_the_agent_answering_says_where_the_workload_waits(machine: ScriptedMachine) -> None:
@@ -120,7 +158,7 @@ def test_a_hang_with_the_agent_answering_says_where_the_workload_waits(machine: 
 def test_an_agent_that_is_lost_while_it_is_asked(machine: ScriptedMachine) -> None:
     machine.on_run = lambda: setattr(machine, "agent", False)
     seen = observe(machine)
-    assert (seen.crash, seen.detail, machine.nmis) == (Crash("hang", "hang, agent lost"), "agent lost", 1)
+    assert (seen.crash, seen.detail, machine.nmis) == (Crash("hang", "hang, no output"), "no output", 1)
 
 
 @pytest.mark.parametrize("agent_survives", [True, False])
@@ -189,7 +227,7 @@ def test_a_hang_that_begins_just_before_the_limit_is_no_discard(
     # Asked once when the steps ended; silent from then on.
     machine.clock.after(55, lambda: setattr(machine, "agent", False))
     seen = observe(machine)
-    assert (seen.crash, seen.detail) == (Crash("hang", "hang, agent lost"), "agent lost")
+    assert (seen.crash, seen.detail) == (Crash("hang", "hang, no output"), "no output")
 
 
 def test_a_lost_agent_is_no_hang_while_the_workload_goes_on(machine: ScriptedMachine) -> None:
@@ -208,12 +246,17 @@ def test_a_workload_without_steps_lives_as_long_as_the_agent(machine: ScriptedMa
     assert observe(machine, reports_steps=False).crash is None
     machine.clock.after(30, lambda: setattr(machine, "agent", False))
     seen = observe(machine, reports_steps=False)
-    assert (seen.crash, seen.detail) == (Crash("hang", "hang, agent lost"), "agent lost")
+    assert (seen.crash, seen.detail) == (Crash("hang", "hang, no output"), "no output")
     assert 30 < seen.seconds < 30 + 8 + 4
 
 
 @pytest.mark.parametrize(
-    ("before", "crash"), [(b"", Crash("reset", "processor reset")), (OOPS, NULL_POINTER)]
+    ("before", "crash"),
+    [
+        (b"", Crash("reset", "processor reset")),
+        (b"BUG: of 7 kinds\n", Crash("reset", "processor reset: BUG: of N kinds")),
+        (OOPS, NULL_POINTER),
+    ],
 )
 def test_a_reset_is_seen_by_stage_0(machine: ScriptedMachine, before: bytes, crash: Crash) -> None:
     steps(machine, 60)

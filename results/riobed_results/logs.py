@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+# How a row's detail begins to say that the crash report in its log is not whole, and what it lacks.
+DAMAGED_LOG = "damaged log: "
+
 
 def inside(logs: Path, log: str) -> bool:
     """Is `log` a file below the folder it should be in?"""

@@ -9,23 +9,30 @@ from pydantic import BaseModel
 
 from riobed_results.controls import CONTROLS
 from riobed_results.environment import Environment
+from riobed_results.logs import DAMAGED_LOG
 from riobed_results.models import TrialRow
 from riobed_results.queries import Results, in_order
 from riobed_results.render import Grid, Page, printable, source_text
 
 NOTE = (
     "Crashes by title, which is what the kernel said without addresses and numbers, so that equal crashes "
-    "count as one. Corrupted: of these crashes. Log: console of the first, relative to the store's folder."
+    "count as one; of a crash in no known format the line that tells most. Corrupted: of these crashes. "
+    "Damaged: those whose report has lost or mixed lines; what, is in the row. Log: console of the first, "
+    "relative to the store's folder."
 )
 
 
 class Title(BaseModel):
-    """Crashes of one kind with one title; `crashes` by mode, `log` is that of the first."""
+    """Crashes of one kind with one title; `crashes` by mode, `log` is that of the first.
+
+    `corrupted` and `damaged` count them: those that damaged a file, and those whose log is damaged.
+    """
 
     title: str
     kind: str
     total: int
     corrupted: int
+    damaged: int
     crashes: dict[str, int]
     log: str | None
 
@@ -70,6 +77,7 @@ def _title(title: str, kind: str, rows: list[TrialRow], modes: list[str]) -> Tit
         kind=kind,
         total=len(rows),
         corrupted=sum(row.corruption != "none" for row in rows),
+        damaged=sum(DAMAGED_LOG in row.detail for row in rows),
         crashes={mode: count[mode] for mode in modes},
         log=next((row.log for row in rows if row.log), None),
     )
@@ -77,7 +85,7 @@ def _title(title: str, kind: str, rows: list[TrialRow], modes: list[str]) -> Tit
 
 def title_page(table: TitleTable) -> Page:
     """Return the titles for people and programs."""
-    head = ["Crash title", "Kind", *map(printable, table.modes), "Crashes", "Corrupted", "Log"]
+    head = ["Crash title", "Kind", *map(printable, table.modes), "Crashes", "Corrupted", "Damaged", "Log"]
     return Page(
         title=f"Crash titles of {table.campaign}",
         source=source_text(table.campaign, table.environment),
@@ -89,7 +97,7 @@ def title_page(table: TitleTable) -> Page:
 
 
 def _cells(title: Title) -> list[str]:
-    counts = [*title.crashes.values(), title.total, title.corrupted]
+    counts = [*title.crashes.values(), title.total, title.corrupted, title.damaged]
     return [
         printable(title.title),
         printable(title.kind),
@@ -101,8 +109,8 @@ def _cells(title: Title) -> list[str]:
 def _csv(table: TitleTable) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["title", "kind", *table.modes, "total", "corrupted", "log"])
+    writer.writerow(["title", "kind", *table.modes, "total", "corrupted", "damaged", "log"])
     for title in table.titles:
-        counts = [*title.crashes.values(), title.total, title.corrupted]
+        counts = [*title.crashes.values(), title.total, title.corrupted, title.damaged]
         writer.writerow([title.title, title.kind, *counts, title.log])
     return out.getvalue()

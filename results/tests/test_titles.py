@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from results_builders import campaign, trial
 from riobed_results.errors import StoreError
+from riobed_results.logs import DAMAGED_LOG
 from riobed_results.queries import read_results
 from riobed_results.render import render
 from riobed_results.store import Store
@@ -29,6 +30,7 @@ def test_random_titles_against_a_count_by_hand(store: Store, seed: int) -> None:
             "crash_kind": rng.choice(["oops", "panic"]),
             "corruption": rng.choice(["none", "direct"]),
             "fault_class": rng.choice(["kernel_text", "kernel_text", "none"]),
+            "detail": rng.choice(["", "agent lost", "agent lost; " + DAMAGED_LOG + "no end"]),
             "log": rng.choice([None, f"logs/{number}.log.gz"]),
         }
         for number in range(60)
@@ -49,10 +51,11 @@ def test_random_titles_against_a_count_by_hand(store: Store, seed: int) -> None:
         ]
         assert title.crashes == {mode: sum(row["mode"] == mode for row in of_title) for mode in MODES}
         assert title.corrupted == sum(row["corruption"] == "direct" for row in of_title)
+        assert title.damaged == sum(row["detail"].endswith("no end") for row in of_title)
         assert title.log == next((row["log"] for row in of_title if row["log"]), None)
     lines = list(csv.DictReader(io.StringIO(render(title_page(table), "csv"))))
-    assert [(line["title"], int(line["total"])) for line in lines] == [
-        (t.title, t.total) for t in table.titles
+    assert [(line["title"], int(line["total"]), int(line["damaged"])) for line in lines] == [
+        (t.title, t.total, t.damaged) for t in table.titles
     ]
 
 

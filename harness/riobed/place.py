@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where in the kernel a report of a crash or of blocked tasks says it happened.
+
+The registers name a function, but not always the one to blame: a lock or a copy does what its caller
+says, an exception's entry code fails for what it interrupted, and a jump to nowhere was made by somebody.
+syzkaller skips such functions for the same reason (pkg/report/linux.go, skipPatterns). Formats:
+arch/x86/kernel/dumpstack.c; code segments 0010, the kernel's, and 0033, the user's, are in
+arch/x86/include/asm/segment.h.
+"""
+
+import re
+
+UNKNOWN = "unknown place"
+_RIP = re.compile(r"RIP: (?:0010:(?:([\w.]+)\+0x|0x[0-9a-f]+)|0033:)")
+# With a question mark what only looked like a return address.
+_FRAME = re.compile(r"^ +(\? )?([\w.]+)\+0x[0-9a-f]+/0x[0-9a-f]+", re.MULTILINE)
+# What GCC calls its copies and parts of one function of the source.
+_COPY = re.compile(r"(?:\.(?:isra|part|constprop|cold)(?:\.\d+)?)+$")
+# Symbols that mark a place between functions (include/asm-generic/vmlinux.lds.h).
+_MARK = re.compile(r"_[se](?:init)?text|__\w*(?:text|thunk)\w*_(?:start|end)")
+_FETCH = "#PF: supervisor instruction fetch"
+# Entries of exceptions, which fail for what they interrupted, and where all kernel code is called from.
+_ENTRY = re.compile(
+    r"(?:asm_)?(?:exc|sysvec|common_interrupt)\w*|error_(?:entry|return)|paranoid_\w+|\w+_nmi|irqentry_nmi_\w+"
+    # A WARN() is an exception too; a hang may be one that comes for ever.
+    r"|(?:find|report|handle)_bug|__warn"
+)
+_ROOT = re.compile(r"entry_SYSCALL_\w+|do_syscall_64|ret_from_fork\w*|" + _ENTRY.pattern)
+# What a caller is to blame for: locks, copies and comparisons, and the checks that say so.
+_SERVANT = re.compile(
+    r"_raw_(?:spin|read|write)_\w+|queued_(?:spin|read|write)_lock\w*|_*(?:up|down)_(?:read|write)\w*"
+    r"|_*mutex_\w+|mutex_spin_on_owner|rwsem_\w+|lockref_\w+|_*rcu_read_(?:un)?lock"
+    r"|_*mem(?:cpy|move|set|cmp|chr)\w*|str(?:n?len|n?cmp|n?cpy|scpy|n?chr)|rep_(?:movs|stos)_alternative"
+    r"|_*copy_(?:to|from)_(?:user|iter)\w*|copy_user_\w+|copy_page|clear_page_\w+"
+    r"|usercopy_abort|_*check_(?:object_size|heap_object)|__list_\w+_or_report"
+)
+# Functions in which every task that waits is found (kernel/sched, kernel/locking).
+_WAITING = re.compile(
+    r"_*(?:io_)?schedule|_*(?:rt_)?(?:mutex|rwsem|down|bit_wait|out_of_line_wait|folio_wait|wait_(?:on|for|event))"
+)
+
+
+def place(text: str, start: int) -> str:
+    """Where the report that starts there happened: a function without offset, or words that say why none.
+
+    `text` is a console without time stamps.
+    """
+    end = text.find("---[ end", start)
+    # A place that was cut by another line is repeated after the end of the trace.
+    found = list(_RIP.finditer(text, start, end if end >= 0 else len(text)))
+    found = found or list(_RIP.finditer(text, start))[:1]
+    if not found:
+        return UNKNOWN
+    if found[0][0].endswith("0033:"):
+        return "user space"
+    kernel = [rip for rip in found if not rip[0].endswith("0033:")]
+    rip = next((rip for rip in kernel if not _ENTRY.fullmatch(rip[1] or "")), kernel[0])
+    trace = text[rip.end() : end if end >= 0 else len(text)]
+    jumped = rip is found[0] and _FETCH in text[start : rip.start()]
+    if jumped or not rip[1] or _MARK.fullmatch(rip[1]):
+        return "no function" + _near(trace)
+    return to_blame(rip[1], trace)
+
+
+def to_blame(function: str, trace: str) -> str:
+    """The function, or the one in the trace of its callers that told it what to do."""
+    if not _SERVANT.fullmatch(_source_name(function)):
+        return _source_name(function)
+    callers = (_source_name(frame[2]) for frame in _FRAME.finditer(trace) if not frame[1])
+    caller = next((name for name in callers if not _SERVANT.fullmatch(name)), function)
+    return _source_name(function if _ROOT.fullmatch(caller) else caller)
+
+
+def interrupted(text: str) -> str | None:
+    """Where the processor was when a non-maskable interrupt came, None if the console does not say."""
+    entry = re.search(r"^ +(?:end_repeat_nmi|asm_exc_nmi)\+0x", text, re.MULTILINE)
+    where = place(text, entry.start()) if entry else UNKNOWN
+    return None if where == UNKNOWN else where
+
+
+def blocked(text: str) -> str:
+    """Where the first blocked task of a SysRq-w report waits: its first function not of waiting itself."""
+    start = text.find("state:D")
+    frames = _FRAME.finditer(text, start) if start >= 0 else iter(())
+    names = (_source_name(frame[2]) for frame in frames if not frame[1])
+    return next((name for name in names if not _WAITING.match(name)), UNKNOWN)
+
+
+def _near(trace: str) -> str:
+    """Who probably jumped to no function.
+
+    The first caller that is sure; if there is none, the first return address on the stack.
+    """
+    frames = [(frame[1], _source_name(frame[2])) for frame in _FRAME.finditer(trace)]
+    sure = (name for guessed, name in frames if not guessed)
+    name = next(sure, frames[0][1] if frames else "")
+    return f" near {name}" if name and not _ROOT.fullmatch(name) else ""
+
+
+def _source_name(symbol: str) -> str:
+    return _COPY.sub("", symbol)
