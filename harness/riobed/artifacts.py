@@ -198,6 +198,14 @@ def key_of(stage: str, checkout: Path = CHECKOUT) -> str:
     return digest.hexdigest()[:KEY_DIGITS]
 
 
+def content_key(folder: Path) -> str:
+    """Name of the content of a folder's sources: hash over them; not of tests and what compilers leave."""
+    digest = hashlib.sha256()
+    for name, path in sorted((path.relative_to(folder).as_posix(), path) for path in _sources_below(folder)):
+        digest.update(_fingerprint(path, name))
+    return digest.hexdigest()[:KEY_DIGITS]
+
+
 def keys(checkout: Path = CHECKOUT) -> dict[str, str]:
     """Key of every stage, for the checkout's present sources."""
     return {stage: key_of(stage, checkout) for stage in STAGES}

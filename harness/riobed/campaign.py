@@ -7,44 +7,31 @@ complete, and the next run of the same spec goes on with the positions that are 
 
 import os
 import platform
-import threading
 from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from pathlib import Path
-from queue import SimpleQueue
 
 import yaml
-from riobed_results.models import CampaignRow, TrialRow, utc_now
+from riobed_results.models import CampaignRow, TrialRow
 from riobed_results.queries import trial_rows
 from riobed_results.recovery import ENDED, cut_short
 from riobed_results.store import Store
 
-from riobed.errors import EnvironmentFault, InfraError, UsageError
+from riobed.errors import EnvironmentFault, UsageError
 from riobed.faults import Catalogue, Fault
-from riobed.guest import Guest, GuestSetup, machine_config
+from riobed.guest import GuestSetup
 from riobed.images import run_tool
-from riobed.modes import cache_mode
 from riobed.plan import PlannedTrial, plan
 from riobed.rows import trial_row, write_log
-from riobed.scratch import scratch_dir
 from riobed.spec import CampaignSpec
 from riobed.stored import comparable, spec_data
-from riobed.trial import TrialRecord, run_trial
-from riobed.vm.connection import connect
-from riobed.vm.libvirt import LibvirtMachine
+from riobed.workers import Attempt, Workers
 
 # An infra error is tried again, but not for ever: then the campaign stops and says so.
 _MAX_ATTEMPTS = 4
-
-
-@dataclass
-class Settings:
-    """Where and how a campaign runs."""
-
-    workers: int = 1
-    uri: str | None = None
-    logs: Path = Path("logs")
+# Workers may come and go while trials run.
+_LOOK_AGAIN_S = 5.0
 
 
 @dataclass
@@ -60,53 +47,61 @@ class Cell:
         self.crashes += row.outcome == "crash" and cut_short(row.recovery) != ENDED
 
 
+@dataclass
+class Task:
+    """A trial to be run, and how often it failed for our own reasons in this run of the campaign."""
+
+    planned: PlannedTrial
+    faults: list[Fault]
+    failures: int = 0
+
+    def check_failures(self, row: TrialRow, logs: Path) -> None:
+        """Count a failure; EnvironmentFault if that was one too many."""
+        self.failures += 1
+        if self.failures == _MAX_ATTEMPTS:
+            raise EnvironmentFault(
+                f"trial {row.position} ({row.mode}, {row.fault_class}) failed {_MAX_ATTEMPTS} "
+                f"times for our own reasons, last: {row.detail}; see {logs}"
+            )
+
+
 class Campaign:
     """One run of a campaign, new or resumed."""
 
     def __init__(
-        self, spec: CampaignSpec, setup: GuestSetup, catalogue: Catalogue, store: Store, settings: Settings
+        self, spec: CampaignSpec, setup: GuestSetup, catalogue: Catalogue, store: Store, logs: Path
     ) -> None:
         self.spec = spec
         self.store = store
         self._setup = setup
         self._catalogue = catalogue
-        self._settings = settings
+        self._logs = logs
         self._row = self._enter()
         self._complete = store.complete_positions(self._row.id)
         self.cells = {(m, c): Cell() for m in spec.modes for c in spec.fault_classes}
         self._count_what_is_there()
-        self._stop = threading.Event()
-        self._guests: SimpleQueue[dict[str, Guest]] = SimpleQueue()
-        self._all_guests: list[Guest] = []
 
-    def run(self, report: Callable[[TrialRow], None]) -> None:
-        """Run what is missing; `report` gets each row as it is stored.
+    def run(self, workers: Workers, report: Callable[[TrialRow], None]) -> None:
+        """Have run what is missing, and close the workers; `report` gets each row as it is stored.
 
         Raises EnvironmentFault when a trial fails for our own reasons again and again.
         """
-        for number in range(self._settings.workers):
-            self._guests.put(self._worker_guests(number))
-        pool = ThreadPoolExecutor(self._settings.workers)
-        pending: dict[Future[TrialRow], PlannedTrial] = {}
+        pending: dict[Future[Attempt], Task] = {}
         try:
             for planned in plan(self.spec):
                 if planned.position in self._complete or self._enough(planned):
                     continue
-                if len(pending) == self._settings.workers:
-                    self._collect(pending, report)
+                while len(pending) >= workers.slots():
+                    self._collect(workers, pending, report)
                 # What just ended may have been the last crash this cell needed.
                 if self._enough(planned):
                     continue
-                faults = draw_faults(self.spec, planned, self._catalogue)
-                pending[pool.submit(self._attempts, planned, faults, report)] = planned
+                task = Task(planned, draw_faults(self.spec, planned, self._catalogue))
+                pending[workers.submit(task.planned, task.faults)] = task
             while pending:
-                self._collect(pending, report)
+                self._collect(workers, pending, report)
         finally:
-            self._stop.set()
-            # Trials under way end at once: their machines are gone.
-            for guest in self._all_guests:
-                guest.discard()
-            pool.shutdown(wait=True, cancel_futures=True)
+            workers.close()
 
     def _enter(self) -> CampaignRow:
         """The campaign's row; UsageError if one of that name asked for something else."""
@@ -153,59 +148,34 @@ class Campaign:
         return self.cells[planned.mode, planned.fault_class].crashes >= self.spec.crashes_per_cell
 
     def _collect(
-        self, pending: dict[Future[TrialRow], PlannedTrial], report: Callable[[TrialRow], None]
+        self, workers: Workers, pending: dict[Future[Attempt], Task], report: Callable[[TrialRow], None]
     ) -> None:
-        done, _ = wait(pending, return_when=FIRST_COMPLETED)
-        for future in done:
-            planned = pending.pop(future)
-            row = future.result()
-            self.cells[planned.mode, planned.fault_class].count(row)
+        """Wait a while for trials to end; store what they gave, have infra errors run again."""
+        done, _ = wait(pending, timeout=_LOOK_AGAIN_S, return_when=FIRST_COMPLETED)
+        # First what is there to be stored: an exception ends the campaign.
+        for future in sorted(done, key=failed):
+            task = pending.pop(future)
+            row = self._add(future.result(), task)
+            if row.outcome != "infra_error":
+                self.cells[row.mode, row.fault_class].count(row)
             report(row)
+            if row.outcome == "infra_error":
+                task.check_failures(row, self._logs)
+                pending[workers.submit(task.planned, task.faults)] = task
 
-    def _worker_guests(self, number: int) -> dict[str, Guest]:
-        guests = {}
-        for name in self.spec.modes:
-            mode = cache_mode(name)
-            config = machine_config(self._setup, mode, scratch_dir() / f"w{number}-{name}")
-            guests[name] = Guest(self._setup, mode, LibvirtMachine(connect(self._settings.uri), config))
-        self._all_guests += guests.values()
-        return guests
-
-    def _attempts(
-        self, planned: PlannedTrial, faults: list[Fault], report: Callable[[TrialRow], None]
-    ) -> TrialRow:
-        """Run a trial until it gives a result; each attempt is a row."""
-        guests = self._guests.get()
-        try:
-            for _ in range(_MAX_ATTEMPTS):
-                row = self._attempt(planned, faults, guests[planned.mode])
-                if row.outcome != "infra_error":
-                    return row
-                report(row)
-            raise EnvironmentFault(
-                f"trial {planned.position} ({planned.mode}, {planned.fault_class}) failed {_MAX_ATTEMPTS} "
-                f"times for our own reasons, last: {row.detail}; see {self._settings.logs}"
-            )
-        finally:
-            self._guests.put(guests)
-
-    def _attempt(self, planned: PlannedTrial, faults: list[Fault], guest: Guest) -> TrialRow:
-        record = TrialRecord(planned, faults)
-        started, error = utc_now(), ""
-        try:
-            run_trial(guest, self.spec, record)
-            guest.machine.pause()
-        except InfraError as failure:
-            error = str(failure)
-            record.verdict = None
-        if self._stop.is_set():
-            raise EnvironmentFault("campaign stopped; run it again to go on")
-        if error:
-            guest.discard()
-        attempt = self.store.next_attempt(self._row.id, planned.position)
-        row = trial_row(record, self._row.id, attempt, started, error)
-        row.log = write_log(self._settings.logs, row, record.console)
+    def _add(self, attempt: Attempt, task: Task) -> TrialRow:
+        """Each attempt is a row."""
+        number = self.store.next_attempt(self._row.id, task.planned.position)
+        row = trial_row(attempt.record, self._row.id, number, attempt.started, attempt.error)
+        # By the clock of the worker, as `started`.
+        row.finished = attempt.finished
+        row.log = write_log(self._logs, row, attempt.record.console)
         return self.store.add_trial(row)
+
+
+def failed(future: Future[Attempt]) -> bool:
+    """Did a trial end without giving anything to be stored?"""
+    return future.cancelled() or future.exception() is not None
 
 
 def draw_faults(spec: CampaignSpec, planned: PlannedTrial, catalogue: Catalogue) -> list[Fault]:

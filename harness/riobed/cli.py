@@ -45,21 +45,38 @@ def run(
         str, typer.Option(help="Where rows go: SQLAlchemy URL, or a folder or file for SQLite.")
     ] = (DEFAULT_STORE),
     workers: Annotated[
-        int, typer.Option(min=1, max=64, help="Trials at the same time; default: one a processor.")
+        int, typer.Option(min=1, max=64, help="Trials at the same time here; default: one a processor.")
     ] = len(os.sched_getaffinity(0)),
     logs: Annotated[
         Path | None, typer.Option(help="Folder of console logs; default: beside the store.")
     ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(help="Run trials on the workers of this Dask scheduler, tcp://HOST:PORT, not here."),
+    ] = None,
     connect: Uri = None,
 ) -> None:
     """Run a campaign, or go on with it where it was stopped."""
-    from riobed.run import run_campaign
+    from riobed.run import Where, run_campaign
 
     try:
-        run_campaign(spec, store, workers, logs, connect)
+        run_campaign(spec, store, logs, Where(workers, connect, scheduler))
     except KeyboardInterrupt:
         print("riobed: stopped; run the same command to go on", file=sys.stderr)
         raise typer.Exit(130) from None
+
+
+@app.command()
+def worker(
+    scheduler: Annotated[str, typer.Argument(help="Address of a Dask scheduler: tcp://HOST:PORT.")],
+    workers: Annotated[
+        int, typer.Option(min=1, max=64, help="Trials at the same time; default: one a processor.")
+    ] = len(os.sched_getaffinity(0)),
+) -> None:
+    """Run trials of campaigns that other hosts give to a scheduler ('riobed run --scheduler')."""
+    from riobed.cluster import serve
+
+    serve(scheduler, workers)
 
 
 @app.command()

@@ -62,6 +62,8 @@ def workload_key(folder: Path, *context: str) -> str:
     """Hash over a workload's files and whatever they are built with; 16 hex digits."""
     digest = hashlib.sha256("\0".join(context).encode())
     for path in sorted(folder.rglob("*")):
+        if "__pycache__" in path.parts:
+            continue  # left by whoever ran Python there, not the same everywhere
         if path.is_symlink() or not (path.is_file() or path.is_dir()):
             raise UsageError(f"workload {folder}: {path.name} is neither file nor folder; take it out")
         if path.is_file():

@@ -3,6 +3,7 @@
 
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -14,21 +15,32 @@ from riobed_results.models import TrialRow
 from riobed_results.store import open_store, try_store
 
 from riobed.artifacts import cache_dir
-from riobed.campaign import Campaign, Cell, Settings
+from riobed.campaign import Campaign, Cell
 from riobed.errors import UsageError
 from riobed.faults import Catalogue, check_classes
+from riobed.guest import GuestSetup
 from riobed.planted import PLANTED
 from riobed.setup import guest_setup
 from riobed.spec import CampaignSpec, load_spec
+from riobed.workers import LocalWorkers, Workers
 
 
-def run_campaign(spec_path: Path, store: str, workers: int, logs: Path | None, uri: str | None) -> None:
+@dataclass(frozen=True)
+class Where:
+    """Where trials run: `count` at the same time on this host, or on the workers of a Dask `scheduler`."""
+
+    count: int
+    uri: str | None = None
+    scheduler: str | None = None
+
+
+def run_campaign(spec_path: Path, store: str, logs: Path | None, where: Where) -> None:
     """Run or resume the campaign in a spec file; rows go to `store`, console logs to `logs`."""
     spec = load_spec(spec_path)
     try_store(store)
     console = Console()
     with console.status("Looking for what is built, trying accelerators (up to a minute the first time)"):
-        setup = guest_setup(spec.machine, uri, spec.workload)
+        setup = guest_setup(spec.machine, where.uri, spec.workload)
     if PLANTED in spec.fault_classes and not (setup.workload and setup.workload.stop):
         raise UsageError(
             f"spec: fault class {PLANTED}: the workload has no stop command; give it one in workload.yaml"
@@ -37,21 +49,36 @@ def run_campaign(spec_path: Path, store: str, workers: int, logs: Path | None, u
         kernel = setup.manifest.kernel
         catalogue = Catalogue.open(kernel.vmlinux, cache_dir(), kernel.build_id).narrowed(spec.sites)
         check_classes(catalogue, map(spec.fault_class, spec.fault_classes), spec.faults)
-    settings = Settings(workers, uri, logs or beside(store, "logs"))
-    campaign = Campaign(spec, setup, catalogue, open_store(store, create=True), settings)
+    logs = logs or beside(store, "logs")
+    campaign = Campaign(spec, setup, catalogue, open_store(store, create=True), logs)
+    workers = make_workers(spec, setup, where, console)
     # A row's log begins with the name of the folder of logs.
-    fresh = FreshReport(store, spec.name, settings.logs.absolute().parent, locate(store).folder / REPORT_FILE)
+    fresh = FreshReport(store, spec.name, logs.absolute().parent, locate(store).folder / REPORT_FILE)
     console.print(f"Report, fresh while the campaign runs: {fresh.output}", highlight=False)
     try:
         with fresh:
-            show(campaign, ProgressView(spec, campaign, setup.accelerator), console)
+            show(campaign, workers, ProgressView(spec, campaign, setup.accelerator), console)
     finally:
         if fresh.error:
             console.print(f"No report: {fresh.error}", highlight=False, markup=False)
-    console.print(f"Campaign {spec.name!r} is complete. Console logs: {settings.logs}", highlight=False)
+    console.print(f"Campaign {spec.name!r} is complete. Console logs: {logs}", highlight=False)
 
 
-def show(campaign: Campaign, progress: "ProgressView", console: Console) -> None:
+def make_workers(spec: CampaignSpec, setup: GuestSetup, where: Where, console: Console) -> Workers:
+    """Who runs the trials: threads of this process, or a cluster's workers."""
+    if not where.scheduler:
+        return LocalWorkers(spec, setup, where.uri, where.count)
+    # Dask takes half a second to import.
+    from riobed.cluster import ClusterWorkers
+
+    def say(text: str) -> None:
+        console.print(text, highlight=False, markup=False)
+
+    with console.status("Looking for workers that are set up as this host is"):
+        return ClusterWorkers(where.scheduler, spec, setup, say)
+
+
+def show(campaign: Campaign, workers: Workers, progress: "ProgressView", console: Console) -> None:
     """Run the campaign with a line for each trial and the progress below them."""
     with Live(progress, console=console, refresh_per_second=2) as live:
 
@@ -59,7 +86,7 @@ def show(campaign: Campaign, progress: "ProgressView", console: Console) -> None
             progress.count(row)
             live.console.print(describe(row), highlight=False, markup=False)
 
-        campaign.run(report)
+        campaign.run(workers, report)
 
 
 def beside(store: str, name: str) -> Path:

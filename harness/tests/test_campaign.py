@@ -9,132 +9,26 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
-from harness_builders import spec, text_fault
+from campaign_world import CLASSES, MODES, SPEC, FakeGuest, Trial, World, essence, result
+from harness_builders import spec
 from riobed import campaign
-from riobed.artifacts import CHECKOUT, Manifest
-from riobed.campaign import Campaign, Settings
+from riobed.artifacts import CHECKOUT
 from riobed.errors import EnvironmentFault, InfraError, RiobedError, UsageError
-from riobed.guest import GuestSetup
-from riobed.modes import CacheMode, cache_mode
-from riobed.oops import Crash
+from riobed.modes import cache_mode
 from riobed.plan import plan
-from riobed.spec import CampaignSpec, MachineSpec
+from riobed.spec import CampaignSpec
 from riobed.trial import TrialRecord
 from riobed.verdict import Verdict
-from riobed.watch import Observation
 from riobed_results.models import TrialRow
-from riobed_results.queries import trial_rows
-from riobed_results.store import Store, open_store
+from riobed_results.store import Store
 
-MODES = ["write-through", "rio"]
-CLASSES = ["kernel_text", "delete_branch"]
-SPEC = spec(modes=MODES, fault_classes=CLASSES, crashes_per_cell=2, max_trials_per_cell=8, faults=3, seed=15)
 CELLS = [(mode, fault_class) for mode in MODES for fault_class in CLASSES]
 FORK = multiprocessing.get_context("fork")
-
-Trial = Callable[["FakeGuest", CampaignSpec, TrialRecord], None]
-
-
-class FakeGuest:
-    """Counts how it is used; two trials in one guest at once are an error."""
-
-    def __init__(self, setup: GuestSetup, mode: CacheMode, machine: object) -> None:
-        self.mode = mode
-        self.machine = SimpleNamespace(pause=lambda: None)
-        self.discarded = threading.Event()
-        self.discards = 0
-        self.busy = threading.Lock()
-
-    def discard(self) -> None:
-        self.discards += 1
-        self.discarded.set()
-
-
-def result(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
-    """A crash or a discard, as the trial's seed and mode have it."""
-    planned = record.planned
-    assert guest.mode == cache_mode(planned.mode)
-    rng = random.Random(f"{planned.seed}/{planned.mode}")
-    record.console = f"console of {planned.seed} in {planned.mode}".encode()
-    if rng.random() < 0.6:
-        record.observation = Observation(Crash("oops", "BUG at fs/inode.c"), 1.0, "running")
-        record.verdict = Verdict("crash", "oops", "BUG at fs/inode.c", "none")
-    else:
-        record.observation = Observation(None, 600.0, "running")
-        record.verdict = Verdict("discard")
-
-
-class World:
-    """A campaign with everything below it replaced, and what was seen of it."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-        self.folder = folder
-        self.trial: Trial = result
-        self.started: list[int] = []
-        self.drew: set[int] = set()
-        self.reported: list[TrialRow] = []
-        self.guests: list[FakeGuest] = []
-        self.build_id = "0123abcd"
-        self.accelerator = "tcg"
-        self.qemu = "QEMU emulator version 7.2.0\nCopyright"
-        monkeypatch.setattr(campaign, "run_tool", lambda argv, what: self.qemu)
-        monkeypatch.setattr(campaign, "connect", lambda uri: None)
-        monkeypatch.setattr(campaign, "LibvirtMachine", lambda connection, config: config)
-        monkeypatch.setattr(campaign, "scratch_dir", lambda: folder)
-        monkeypatch.setattr(campaign, "Guest", self._guest)
-        monkeypatch.setattr(campaign, "run_trial", self._run_trial)
-        monkeypatch.setattr(CampaignSpec, "fault_class", lambda spec, name: SimpleNamespace(draw=self._draw))
-
-    def _guest(self, setup: GuestSetup, mode: CacheMode, machine: object) -> FakeGuest:
-        self.guests.append(FakeGuest(setup, mode, machine))
-        return self.guests[-1]
-
-    def _draw(self, catalogue: object, rng: random.Random, count: int) -> list[Any]:
-        self.drew.add(threading.get_ident())
-        return [text_fault(index, probe=rng.random() < 0.5) for index in range(count)]
-
-    def _run_trial(self, guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
-        assert guest.busy.acquire(blocking=False), "two trials in one guest"
-        try:
-            self.started.append(record.planned.position)
-            self.trial(guest, spec, record)
-        finally:
-            guest.busy.release()
-
-    def store(self) -> Store:
-        return open_store(str(self.folder / "store.sqlite"), create=True)
-
-    def campaign(self, spec: CampaignSpec = SPEC, workers: int = 1) -> Campaign:
-        somewhere = self.folder / "product"
-        key = "0" * 16
-        places = ("bzimage", "vmlinux", "system_map", "tree", "config")
-        manifest = Manifest.model_validate(
-            {
-                "schema": 1,
-                "toolchain": {"key": key, "root": somewhere},
-                "kernel": {"key": key, "release": "6.12.107", "build_id": self.build_id, "series_commit": key}
-                | dict.fromkeys(places, somewhere),
-                "image": {"key": key, "root": somewhere, "recovery": somewhere},
-            }
-        )
-        setup = GuestSetup(manifest, MachineSpec(), self.accelerator)
-        settings = Settings(workers, None, self.folder / "logs")
-        return Campaign(spec, setup, None, self.store(), settings)  # type: ignore[arg-type]
-
-    def run(self, spec: CampaignSpec = SPEC, workers: int = 1) -> list[TrialRow]:
-        """Run or resume; the rows there are then."""
-        self.campaign(spec, workers).run(self.reported.append)
-        return self.rows()
-
-    def rows(self) -> list[TrialRow]:
-        return trial_rows(self.store(), self.store().campaign().id)
 
 
 @pytest.fixture
@@ -147,12 +41,6 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[object, 
     """What a campaign that nothing disturbs leaves."""
     with pytest.MonkeyPatch.context() as patch:
         return [essence(row) for row in World(patch, tmp_path_factory.mktemp("undisturbed")).run()]
-
-
-def essence(row: TrialRow) -> tuple[object, ...]:
-    """What must not depend on how often a campaign was interrupted."""
-    faults = tuple((fault.index, fault.address, fault.activated) for fault in row.faults)
-    return row.position, row.seed, row.mode, row.fault_class, row.outcome, row.crash_title, faults
 
 
 def crashes(rows: list[TrialRow]) -> Counter[tuple[str, str]]:
@@ -265,7 +153,7 @@ def test_ctrl_c(world: World, undisturbed: list[tuple[object, ...]], at: int) ->
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        world.campaign().run(report)
+        world.campaign().run(world.workers(), report)
     assert max(row.position for row in world.rows()) >= at
     assert sorted(map(essence, world.run())) == undisturbed
 

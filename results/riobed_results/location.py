@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
@@ -58,6 +59,9 @@ def locate(store: str) -> Location:
         url = sa.make_url(store)
     except (ArgumentError, ValueError):
         raise StoreUsageError(f"store {store}: malformed URL; try {DEFAULT_STORE}") from None
+    if url.drivername == "postgresql":
+        # The driver that is installed; SQLAlchemy 2.0 would look for another.
+        url = url.set(drivername="postgresql+psycopg")
     if url.get_backend_name() != "sqlite":
         return Location(url.render_as_string(hide_password=True), url, None, None)
     if not url.database or url.database == ":memory:":
@@ -89,8 +93,12 @@ def make_engine(location: Location, write: bool) -> sa.Engine:
     if location.path is not None:
         _check_file(location.path, write)
         return _sqlite_engine(location.path, write, location.timeout)
+    # As with SQLite: nothing stays open between trials, and a reader writes nothing.
+    options: dict[str, Any] = {"poolclass": NullPool}
+    if location.url.get_backend_name() == "postgresql" and not write:
+        options["execution_options"] = {"postgresql_readonly": True}
     try:
-        return sa.create_engine(location.url)
+        return sa.create_engine(location.url, **options)
     except SQLAlchemyError:
         raise StoreUsageError(
             f"store {location.name}: unknown kind of database; try {DEFAULT_STORE}"

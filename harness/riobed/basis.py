@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What has to be the same wherever a campaign's trials are run, or they are not trials of one campaign."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from riobed.artifacts import content_key
+from riobed.guest import GuestSetup
+from riobed.images import run_tool, workload_key
+
+
+@dataclass(frozen=True)
+class Basis:
+    """On what trials run; `harness`, `image` and `workload` are hashes over their sources."""
+
+    harness: str
+    kernel_build_id: str
+    image: str
+    workload: str
+    qemu_version: str
+    accelerator: str
+
+    def difference(self, here: "Basis") -> str:
+        """The first thing that is different `here`, in one line; empty if nothing is."""
+        for name, wanted in asdict(self).items():
+            found = getattr(here, name)
+            if found != wanted:
+                return f"{name} is {found}, the campaign's is {wanted}"
+        return ""
+
+
+def basis(setup: GuestSetup, workload: Path) -> Basis:
+    """On what trials with the workload in that folder run here."""
+    return Basis(
+        harness=content_key(Path(__file__).parent),
+        kernel_build_id=setup.manifest.kernel.build_id,
+        image=setup.manifest.image.key,
+        workload=workload_key(workload),
+        qemu_version=run_tool(["qemu-system-x86_64", "--version"], "QEMU").splitlines()[0],
+        accelerator=setup.accelerator,
+    )

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where trials are run: guests of this process, used by its threads. cluster.py has such on other hosts."""
+
+import itertools
+import shutil
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Protocol
+
+from riobed_results.models import utc_now
+
+from riobed.errors import EnvironmentFault, InfraError
+from riobed.faults import Fault
+from riobed.guest import Guest, GuestSetup, machine_config
+from riobed.modes import cache_mode
+from riobed.plan import PlannedTrial
+from riobed.scratch import scratch_dir
+from riobed.spec import CampaignSpec
+from riobed.trial import TrialRecord, run_trial
+from riobed.vm.connection import connect
+from riobed.vm.libvirt import LibvirtMachine
+
+# A process may have the guests of several campaigns.
+_numbers = itertools.count()
+
+
+class Stopped(EnvironmentFault):
+    """The trial was ended from outside; it has no result."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt at a trial: all that is known of it, its times in UTC, why it is an infra error (or "")."""
+
+    record: TrialRecord
+    started: str
+    finished: str
+    error: str
+
+
+class Workers(Protocol):
+    """Whatever runs a campaign's trials."""
+
+    def slots(self) -> int:
+        """How many trials can run at the same time now; at least 1."""
+
+    def submit(self, planned: PlannedTrial, faults: list[Fault]) -> Future[Attempt]:
+        """Have a trial run."""
+
+    def close(self) -> None:
+        """End trials under way without a result, and their guests."""
+
+
+class Guests:
+    """Guests of this process for `count` trials of a campaign at the same time: so many in each mode."""
+
+    def __init__(self, spec: CampaignSpec, setup: GuestSetup, uri: str | None, count: int) -> None:
+        self._spec = spec
+        self._setup = setup
+        self._uri = uri
+        self._count = count
+        self._stopped = threading.Event()
+        self._free: SimpleQueue[dict[str, Guest]] = SimpleQueue()
+        self._all: list[Guest] = []
+        for _ in range(count):
+            guests = self._one_of_each()
+            self._all += guests.values()
+            self._free.put(guests)
+
+    def attempt(self, planned: PlannedTrial, faults: list[Fault]) -> Attempt:
+        """Run a trial as soon as guests are free; Stopped if it was ended by close()."""
+        guests = self._free.get()
+        try:
+            return self._attempt(planned, faults, guests[planned.mode])
+        finally:
+            self._free.put(guests)
+
+    def close(self) -> None:
+        """End trials under way, and all guests with their files."""
+        self._stopped.set()
+        for guest in self._all:
+            guest.discard()
+        # A trial whose machine is gone ends at once and gives its guests back.
+        idle = [self._free.get() for _ in range(self._count)]
+        for guest in self._all:
+            shutil.rmtree(guest.machine.config.folder, ignore_errors=True)
+        for guests in idle:
+            self._free.put(guests)
+
+    def _one_of_each(self) -> dict[str, Guest]:
+        number = next(_numbers)
+        guests = {}
+        for name in self._spec.modes:
+            mode = cache_mode(name)
+            config = machine_config(self._setup, mode, scratch_dir() / f"w{number}-{name}")
+            guests[name] = Guest(self._setup, mode, LibvirtMachine(connect(self._uri), config))
+        return guests
+
+    def _attempt(self, planned: PlannedTrial, faults: list[Fault], guest: Guest) -> Attempt:
+        record = TrialRecord(planned, faults)
+        started, error = utc_now(), ""
+        try:
+            if not self._stopped.is_set():
+                run_trial(guest, self._spec, record)
+                guest.machine.pause()
+        except InfraError as failure:
+            error = str(failure)
+            record.verdict = None
+        stopped = self._stopped.is_set()
+        if error or stopped:
+            # It may have been started again after close() had ended it.
+            guest.discard()
+        if stopped:
+            raise Stopped("campaign stopped; run it again to go on")
+        return Attempt(record, started, utc_now(), error)
+
+
+class LocalWorkers:
+    """Threads of this process with guests of their own."""
+
+    def __init__(self, spec: CampaignSpec, setup: GuestSetup, uri: str | None, count: int) -> None:
+        self._count = count
+        self._guests = Guests(spec, setup, uri, count)
+        self._pool = ThreadPoolExecutor(count)
+
+    def slots(self) -> int:
+        """As many as there are threads."""
+        return self._count
+
+    def submit(self, planned: PlannedTrial, faults: list[Fault]) -> Future[Attempt]:
+        """Have a trial run by the next free thread."""
+        return self._pool.submit(self._guests.attempt, planned, faults)
+
+    def close(self) -> None:
+        """End trials under way without a result, and their guests."""
+        self._guests.close()
+        self._pool.shutdown(wait=True, cancel_futures=True)

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A campaign on real workers with its store on a real PostgreSQL, in the face of SIGKILL."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from distributed import Client
+from riobed_results.corruption import corruption_table
+from riobed_results.errors import StoreError
+from riobed_results.models import TrialRow
+from riobed_results.queries import Results, read_results
+from riobed_results.store import open_store
+
+from .conftest import MEMTEST, qemus_with
+
+RIOBED = [sys.executable, "-m", "riobed.cli"]
+# As many trials as crashes: which trials there are does not depend on how they end.
+SPEC = f"""
+name: far
+modes: [rio, delayed]
+fault_classes: [copy_overrun, kernel_text, none]
+crashes_per_cell: 2
+max_trials_per_cell: 2
+limit_s: 3
+hang_s: 2
+warmup_s: [0.5, 0.6]
+workload: {{path: {MEMTEST}, options: {{twins: 2}}}}
+"""
+TRIALS = 12
+
+
+def until(happened: Callable[[], object], seconds: float = 240) -> None:
+    deadline = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+class Site:
+    """A scheduler and two workers, each started as its user starts it; what they say is in `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.processes: list[subprocess.Popen[bytes]] = []
+        (folder / "spec.yaml").write_text(SPEC)
+        where = folder / "scheduler.json"
+        self.start(
+            *(str(Path(sys.executable).with_name("dask")), "scheduler", "--no-dashboard"),
+            *("--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(where)),
+        )
+        until(where.exists)
+        self.address = str(json.loads(where.read_text())["address"])
+        self.workers = [self.start(*RIOBED, "worker", self.address, "--workers", "1") for _ in range(2)]
+        self.client = Client(self.address, set_as_default=False)
+        self.client.wait_for_workers(2, timeout=60)
+
+    def start(self, *command: str) -> subprocess.Popen[bytes]:
+        with (self.folder / f"said-{len(self.processes)}").open("wb") as file:
+            self.processes.append(
+                subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, cwd=self.folder)
+            )
+        return self.processes[-1]
+
+    def campaign(self, store: str) -> subprocess.Popen[bytes]:
+        return self.start(*RIOBED, "run", "spec.yaml", "--store", store, "--scheduler", self.address)
+
+    def said(self, process: subprocess.Popen[bytes]) -> str:
+        text = (self.folder / f"said-{self.processes.index(process)}").read_text()
+        # A terminal that is none is 80 columns wide.
+        return " ".join(text.split())
+
+    def at_work(self, worker: subprocess.Popen[bytes]) -> bool:
+        """Is it in the middle of a trial?"""
+        pids: dict[str, int] = self.client.run(os.getpid)
+        busy = self.client.processing()
+        return any(pid == worker.pid and busy.get(address) for address, pid in pids.items())
+
+    def end(self) -> None:
+        self.client.close()
+        for process in reversed(self.processes):
+            process.terminate()
+            process.wait(60)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    made = Site(tmp_path)
+    yield made
+    made.end()
+
+
+def rows_in(store: str) -> list[TrialRow]:
+    try:
+        return read_results(open_store(store)).rows
+    except StoreError:
+        return []
+
+
+def guests_of(process: subprocess.Popen[bytes]) -> list[int]:
+    return qemus_with(f"riobed-{process.pid}-".encode())
+
+
+def planned(row: TrialRow) -> tuple[object, ...]:
+    """What the plan decides about a trial, and what of its end can only be one thing."""
+    faults = [(f.index, f.fault_class, f.address, f.function, f.old, f.new) for f in row.faults]
+    end = (row.outcome, row.crash_kind, row.corruption) if row.fault_class == "none" else ()
+    return row.position, row.seed, row.mode, row.fault_class, row.fresh_boot, row.requested, faults, end
+
+
+def trials_of(results: Results) -> dict[str, dict[str, int]]:
+    """Trials by fault class and mode, from the table."""
+    rows = corruption_table(results).model_dump(mode="json")["rows"]
+    return {row["fault_class"]: {mode: cell["trials"] for mode, cell in row["cells"].items()} for row in rows}
+
+
+def test_a_worker_that_is_killed_changes_nothing_in_the_table(site: Site, postgres: str) -> None:
+    campaign = site.campaign(postgres)
+    victim = site.workers[0]
+    until(lambda: len(rows_in(postgres)) >= 2 and site.at_work(victim))
+    os.kill(victim.pid, signal.SIGKILL)
+    victim.wait()
+    assert len(rows_in(postgres)) < TRIALS - 2 and guests_of(victim), "it was to be killed in the middle"
+    assert campaign.wait(400) == 0, site.said(campaign)
+    assert "is gone, its trials are run again" in site.said(campaign)
+
+    far = read_results(open_store(postgres))
+    done = [row for row in far.rows if row.outcome != "infra_error"]
+    assert sorted(row.position for row in done) == list(range(TRIALS))
+    for row in done:
+        assert row.log is None or (site.folder / row.log).exists()
+        assert row.started < row.finished
+    assert any(row.log for row in done)
+
+    near = site.start(*RIOBED, "run", "spec.yaml", "--store", "near.sqlite", "--workers", "1")
+    assert near.wait(400) == 0, site.said(near)
+    assert not guests_of(victim), "the next riobed of a host ends what a killed one left there"
+    alone = read_results(open_store(str(site.folder / "near.sqlite")))
+    assert sorted(map(planned, done)) == sorted(
+        planned(row) for row in alone.rows if row.outcome != "infra_error"
+    )
+    assert trials_of(far) == trials_of(alone)
+
+
+def test_a_campaign_that_is_killed_leaves_no_guests_and_goes_on(site: Site, postgres: str) -> None:
+    first = site.campaign(postgres)
+    until(lambda: rows_in(postgres) and site.at_work(site.workers[0]))
+    os.kill(first.pid, signal.SIGKILL)
+    first.wait()
+    before = [row.position for row in rows_in(postgres)]
+    assert len(before) < TRIALS
+    until(lambda: not any(map(guests_of, site.workers)), 60)
+    second = site.campaign(postgres)
+    until(lambda: len(rows_in(postgres)) > len(before))
+    second.send_signal(signal.SIGINT)
+    assert second.wait(60) == 130, site.said(second)
+    assert site.said(second).endswith("riobed: stopped; run the same command to go on")
+    after = [row.position for row in rows_in(postgres)]
+    assert after[: len(before)] == before and len(set(after)) == len(after)
+    until(lambda: not any(map(guests_of, site.workers)), 60)
+
+
+def test_a_worker_ends_with_its_scheduler_or_when_told(site: Site) -> None:
+    told, left = site.workers
+    told.terminate()
+    assert told.wait(30) == 0, site.said(told)
+    site.processes[0].terminate()
+    assert left.wait(60) == 1
+    assert site.said(left).endswith("is gone; start this worker again when it is back"), site.said(left)
+    scratch = [path.name for path in Path("/var/tmp").glob("riobed-*")]
+    assert not [name for name in scratch if name.startswith((f"riobed-{told.pid}-", f"riobed-{left.pid}-"))]

@@ -1,0 +1,317 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trials on a Dask cluster: who is refused, what is run again, what is ended. Only the guests are not real.
+
+Scheduler and workers are in this process, where guests can be replaced; real workers are processes in
+integration/test_cluster.py.
+"""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from campaign_world import SPEC, FakeGuest, World, essence, result
+from distributed import LocalCluster, get_worker
+from harness_builders import spec
+from riobed import cluster
+from riobed.basis import Basis
+from riobed.cluster import ClusterWorkers
+from riobed.errors import EnvironmentFault, InfraError, UsageError
+from riobed.plan import plan
+from riobed.spec import CampaignSpec
+from riobed.trial import TrialRecord
+from riobed_results.models import TrialRow
+
+BASIS = Basis("5a5a", "0123abcd", "feed", "beef", "QEMU emulator version 7.2.0", "tcg")
+# As many trials as crashes: the number of workers then makes no difference to the plan.
+FIXED = spec(**(SPEC.model_dump() | {"crashes_per_cell": 4, "max_trials_per_cell": 4}))
+PLANNED = list(plan(FIXED))
+
+
+class Cluster:
+    """A scheduler, workers, and a campaign that has its trials run by them."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.said: list[str] = []
+        self.ran_on: Counter[str] = Counter()
+        self.bases: list[Basis] = []
+        self.dask = LocalCluster(
+            n_workers=0, processes=False, threads_per_worker=1, dashboard_address="127.0.0.1:0"
+        )
+        world.trial = self.trial
+
+    def basis(self, *_: object) -> Basis:
+        """What the next host that is asked is; without `bases` all are the same."""
+        return self.bases.pop(0) if self.bases else BASIS
+
+    def trial(self, guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+        self.ran_on[get_worker().address] += 1
+        result(guest, spec, record)
+
+    def scale(self, count: int) -> None:
+        self.dask.scale(count)
+        until(lambda: len(self.dask.scheduler.workers) == count)
+
+    def workers(self, spec: CampaignSpec = FIXED) -> ClusterWorkers:
+        return ClusterWorkers(self.dask.scheduler_address, spec, self.world.setup(), self.said.append)
+
+    def run(self) -> list[TrialRow]:
+        self.world.campaign(FIXED).run(self.workers(), self.world.reported.append)
+        return self.world.rows()
+
+    def lose_this_worker(self) -> None:
+        """What Dask does when a host falls silent."""
+        self.dask.sync(self.dask.scheduler.remove_worker, get_worker().address, stimulus_id="test")
+
+
+def until(happened: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 20
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def dask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Cluster]:
+    made = Cluster(World(monkeypatch, tmp_path))
+    monkeypatch.setattr(cluster, "guest_setup", lambda *_: made.world.setup())
+    monkeypatch.setattr(cluster, "basis", made.basis)
+    monkeypatch.setattr(cluster, "_CONNECT_S", 2)
+    yield made
+    with suppress(TimeoutError):  # one test has ended the scheduler already
+        made.dask.close(2)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[object, ...]]:
+    """What threads of one process leave."""
+    with pytest.MonkeyPatch.context() as patch:
+        return [essence(row) for row in World(patch, tmp_path_factory.mktemp("undisturbed")).run(FIXED)]
+
+
+def test_the_same_rows_as_without_a_cluster(dask: Cluster, undisturbed: list[tuple[object, ...]]) -> None:
+    dask.scale(2)
+    rows = dask.run()
+    assert sorted(map(essence, rows)) == undisturbed
+    assert [row.attempt for row in rows] == [1] * len(rows)
+    assert all(row.log and (dask.world.folder / row.log).exists() for row in rows)
+    assert len(dask.ran_on) == 2
+    until(lambda: all(guest.discards for guest in dask.world.guests))
+    assert len(dask.world.guests) == 2 * len(FIXED.modes)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("kernel_build_id", "ffff"),
+        ("qemu_version", "QEMU emulator version 10.0.2"),
+        ("accelerator", "kvm"),
+        ("image", "0000"),
+        ("workload", "0000"),
+        ("harness", "0000"),
+    ],
+)
+def test_a_worker_that_is_another_is_refused_in_one_line(dask: Cluster, field: str, value: str) -> None:
+    dask.scale(1)
+    (address,) = dask.dask.scheduler.workers
+    # This host asks first.
+    dask.bases = [BASIS, replace(BASIS, **{field: value})]
+    with pytest.raises(EnvironmentFault, match="has no worker for this campaign; run 'riobed worker"):
+        dask.run()
+    (line,) = dask.said
+    assert "\n" not in line and f"({address}) is refused: its {field} is {value}, the campaign's is" in line
+    assert not dask.world.started
+
+
+def test_the_others_work_without_the_refused(dask: Cluster, undisturbed: list[tuple[object, ...]]) -> None:
+    dask.scale(2)
+    dask.bases = [BASIS, replace(BASIS, accelerator="kvm")]
+    assert sorted(map(essence, dask.run())) == undisturbed
+    (busy,) = dask.ran_on
+    (refused,) = dask.dask.scheduler.workers.keys() - {busy}
+    assert [line for line in dask.said if "refused" in line and refused in line]
+
+
+def test_a_worker_that_is_not_set_up_is_refused(dask: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(*_: object) -> None:
+        raise EnvironmentFault("nothing is set up in /srv/riobed: run make setup")
+
+    monkeypatch.setattr(cluster, "guest_setup", nothing)
+    dask.scale(1)
+    with pytest.raises(EnvironmentFault, match="has no worker"):
+        dask.run()
+    assert dask.said[0].endswith("is refused: nothing is set up in /srv/riobed: run make setup")
+
+
+def test_a_worker_that_comes_later_is_used(
+    dask: Cluster, undisturbed: list[tuple[object, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("riobed.campaign._LOOK_AGAIN_S", 0.1)
+    dask.scale(1)
+    meeting = threading.Barrier(2, timeout=20)
+
+    def trial(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+        if record.planned.position == 0:
+            dask.dask.scale(2)
+        if record.planned.position < 2:
+            meeting.wait()
+        dask.trial(guest, spec, record)
+
+    dask.world.trial = trial
+    assert sorted(map(essence, dask.run())) == undisturbed
+    assert len(dask.ran_on) == 2
+
+
+def test_the_trial_of_a_lost_worker_is_run_again(
+    dask: Cluster, undisturbed: list[tuple[object, ...]]
+) -> None:
+    dask.scale(2)
+    lost = []
+
+    def trial(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+        if record.planned.position == 3 and not lost:
+            lost.append(get_worker().address)
+            dask.lose_this_worker()
+            assert guest.discarded.wait(10)
+            raise InfraError("the machine is gone")
+        dask.trial(guest, spec, record)
+
+    dask.world.trial = trial
+    rows = dask.run()
+    assert sorted(map(essence, rows)) == undisturbed
+    assert [row.attempt for row in rows] == [1] * len(rows)
+    assert dask.world.started.count(3) == 2
+    assert [line for line in dask.said if line.startswith(f"worker {lost[0]} is gone")]
+
+
+def test_a_trial_that_loses_every_worker_stops_the_campaign(dask: Cluster) -> None:
+    dask.scale(2)
+    dask.dask.scheduler.allowed_failures = 1
+
+    def trial(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+        if record.planned.position == 3:
+            dask.lose_this_worker()
+            assert guest.discarded.wait(10)
+        dask.trial(guest, spec, record)
+
+    dask.world.trial = trial
+    with pytest.raises(EnvironmentFault, match=r"^trial 3 \(rio, delete_branch\): every worker .* was lost"):
+        dask.run()
+    assert 3 not in [row.position for row in dask.world.rows()]
+
+
+def test_an_infra_error_is_a_row_and_the_trial_runs_again(dask: Cluster) -> None:
+    dask.scale(1)
+    left = [InfraError("QEMU died during a trial")]
+
+    def trial(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+        record.console = b"half a console"
+        if record.planned.position == 3 and left:
+            raise left.pop()
+        dask.trial(guest, spec, record)
+
+    dask.world.trial = trial
+    attempts = [row for row in dask.run() if row.position == 3]
+    assert [(row.attempt, row.outcome == "infra_error") for row in attempts] == [(1, True), (2, False)]
+    assert attempts[0].detail == "QEMU died during a trial" and attempts[0].log
+
+
+def test_a_worker_without_room_is_named(dask: Cluster) -> None:
+    dask.scale(1)
+    (address,) = dask.dask.scheduler.workers
+
+    def trial(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+        raise EnvironmentFault("/var/tmp: 3 MiB free, 900 MiB needed; make room there")
+
+    dask.world.trial = trial
+    with pytest.raises(EnvironmentFault) as caught:
+        dask.run()
+    assert str(caught.value).startswith("worker ") and address in str(caught.value)
+    assert str(caught.value).endswith("/var/tmp: 3 MiB free, 900 MiB needed; make room there")
+
+
+def test_ctrl_c_ends_guests_and_trials_under_way(
+    dask: Cluster, undisturbed: list[tuple[object, ...]]
+) -> None:
+    dask.scale(2)
+
+    def trial(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+        if record.planned.position == 4:
+            assert guest.discarded.wait(10)
+            raise InfraError("the machine is gone")
+        dask.trial(guest, spec, record)
+
+    def report(row: TrialRow) -> None:
+        if row.position >= 5:
+            raise KeyboardInterrupt
+
+    dask.world.trial = trial
+    with pytest.raises(KeyboardInterrupt):
+        dask.world.campaign(FIXED).run(dask.workers(), report)
+    until(lambda: all(guest.discards for guest in dask.world.guests))
+    dask.world.trial = dask.trial
+    rows = dask.run()
+    assert sorted(map(essence, rows)) == undisturbed
+    assert not [row for row in rows if row.outcome == "infra_error"]
+
+
+def test_a_campaign_that_is_cut_off_stops_and_its_guests_go(dask: Cluster) -> None:
+    """SIGKILL of the campaign and a network that fails are the same to the scheduler."""
+    dask.scale(1)
+    workers = dask.workers()
+
+    def trial(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+        if record.planned.position == 2:
+            comm = workers._client.scheduler_comm
+            dask.dask.loop.add_callback(comm.comm.abort)
+            assert guest.discarded.wait(10)
+        dask.trial(guest, spec, record)
+
+    dask.world.trial = trial
+    with pytest.raises(EnvironmentFault, match=r"^scheduler .* does not answer"):
+        dask.world.campaign(FIXED).run(workers, dask.world.reported.append)
+    until(lambda: all(guest.discards for guest in dask.world.guests))
+    assert [row.position for row in dask.world.rows()] == [0, 1]
+    dask.world.trial = dask.trial
+    assert sorted(row.position for row in dask.run()) == [planned.position for planned in PLANNED]
+
+
+def test_a_scheduler_that_ends_stops_the_campaign(dask: Cluster) -> None:
+    dask.scale(1)
+
+    def trial(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+        if record.planned.position == 2:
+            dask.dask.loop.add_callback(dask.dask.scheduler.close)
+            assert guest.discarded.wait(10)
+        dask.trial(guest, spec, record)
+
+    dask.world.trial = trial
+    start = time.monotonic()
+    with pytest.raises(EnvironmentFault, match=r"^scheduler .* does not answer; start it"):
+        dask.run()
+    assert time.monotonic() - start < 30
+    assert [row.position for row in dask.world.rows()] == [0, 1]
+
+
+def test_two_campaigns_on_one_worker_have_guests_of_their_own(dask: Cluster) -> None:
+    dask.scale(1)
+    both = [dask.workers(FIXED), dask.workers(FIXED.model_copy(update={"modes": ["rio"]}))]
+    for workers in both:
+        attempt = workers.submit(PLANNED[1], []).result(20)
+        assert attempt.error == "" and attempt.record.planned.mode == "rio"
+    folders = [guest.machine.config.folder for guest in dask.world.guests]
+    assert len(set(folders)) == len(folders) == len(FIXED.modes) + 1
+    for workers in both:
+        workers.close()
+
+
+@pytest.mark.parametrize("address", ["nonsense", "tcp://", "ftp://host:1", "tcp://127.0.0.1:1"])
+def test_an_address_that_leads_nowhere_is_one_line(dask: Cluster, address: str) -> None:
+    with pytest.raises((UsageError, EnvironmentFault)) as caught:
+        ClusterWorkers(address, FIXED, dask.world.setup(), dask.said.append)
+    assert str(caught.value).startswith(f"scheduler {address}: ") and "\n" not in str(caught.value)
