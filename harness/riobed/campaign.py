@@ -78,7 +78,7 @@ class Campaign:
         self._logs = logs
         self._row = self._enter()
         self._complete = store.complete_positions(self._row.id)
-        self.cells = {(m, c): Cell() for m in spec.modes for c in spec.fault_classes}
+        self.cells = {(m, c): Cell() for m in spec.modes for c in spec.classes}
         self._count_what_is_there()
 
     def run(self, workers: Workers, report: Callable[[TrialRow], None]) -> None:
@@ -145,7 +145,8 @@ class Campaign:
                 cell.count(row)
 
     def _enough(self, planned: PlannedTrial) -> bool:
-        return self.cells[planned.mode, planned.fault_class].crashes >= self.spec.crashes_per_cell
+        wanted = self.spec.crashes_wanted(planned.fault_class)
+        return self.cells[planned.mode, planned.fault_class].crashes >= wanted
 
     def _collect(
         self, workers: Workers, pending: dict[Future[Attempt], Task], report: Callable[[TrialRow], None]

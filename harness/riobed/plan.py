@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """From spec and seed to ordered trials. Pure: the same spec gives the same plan.
 
-Trials come in rounds; a round has each fault class in each mode once, so a campaign that is
-stopped at any time is balanced. The seed of a trial names its class and round but not its
-mode: the same faults, at the same moments, in every mode.
+Trials come in rounds; a round has each fault class in each mode once, and the controls as often as
+their rate says, so a campaign that is stopped at any time is balanced. The seed of a trial names its
+class and round but not its mode: the same faults, at the same moments, in every mode.
 """
 
 import random
@@ -47,7 +47,7 @@ class PlannedTrial:
 
 
 def trial_seed(seed: int, fault_class: str, number: int) -> str:
-    """Seed of the trials of a class in the round of that number, from 0; `seed` is the campaign's."""
+    """Seed of a class's trials of that number, from 0, in all modes; `seed` is the campaign's."""
     return f"{seed}/{fault_class}/{number}"
 
 
@@ -59,13 +59,20 @@ def fault_rng(seed: str) -> random.Random:
 def plan(spec: CampaignSpec) -> Iterator[PlannedTrial]:
     """Every trial the campaign may need, in order; the caller skips cells that have enough."""
     position = 0
-    for number in range(spec.max_trials_per_cell):
-        for fault_class in spec.fault_classes:
-            seed = trial_seed(spec.seed, fault_class, number)
-            rng = random.Random(f"{seed}/trial")
-            warmup_s = rng.uniform(*spec.warmup_s)
-            fresh_boot = rng.random() < spec.fresh_boot_share
-            recovery_reset_s = rng.uniform(*spec.recovery_reset_s) if spec.recovery_reset_s else None
-            for mode in spec.modes:
-                yield PlannedTrial(position, mode, fault_class, seed, warmup_s, fresh_boot, recovery_reset_s)
-                position += 1
+    for fault_class, number in rounds(spec):
+        seed = trial_seed(spec.seed, fault_class, number)
+        rng = random.Random(f"{seed}/trial")
+        warmup_s = rng.uniform(*spec.warmup_s)
+        fresh_boot = rng.random() < spec.fresh_boot_share
+        recovery_reset_s = rng.uniform(*spec.recovery_reset_s) if spec.recovery_reset_s else None
+        for mode in spec.modes:
+            yield PlannedTrial(position, mode, fault_class, seed, warmup_s, fresh_boot, recovery_reset_s)
+            position += 1
+
+
+def rounds(spec: CampaignSpec) -> Iterator[tuple[str, int]]:
+    """Classes in their order, round by round, with the trial's number in its class."""
+    for done in range(spec.max_trials_per_cell):
+        for fault_class in spec.classes:
+            for number in range(spec.trials_by(done, fault_class), spec.trials_by(done + 1, fault_class)):
+                yield fault_class, number

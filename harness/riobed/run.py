@@ -41,14 +41,16 @@ def run_campaign(spec_path: Path, store: str, logs: Path | None, where: Where) -
     console = Console()
     with console.status("Looking for what is built, trying accelerators (up to a minute the first time)"):
         setup = guest_setup(spec.machine, where.uri, spec.workload)
-    if PLANTED in spec.fault_classes and not (setup.workload and setup.workload.stop):
+    can_plant = bool(setup.workload and setup.workload.stop)
+    spec = spec.with_controls(can_plant)
+    if PLANTED in spec.classes and not can_plant:
         raise UsageError(
             f"spec: fault class {PLANTED}: the workload has no stop command; give it one in workload.yaml"
         )
     with console.status("Reading fault sites of the kernel (about a minute the first time)"):
         kernel = setup.manifest.kernel
         catalogue = Catalogue.open(kernel.vmlinux, cache_dir(), kernel.build_id).narrowed(spec.sites)
-        check_classes(catalogue, map(spec.fault_class, spec.fault_classes), spec.faults)
+        check_classes(catalogue, map(spec.fault_class, spec.classes), spec.faults)
     logs = logs or beside(store, "logs")
     campaign = Campaign(spec, setup, catalogue, open_store(store, create=True), logs)
     workers = make_workers(spec, setup, where, console)
@@ -128,23 +130,23 @@ class ProgressView:
         table.add_column("fault class")
         for mode in self._spec.modes:
             table.add_column(mode, justify="right")
-        for fault_class in self._spec.fault_classes:
+        for fault_class in self._spec.classes:
             cells = [self._campaign.cells[mode, fault_class] for mode in self._spec.modes]
             table.add_row(fault_class, *(f"{cell.crashes} ({cell.trials} trials)" for cell in cells))
         table.caption = self._caption()
         return table
 
     def _wanted(self) -> int:
-        return self._spec.crashes_per_cell * len(self._campaign.cells)
+        return sum(self._spec.crashes_wanted(fault_class) for _, fault_class in self._campaign.cells)
 
     def _caption(self) -> str:
         hours = max(time.monotonic() - self._start, 1e-3) / 3600
         crashes, discards = self._outcomes["crash"], self._outcomes["discard"]
-        cells = self._campaign.cells.values()
-        have = sum(min(cell.crashes, self._spec.crashes_per_cell) for cell in cells)
+        cells = self._campaign.cells.items()
+        have = sum(min(cell.crashes, self._spec.crashes_wanted(name)) for (_, name), cell in cells)
         left = ""
         if crashes + discards:
-            trials = sum(trials_left(cell, self._spec) for cell in cells)
+            trials = sum(trials_left(cell, name, self._spec) for (_, name), cell in cells)
             left = f", about {trials / (crashes + discards) * hours * 60:.0f} min left"
         return (
             f"{have} of {self._wanted()} crashes ({have / self._wanted():.0%}). In {hours * 60:.1f} min: "
@@ -153,9 +155,9 @@ class ProgressView:
         )
 
 
-def trials_left(cell: Cell, spec: CampaignSpec) -> float:
+def trials_left(cell: Cell, fault_class: str, spec: CampaignSpec) -> float:
     """How many trials a cell may still need: all it may have, or fewer if it crashes as often as so far."""
-    missing = max(spec.crashes_per_cell - cell.crashes, 0)
-    allowed = max(spec.max_trials_per_cell - cell.trials, 0)
+    missing = max(spec.crashes_wanted(fault_class) - cell.crashes, 0)
+    allowed = max(spec.trials_allowed(fault_class) - cell.trials, 0)
     expected = missing * cell.trials / cell.crashes if cell.crashes else allowed
     return min(expected, allowed) if missing else 0

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Campaign specification: what is to be compared, read from YAML."""
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,9 @@ from riobed.modes import cache_mode
 
 Seconds = Annotated[float, Field(gt=0, le=86400)]
 Moment = Annotated[float, Field(ge=0, le=86400)]
+Control = Literal["none", "planted"]
+Rate = Annotated[float, Field(ge=0, le=100)]
+_DEFAULT_RATE = 0.1
 
 
 @contextmanager
@@ -64,6 +68,9 @@ class CampaignSpec(_Strict):
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     modes: Annotated[list[str], Field(min_length=1)]
     fault_classes: Annotated[list[str], Field(min_length=1)]
+    # Classes whose result is known beforehand: in each mode so many trials for each crash a cell wants, from
+    # the first round on. Absent: a tenth of each that fault_classes does not name and the workload can do.
+    controls: dict[Control, Rate] | None = None
     crashes_per_cell: Annotated[int, Field(ge=1)] = 1
     max_trials_per_cell: Annotated[int, Field(ge=1)] = 100
     faults: Annotated[int, Field(ge=1, le=100)] = 20
@@ -75,6 +82,9 @@ class CampaignSpec(_Strict):
     warmup_s: tuple[Seconds, Seconds] = (1.0, 4.0)
     # No crash for that long after injection: discard (the paper waits 10 minutes).
     limit_s: Seconds = 600.0
+    # No fault injected or activated for that long while the workload goes on well: discard before the
+    # limit. Absent: no sooner than the limit.
+    early_discard_s: Seconds | None = None
     # Crash in recovery: when the machine is reset again, counted from the first line of
     # riorecover and drawn between the two. Absent: recovery is left alone.
     recovery_reset_s: tuple[Moment, Moment] | None = None
@@ -127,7 +137,39 @@ class CampaignSpec(_Strict):
         for name in self.parameters:
             if name not in self.fault_classes:
                 raise ValueError(f"parameters: {name} is none of the fault_classes; leave it out")
+        for name in self.controls or {}:
+            if name in self.fault_classes:
+                raise ValueError(f"controls: {name} is one of the fault_classes already; leave it out")
         return self
+
+    def with_controls(self, can_plant: bool) -> "CampaignSpec":
+        """Itself with its controls settled; `can_plant`: the workload can be stopped for planted changes."""
+        if self.controls is not None:
+            return self
+        possible: list[Control] = ["none", "planted"] if can_plant else ["none"]
+        controls = {name: _DEFAULT_RATE for name in possible if name not in self.fault_classes}
+        return self.model_copy(update={"controls": controls})
+
+    @property
+    def classes(self) -> list[str]:
+        """All classes of its trials: fault_classes, then controls."""
+        return [*self.fault_classes, *(name for name, rate in (self.controls or {}).items() if rate)]
+
+    def trials_by(self, round_number: int, fault_class: str) -> int:
+        """How many trials of a class each mode has had when so many rounds are over."""
+        return math.ceil(self._rate(fault_class) * round_number)
+
+    def crashes_wanted(self, fault_class: str) -> int:
+        """In each mode."""
+        return self.trials_by(self.crashes_per_cell, fault_class)
+
+    def trials_allowed(self, fault_class: str) -> int:
+        """In each mode."""
+        return self.trials_by(self.max_trials_per_cell, fault_class)
+
+    def _rate(self, fault_class: str) -> float:
+        rates: dict[str, float] = dict((self.controls or {}).items())
+        return rates.get(fault_class, 1)
 
     def fault_class(self, name: str) -> FaultClass:
         """The class of that name as this campaign draws it."""

@@ -30,9 +30,12 @@ def comparable(text: str) -> object:
     """A stored spec without what may differ from run to run: where the workload's folder lies."""
     data = yaml.safe_load(text)
     data["workload"]["path"] = Path(data["workload"]["path"]).name
-    # A campaign begun before there were these keys took the whole kernel and the paper's numbers.
+    # A campaign begun before there were these keys took the whole kernel and the paper's numbers, had no
+    # controls but those among its classes, and waited to the limit.
     data.setdefault("sites", Narrowing().model_dump(mode="json"))
     data.setdefault("parameters", {})
+    data.setdefault("controls", {})
+    data.setdefault("early_discard_s", None)
     return data
 
 

@@ -4,6 +4,7 @@
 Silence has three meanings and they are told apart, in titles and in an observation's `detail`: no output
 (the agent does not answer, and the console has no word even after a non-maskable interrupt), agent lost (the
 console answers where it hangs), timed out (all answers when the time is over). Only the last is not a crash.
+A trial that is discarded early, `went well`, was never silent.
 """
 
 import time
@@ -54,6 +55,7 @@ class Watcher:
         self._start = time.monotonic()
         self._until = self._start + spec.limit_s
         self._alive_at = self._start
+        self._quiet_since = self._start
         self._status = "running"
 
     def watch(self) -> Observation:
@@ -67,9 +69,13 @@ class Watcher:
             if oops.started(console):
                 return self._seen(self._read_report())
             now = time.monotonic()
+            if self._machine.evidence.new():
+                self._quiet_since = now
+            silence = None
             if self._progress.feed(self._machine.progress.new()):
                 self._alive_at = now
-            silence = None
+                if self._goes_well(now):
+                    return self._seen(None, "went well")
             if now > self._until:
                 silence = self._out_of_time()
             elif now - self._alive_at > self._spec.hang_s:
@@ -77,6 +83,11 @@ class Watcher:
             if silence:
                 return silence
             time.sleep(_POLL_S)
+
+    def _goes_well(self, now: float) -> bool:
+        """Has no fault been heard of for the spec's time? To be asked when the workload made a step."""
+        patience = self._spec.early_discard_s
+        return patience is not None and now - self._quiet_since > patience and not self._progress.error
 
     def _seen(self, crash: Crash | None, detail: str = "", restarted: bool = False) -> Observation:
         self._progress.feed(self._machine.progress.new())

@@ -18,7 +18,7 @@ SEED = 0x0123456789ABCDEF
 def spec(**fields: Any) -> CampaignSpec:
     """A small valid spec."""
     base: dict[str, Any] = {"name": "test", "modes": ["rio"], "fault_classes": ["kernel_text"]}
-    return CampaignSpec.model_validate(base | fields)
+    return CampaignSpec.model_validate(base | {"controls": {}} | fields)
 
 
 def text_fault(index: int, probe: bool = True) -> Fault:

@@ -52,6 +52,28 @@ def test_whenever_it_is_stopped_it_is_balanced() -> None:
         assert max(by_mode) - min(by_mode) <= 1
 
 
+def test_controls_come_at_their_rate_from_the_first_round_on() -> None:
+    trials = list(plan(spec(**WIDE, controls={"none": 2, "planted": 0.3})))
+    plain = list(plan(spec(**WIDE)))
+    assert [trial.position for trial in trials] == list(range(len(trials)))
+    assert [replace(t, position=0) for t in trials if t.fault_class in CLASSES] == [
+        replace(t, position=0) for t in plain
+    ]
+    counts = Counter((t.mode, t.fault_class) for t in trials)
+    assert {counts[mode, "none"] for mode in MODES} == {80}
+    assert {counts[mode, "planted"] for mode in MODES} == {12}
+    first = [t.fault_class for t in trials if t.mode == "rio"][: len(CLASSES) + 3]
+    assert first == [*CLASSES, "none", "none", "planted"]
+    so_far: Counter[str] = Counter()
+    for t in trials:
+        so_far[t.fault_class] += t.mode == "rio"
+        assert 2 * so_far[CLASSES[-1]] <= so_far["none"] + 2 and so_far["none"] <= 2 * so_far[CLASSES[0]]
+
+
+def test_a_control_without_a_rate_is_none() -> None:
+    assert list(plan(spec(**WIDE, controls={"none": 0}))) == list(plan(spec(**WIDE)))
+
+
 def test_the_modes_get_the_same_faults_at_the_same_moments() -> None:
     alike: dict[str, set[object]] = {}
     seen: dict[str, list[str]] = {}

@@ -30,7 +30,7 @@ SPEC = spec(
     ],
 )
 def test_trials_left_of_a_cell(trials: int, crashes: int, left: float) -> None:
-    assert trials_left(Cell(trials, crashes), SPEC) == left
+    assert trials_left(Cell(trials, crashes), "kernel_text", SPEC) == left
 
 
 def row(outcome: Any, corruption: Any = None) -> TrialRow:

@@ -55,6 +55,35 @@ def test_the_list_of_functions_is_found_from_the_folder_of_the_spec(tmp_path: Pa
     assert load_spec(path).sites == Narrowing()
 
 
+@pytest.mark.parametrize(
+    ("classes", "can_plant", "controls"),
+    [
+        ("kernel_text", True, {"none": 0.1, "planted": 0.1}),
+        ("kernel_text", False, {"none": 0.1}),
+        ("kernel_text, none", True, {"planted": 0.1}),
+    ],
+)
+def test_every_campaign_has_the_controls_its_workload_can_do(
+    tmp_path: Path, classes: str, can_plant: bool, controls: dict[str, float]
+) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(
+        f"name: a\nmodes: [rio]\nfault_classes: [{classes}]\ncrashes_per_cell: 25\nmax_trials_per_cell: 90\n"
+    )
+    spec = load_spec(path).with_controls(can_plant)
+    assert spec.controls == controls
+    assert spec.classes == [*classes.split(", "), *controls]
+    assert {spec.crashes_wanted(name) for name in controls} == {3}
+    assert {spec.trials_allowed(name) for name in controls} == {9}
+    assert (spec.crashes_wanted("kernel_text"), spec.trials_allowed("kernel_text")) == (25, 90)
+
+
+def test_controls_may_be_left_out_on_purpose(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(GOOD + "controls: {}\n")
+    assert load_spec(path).with_controls(True).classes == ["kernel_text"]
+
+
 def test_there_are_specs_to_start_from() -> None:
     assert "quick.yaml" in [path.name for path in SPECS]
 
@@ -106,6 +135,10 @@ def test_parameters_are_those_the_class_draws_by(tmp_path: Path) -> None:
         (GOOD + "sites: {functions: [3]}\n", "sites.functions.0: Input should be a valid string"),
         (GOOD + "sites: {functions_file: no/such}\n", "sites.functions_file "),
         (GOOD + 'sites: {functions_file: "a\\0b"}\n', "sites.functions_file "),
+        # controls
+        (GOOD + "controls: {control: 1}\n", "controls.control.[key]: Input should be 'none' or 'planted'"),
+        (GOOD + "controls: {none: -1}\n", "controls.none: Input should be greater than or equal to 0"),
+        (GOOD.replace("text]", "text, none]") + "controls: {none: 1}\n", "spec: controls: none is one of"),
         # parameters of fault classes
         (RUNTIME + "parameters: {heap: {}}\n", "parameters: unknown fault class 'heap'; there are: "),
         (RUNTIME + "parameters: {kernel_heap: {}}\n", "parameters: kernel_heap: this fault class has no"),

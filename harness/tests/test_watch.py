@@ -78,6 +78,46 @@ def test_no_crash_within_the_limit(machine: ScriptedMachine) -> None:
     assert seen.seconds == pytest.approx(60, abs=0.2)
 
 
+EARLY = spec(limit_s=60.0, hang_s=8.0, early_discard_s=5.0)
+
+
+def early(machine: ScriptedMachine) -> Observation:
+    return Watcher(machine, EARLY, Progress(SEED), 77).watch()
+
+
+def test_a_workload_that_goes_on_without_a_fault_being_heard_of_is_discarded_early(
+    machine: ScriptedMachine,
+) -> None:
+    steps(machine, 100)
+    for moment in (2, 6, 10):
+        machine.clock.after(moment, lambda: machine.say(machine.evidence, b"A 1 5000\n"))
+    seen = early(machine)
+    assert (seen.crash, seen.workload_status, seen.detail) == (None, "running", "went well")
+    # The first step more than 5 s after the last activation.
+    assert seen.seconds == pytest.approx(16, abs=1.1)
+
+
+def test_what_crashes_in_time_is_no_early_discard(machine: ScriptedMachine) -> None:
+    steps(machine, 100)
+    machine.clock.after(4, lambda: machine.say(machine.console, OOPS + END))
+    assert early(machine).crash == NULL_POINTER
+
+
+def test_a_workload_in_trouble_is_not_discarded_early(machine: ScriptedMachine) -> None:
+    machine.say(machine.progress, record("E", 1, "EIO", "write of 4 bytes"))
+    steps(machine, 100)
+    seen = early(machine)
+    assert (seen.crash, seen.detail) == (None, "timed out")
+    assert seen.seconds == pytest.approx(60, abs=0.2)
+
+
+def test_silence_is_no_early_discard(machine: ScriptedMachine) -> None:
+    """A hang gives no step by which the workload could be seen to go on."""
+    steps(machine, 4)
+    machine.agent = False
+    assert early(machine).crash == Crash("hang", "hang, no output")
+
+
 def test_the_last_steps_are_taken_in(machine: ScriptedMachine) -> None:
     machine.say(machine.console, OOPS)
     machine.clock.after(1, lambda: machine.say(machine.progress, record("D", 41)))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How far a campaign has come, from its stored rows."""
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 
@@ -28,24 +29,29 @@ class Progress:
 def progress(campaign: CampaignRow, rows: list[TrialRow]) -> Progress:
     """Return how far the campaign with these rows has come."""
     count = Counter(row.outcome for row in rows)
-    each, cells = _asked(campaign)
+    wanted = _wanted(campaign)
     crashes = Counter((row.mode, row.fault_class) for row in rows if row.outcome == "crash")
     return Progress(
         crashes=count["crash"],
         corrupted=sum(row.corruption not in (None, "none") for row in rows),
         discards=count["discard"],
         infra_errors=count["infra_error"],
-        have=sum(min(each, crashes[cell]) for cell in cells) if cells else None,
-        wanted=each * len(cells) if cells else None,
+        have=sum(min(each, crashes[cell]) for cell, each in wanted.items()) if wanted else None,
+        wanted=sum(wanted.values()) if wanted else None,
         first=min((row.started for row in rows), default=""),
         last=max((row.finished for row in rows), default=""),
     )
 
 
-def _asked(campaign: CampaignRow) -> tuple[int, list[tuple[str, str]]]:
-    """Return the crashes asked for in each cell and the cells; none if the stored spec does not say."""
+def _wanted(campaign: CampaignRow) -> dict[tuple[str, str], int]:
+    """Return the crashes asked for by mode and class; none if the stored spec does not say."""
     spec = stored_spec(campaign)
     modes, classes, each = (spec.get(key) for key in ("modes", "fault_classes", "crashes_per_cell"))
     if not isinstance(modes, list) or not isinstance(classes, list) or not isinstance(each, int):
-        return 0, []
-    return each, [(str(mode), str(name)) for mode in modes for name in classes]
+        return {}
+    controls = spec.get("controls")
+    rates = dict.fromkeys(map(str, classes), 1.0)
+    for name, rate in controls.items() if isinstance(controls, dict) else ():
+        if isinstance(rate, int | float) and rate:
+            rates[str(name)] = rate
+    return {(str(mode), name): math.ceil(rate * each) for mode in modes for name, rate in rates.items()}

@@ -26,6 +26,7 @@ SPEC = f"""
 name: far
 modes: [rio, delayed]
 fault_classes: [copy_overrun, kernel_text, none]
+controls: {{}}
 crashes_per_cell: 2
 max_trials_per_cell: 2
 limit_s: 3

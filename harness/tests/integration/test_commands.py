@@ -69,6 +69,7 @@ SPEC = f"""
 name: small
 modes: [rio]
 fault_classes: [copy_overrun, kernel_text]
+controls: {{}}
 crashes_per_cell: 2
 max_trials_per_cell: 2
 limit_s: 3

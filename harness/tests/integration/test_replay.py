@@ -12,7 +12,7 @@ import pytest
 from riobed.faults import Fault
 from riobed.layout import PAGE
 from riobed.replay import Request, replay
-from riobed.run import run_campaign
+from riobed.run import Where, run_campaign
 from riobed.spec import CampaignSpec
 from riobed_results.queries import trial_rows
 from riobed_results.store import open_store
@@ -24,6 +24,7 @@ name: small
 seed: 3
 modes: [rio]
 fault_classes: [{fault_class}]
+controls: {{}}
 crashes_per_cell: {crashes}
 faults: 1
 warmup_s: [0.5, 1.0]
@@ -36,7 +37,7 @@ def run(folder: Path, fault_class: str, crashes: int) -> str:
     """A campaign in a new store."""
     (folder / "spec.yaml").write_text(SPEC.format(fault_class=fault_class, crashes=crashes))
     store = str(folder / "store.sqlite")
-    run_campaign(folder / "spec.yaml", store, 1, None, None)
+    run_campaign(folder / "spec.yaml", store, None, Where(1))
     return store
 
 

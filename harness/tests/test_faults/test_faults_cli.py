@@ -154,7 +154,9 @@ def test_a_campaign_without_sites_is_refused_before_there_is_a_store(
     built: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, capsys: Capture, tmp_path: Path
 ) -> None:
     manifest = SimpleNamespace(kernel=built)
-    monkeypatch.setattr(run_module, "guest_setup", lambda *_: SimpleNamespace(manifest=manifest))
+    monkeypatch.setattr(
+        run_module, "guest_setup", lambda *_: SimpleNamespace(manifest=manifest, workload=None)
+    )
     monkeypatch.setattr(run_module, "cache_dir", lambda: tmp_path / "cache")
     path = tmp_path / "s.yaml"
     path.write_text(
