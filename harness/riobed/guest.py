@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A guest in one cache mode, ready for trials: booted once, then restored from a snapshot."""
 
+import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,6 +91,7 @@ class Guest:
         self.mode = mode
         self.machine = machine
         self._snapshot = False
+        self._memory = b""
 
     @property
     def reports_steps(self) -> bool:
@@ -121,13 +123,17 @@ class Guest:
         """From power-on to where trials begin; the guest runs on from there."""
         self.boot()
         self._prepare()
+        self.machine.pause()
         self.machine.save(_SNAPSHOT)
+        self._memory = self._hash_memory()
+        self.machine.resume()
         self._snapshot = True
 
-    def ready(self, fresh: bool = False) -> None:
+    def ready(self, fresh: bool = False, check: bool = False) -> None:
         """Bring the guest to where a trial begins, with empty logs.
 
-        From the snapshot if there is one, else (or if `fresh`) from power-on.
+        From the snapshot if there is one, else (or if `fresh`) from power-on. InfraError if there is a
+        `check` and memory is not what it was when the snapshot was taken.
         """
         if fresh or not self._snapshot or not self.machine.alive():
             self.take_snapshot()
@@ -135,6 +141,9 @@ class Guest:
         else:
             self._clear_logs()
             self.machine.load(_SNAPSHOT)
+            if check and self._hash_memory() != self._memory:
+                raise InfraError(f"{self.machine.config.name}: restored memory is not that of the snapshot")
+            self.machine.resume()
         if not self.machine.agent_answers(10):
             raise InfraError(f"{self.machine.config.name}: no agent after the snapshot was restored")
         if self.setup.trace:
@@ -171,6 +180,10 @@ class Guest:
                 raise BootError(f"workload's prepare failed with status {done.status}: {error}")
             # The trial is about what is written after injection, not about this.
             self.machine.run(["/bin/sync"], timeout=_PREPARE_S)
+
+    def _hash_memory(self) -> bytes:
+        with self.machine.ram_path().open("rb") as memory:
+            return hashlib.file_digest(memory, "sha256").digest()
 
     def _clear_logs(self) -> None:
         for log in (self.machine.console, self.machine.progress, self.machine.evidence):

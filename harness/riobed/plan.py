@@ -20,7 +20,8 @@ _RUN_ON_S = 0.1
 class PlannedTrial:
     """One trial to be run.
 
-    `warmup_s` is when the faults go in, `recovery_reset_s` when recovery is cut short (None: never).
+    `warmup_s` is when the faults go in, `recovery_reset_s` when recovery is cut short (None: never);
+    `check_restore`: whether restored memory is compared with the snapshot's.
     """
 
     position: int
@@ -30,6 +31,7 @@ class PlannedTrial:
     warmup_s: float
     fresh_boot: bool
     recovery_reset_s: float | None = None
+    check_restore: bool = False
 
     @property
     def workload_seed(self) -> int:
@@ -65,8 +67,11 @@ def plan(spec: CampaignSpec) -> Iterator[PlannedTrial]:
         warmup_s = rng.uniform(*spec.warmup_s)
         fresh_boot = rng.random() < spec.fresh_boot_share
         recovery_reset_s = rng.uniform(*spec.recovery_reset_s) if spec.recovery_reset_s else None
+        check_restore = rng.random() < spec.restore_check_share
         for mode in spec.modes:
-            yield PlannedTrial(position, mode, fault_class, seed, warmup_s, fresh_boot, recovery_reset_s)
+            yield PlannedTrial(
+                position, mode, fault_class, seed, warmup_s, fresh_boot, recovery_reset_s, check_restore
+            )
             position += 1
 
 

@@ -92,6 +92,8 @@ class CampaignSpec(_Strict):
     hang_s: Seconds = 20.0
     # Trials that do not start from the snapshot, to show that nothing depends on it.
     fresh_boot_share: Annotated[float, Field(ge=0, le=1)] = 0.0
+    # Trials before which the restored memory is compared with the snapshot's, by its hash.
+    restore_check_share: Annotated[float, Field(ge=0, le=1)] = 0.0
     workload: WorkloadSpec = WorkloadSpec()
     machine: MachineSpec = MachineSpec()
 

@@ -36,6 +36,7 @@ def comparable(text: str) -> object:
     data.setdefault("parameters", {})
     data.setdefault("controls", {})
     data.setdefault("early_discard_s", None)
+    data.setdefault("restore_check_share", 0.0)
     return data
 
 

@@ -63,8 +63,9 @@ def run_trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
     """Run one trial and fill in its record; InfraError when we failed, with the record so far."""
     planned = record.planned
     try:
-        with record.phase("restore"):
-            guest.ready(fresh=planned.fresh_boot)
+        # By their names in the table of phases, checks are counted.
+        with record.phase("restore_checked" if planned.check_restore else "restore"):
+            guest.ready(fresh=planned.fresh_boot, check=planned.check_restore)
         with record.phase("warmup"):
             pid = start_workload(guest, record)
             warm_up(guest, record, pid)

@@ -114,6 +114,14 @@ def test_the_share_of_fresh_boots(share: float) -> None:
     assert abs(sum(t.fresh_boot for t in trials) / 2000 - share) <= slack
 
 
+def test_checks_of_restored_memory_are_drawn_without_changing_the_rest() -> None:
+    plain = list(plan(spec(**WIDE)))
+    assert not any(t.check_restore for t in plain)
+    checked = list(plan(spec(**WIDE, restore_check_share=0.5)))
+    assert 0.3 < sum(t.check_restore for t in checked) / len(checked) < 0.7
+    assert [replace(t, check_restore=False) for t in checked] == plain
+
+
 def test_the_moment_of_a_crash_in_recovery_is_drawn_without_changing_the_rest() -> None:
     plain = list(plan(spec(**WIDE)))
     assert {t.recovery_reset_s for t in plain} == {None}

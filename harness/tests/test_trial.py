@@ -49,7 +49,7 @@ def guest_of(machine: Any, reports_steps: bool = True, can_stop: bool = False) -
             reports_steps=reports_steps,
             can_stop=can_stop,
             command=command,
-            ready=lambda fresh: None,
+            ready=lambda fresh, check: None,
         ),
     )
 

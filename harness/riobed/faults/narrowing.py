@@ -26,8 +26,8 @@ class Narrowing(BaseModel):
 
     `subsystems`: folders or files of the kernel's source, as "fs/ext4" or "mm"; a function is in the one that
     its compilation unit is in, by the debug information. `functions`: shell patterns of function names.
-    `functions_file`: a file with a function name a line. `functions_listed`: the names of that file, see
-    `with_list`.
+    `functions_file`: a file with a function name a line, comments behind #. `functions_listed`: the names
+    of that file, see `with_list`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -92,7 +92,7 @@ def _read_names(path: Path) -> tuple[str, ...]:
         raise UsageError(f"sites.functions_file {path}: {reason}; want a function name a line") from None
     if text is None:
         raise UsageError(f"sites.functions_file {path}: larger than {_LARGEST >> 20} MiB; give fewer names")
-    names = [line.strip() for line in text.splitlines()]
+    names = [line.partition("#")[0].strip() for line in text.splitlines()]
     for number, name in enumerate(names, 1):
         if name and not _NAME.fullmatch(name):
             raise UsageError(f"sites.functions_file {path}: line {number} is no function name; correct it")

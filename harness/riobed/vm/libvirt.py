@@ -122,12 +122,10 @@ class LibvirtMachine:
 
     def load(self, name: str) -> None:
         self._agent.close()
-        if self._running().state()[0] == libvirt.VIR_DOMAIN_PAUSED:
-            # loadvm leaves a paused machine paused.
-            self._monitor(f"loadvm {name}")
-            self.resume()
-        else:
-            self._monitor(f"loadvm {name}")
+        # loadvm leaves a paused machine paused.
+        if self._running().state()[0] != libvirt.VIR_DOMAIN_PAUSED:
+            self.pause()
+        self._monitor(f"loadvm {name}")
 
     def log_code(self, path: Path | None) -> None:
         if path:

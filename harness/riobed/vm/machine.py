@@ -97,7 +97,7 @@ class Machine(Protocol):
         """Snapshot RAM, devices and disk."""
 
     def load(self, name: str) -> None:
-        """Go back to a snapshot and run on from there."""
+        """Go back to a snapshot, with the processors standing still."""
 
     def log_code(self, path: Path | None) -> None:
         """Write each block of code to a file when the emulator meets it first; None: no longer.

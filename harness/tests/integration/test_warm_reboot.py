@@ -5,7 +5,9 @@ import hashlib
 import random
 from collections.abc import Callable
 
+import pytest
 from riobed import registry
+from riobed.errors import InfraError
 from riobed.guest import Guest
 from riobed.layout import Layout
 from riobed.trial import read_recovery
@@ -68,6 +70,20 @@ def test_a_known_tree_comes_back_byte_for_byte(guest_in: Callable[[str], Guest])
     hashes = dict(reversed(line.split(maxsplit=1)) for line in shell(guest, _HASHES).decode().splitlines())
     for name, data in files.items():
         assert hashes[name] == hashlib.sha256(data).hexdigest(), name
+
+
+def test_restored_memory_is_compared_with_the_snapshots(guest_in: Callable[[str], Guest]) -> None:
+    guest = guest_in("rio")
+    guest.ready()
+    for _ in range(2):
+        shell(guest, "echo something >/mnt/test/file")
+        guest.ready(check=True)
+    shell(guest, "echo something >/mnt/test/file")
+    # A snapshot of another moment under the same name.
+    guest.machine.save("ready")
+    with pytest.raises(InfraError, match="restored memory is not that of the snapshot"):
+        guest.ready(check=True)
+    guest.discard()
 
 
 def test_after_recovery_the_machine_goes_on(guest_in: Callable[[str], Guest]) -> None:

@@ -60,7 +60,7 @@ def listed(folder: Path, text: str) -> Narrowing:
 
 
 def test_functions_of_a_file(catalogue: Catalogue, tmp_path: Path) -> None:
-    narrow = catalogue.narrowed(listed(tmp_path, "many_3\n\n  many_4  \nof_another_kernel\n"))
+    narrow = catalogue.narrowed(listed(tmp_path, "# two\nmany_3\n\n  many_4  # here\nof_another_kernel\n"))
     assert set(functions(narrow, "delete_branch", 2)) == {"many_3", "many_4"}
     assert narrow.site_count("delete_branch") == 2
 
