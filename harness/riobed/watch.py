@@ -10,7 +10,7 @@ A trial that is discarded early, `went well`, was never silent.
 import time
 from dataclasses import dataclass, replace
 
-from riobed import oops
+from riobed import oops, place
 from riobed.errors import InfraError
 from riobed.oops import Crash
 from riobed.progress import Progress
@@ -144,8 +144,12 @@ class Watcher:
             self._machine.run(["/bin/sh", "-c", "echo w >/proc/sysrq-trigger"], timeout=_AGENT_S)
         except InfraError:
             return self._hung()
-        where = oops.blocked_in(self._machine.console.text()[before:])
-        return self._seen(Crash("hang", f"workload stuck in {where}"), "workload stuck, agent answers")
+        console = self._machine.console.text()
+        title = f"workload stuck in {(where := oops.blocked_in(console[before:]))}"
+        if where == place.UNKNOWN:
+            # It runs, in a loop that may say something.
+            title = oops.with_telling_line(title, console)
+        return self._seen(Crash("hang", title), "workload stuck, agent answers")
 
     def _hung(self) -> Observation | None:
         """A non-maskable interrupt makes a hung kernel print where it is, if anything can."""

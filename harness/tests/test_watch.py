@@ -195,6 +195,16 @@ def test_a_hang_with_the_agent_answering_says_where_the_workload_waits(machine: 
     assert seen.seconds == pytest.approx(8, abs=0.3)
 
 
+def test_a_workload_that_goes_round_in_the_kernel_is_titled_by_what_that_says(
+    machine: ScriptedMachine,
+) -> None:
+    machine.say(machine.console, b"WARNING: CPU: 0 PID: 84 at fs/buffer.c:1249 __brelse+0x1d/0x20\n")
+    assert observe(machine).crash == Crash(
+        "hang",
+        "workload stuck in unknown place: WARNING: CPU: N PID: N at fs/buffer.c:N __brelse+ADDR/ADDR",
+    )
+
+
 def test_an_agent_that_is_lost_while_it_is_asked(machine: ScriptedMachine) -> None:
     machine.on_run = lambda: setattr(machine, "agent", False)
     seen = observe(machine)

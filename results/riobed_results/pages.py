@@ -13,10 +13,11 @@ from riobed_results.phases import phase_page, phase_table, timed
 from riobed_results.planted import PLANTED
 from riobed_results.queries import Results
 from riobed_results.render import Page
+from riobed_results.starts import STARTS
 from riobed_results.stories import story_page, story_table, told
 from riobed_results.titles import title_page, title_table, titled
 
-BY_MODE = (NO_FAULT, RECOVERY_CRASH, PLANTED, ORACLES)
+BY_MODE = (NO_FAULT, RECOVERY_CRASH, PLANTED, ORACLES, STARTS)
 
 
 def campaign_pages(results: Results) -> dict[str, Page]:
@@ -38,6 +39,7 @@ def campaign_pages(results: Results) -> dict[str, Page]:
     if any(map(timed, rows)):
         pages["phases"] = phase_page(phase_table(results))
     for design in BY_MODE:
-        if any(map(design.wants, rows)):
+        # Of starts there is nothing to say where all are of one kind.
+        if any(map(design.wants, rows)) and (design is not STARTS or any(row.fresh_boot for row in rows)):
             pages[design.name] = mode_page(design, mode_table(results, design))
     return pages

@@ -17,6 +17,7 @@ from riobed_results.pages import BY_MODE, campaign_pages
 from riobed_results.planted import PLANTED
 from riobed_results.queries import read_results
 from riobed_results.render import render
+from riobed_results.starts import STARTS
 from riobed_results.store import Store
 
 MODES = ["rio", "rio-protected"]
@@ -160,6 +161,28 @@ def test_a_campaign_has_the_tables_that_say_something_of_it(store: Store) -> Non
         assert set(campaign_pages(read_results(store, name))) == {"phases", *pages}
 
 
+def test_trials_from_power_on_beside_those_from_the_snapshot(store: Store) -> None:
+    text = {"fault_class": "kernel_text"}
+    rows = [{**text, "phases": {"restore_checked" if n < 2 else "restore": 1.0}} for n in range(6)]
+    rows += [{**text, "fresh_boot": True, "crash": n == 0} for n in range(4)]
+    added = store.add_campaign(campaign("starts", ["rio"]))
+    for position, fields in enumerate(rows):
+        outcome = "crash" if fields.pop("crash", True) else "discard"
+        store.add_trial(trial(added.id, position, outcome, **fields))
+    store.add_trial(trial(added.id, 99, "infra_error", **text))
+    store.add_trial(trial(added.id, 100, fault_class="none"))
+    assert "starts" in campaign_pages(read_results(store))
+    # Of (6 of 6) and (1 of 4): 4 of the 120 ways to choose, and the other tail has none as rare.
+    assert column(store, STARTS) == {
+        "From the snapshot": 6,
+        "Memory compared with the snapshot's": 2,
+        "From the snapshot: crashed": 6,
+        "From power-on": 4,
+        "From power-on: crashed": 1,
+        "Crashed, Fisher's p": 0.033,
+    }
+
+
 @pytest.mark.parametrize("design", BY_MODE, ids=lambda design: design.name)
 def test_its_command(invoke: Invoke, store: Store, path: Any, design: Design) -> None:
     planted = FaultRow(index=0, fault_class="planted", injected=True, params={"kind": "written"})
@@ -168,11 +191,12 @@ def test_its_command(invoke: Invoke, store: Store, path: Any, design: Design) ->
         {"recovery": report()},
         {"recovery": report(phase="data")},
         {"fault_class": "planted", "faults": [planted]},
+        {"fault_class": "kernel_text", "fresh_boot": True},
     )
     result = invoke("table", design.name, "--store", path)
     assert result.exit_code == 0, result.output
     assert result.stdout == render(mode_page(design, mode_table(read_results(store), design)), "md")
-    store.add_trial(trial(store.add_campaign(campaign("other")).id, 0, "discard"))
+    store.add_trial(trial(store.add_campaign(campaign("other")).id, 0, "infra_error"))
     refused = invoke("table", design.name, "--store", path)
     assert isinstance(refused.exception, StoreError)
     assert str(refused.exception).endswith(
