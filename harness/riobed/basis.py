@@ -2,16 +2,23 @@
 """What has to be the same wherever a campaign's trials are run, or they are not trials of one campaign."""
 
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 from riobed.artifacts import content_key
 from riobed.guest import GuestSetup
 from riobed.images import run_tool, workload_key
 
+# Of what this process has read: the files may change under a worker.
+_HARNESS = content_key(Path(__file__).parent)
+
 
 @dataclass(frozen=True)
 class Basis:
-    """On what trials run; `harness`, `image` and `workload` are hashes over their sources."""
+    """On what trials run; `harness`, `image` and `workload` are hashes over their sources.
+
+    Dask is among them because campaign and workers speak its protocol.
+    """
 
     harness: str
     kernel_build_id: str
@@ -19,6 +26,7 @@ class Basis:
     workload: str
     qemu_version: str
     accelerator: str
+    dask: str
 
     def difference(self, here: "Basis") -> str:
         """The first thing that is different `here`, in one line; empty if nothing is."""
@@ -32,10 +40,11 @@ class Basis:
 def basis(setup: GuestSetup, workload: Path) -> Basis:
     """On what trials with the workload in that folder run here."""
     return Basis(
-        harness=content_key(Path(__file__).parent),
+        harness=_HARNESS,
         kernel_build_id=setup.manifest.kernel.build_id,
         image=setup.manifest.image.key,
         workload=workload_key(workload),
         qemu_version=run_tool(["qemu-system-x86_64", "--version"], "QEMU").splitlines()[0],
         accelerator=setup.accelerator,
+        dask=version("distributed"),
     )

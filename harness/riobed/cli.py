@@ -74,7 +74,7 @@ def worker(
     ] = len(os.sched_getaffinity(0)),
 ) -> None:
     """Run trials of campaigns that other hosts give to a scheduler ('riobed run --scheduler')."""
-    from riobed.cluster import serve
+    from riobed.serve import serve
 
     serve(scheduler, workers)
 

@@ -10,25 +10,27 @@ Dask. The store is written by the campaign alone.
 import asyncio
 import logging
 import os
-import signal
 import socket
+import threading
 import time
+import warnings
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
+from importlib.metadata import version
 from typing import Any
 
 import dask
 import yaml
 from distributed import Client, KilledWorker, Reschedule, Scheduler, Worker, WorkerPlugin, get_worker
 from distributed.diagnostics.plugin import SchedulerPlugin
+from distributed.versions import VersionMismatchWarning
 
-from riobed.artifacts import load_manifest
 from riobed.basis import Basis, basis
 from riobed.errors import EnvironmentFault, RiobedError, UsageError
 from riobed.faults import Fault
 from riobed.guest import GuestSetup
 from riobed.plan import PlannedTrial
-from riobed.scratch import scratch_dir
 from riobed.setup import guest_setup
 from riobed.spec import CampaignSpec
 from riobed.stored import spec_data, stored_spec
@@ -58,11 +60,14 @@ class CampaignPlugin(WorkerPlugin):
         count = worker.state.nthreads
         try:
             self.guests = await asyncio.to_thread(self._make_guests, count)
-        except RiobedError as refusal:
-            text = f"worker {socket.gethostname()} ({worker.address}) is refused: {refusal}"
+        except Exception as error:  # whatever it is, it is the matter of this worker alone
+            text = f"worker {socket.gethostname()} ({worker.address}) is refused: {in_short(error)}"
             await worker.scheduler.log_event(topic=self.name, msg=text)
             return
-        await worker.set_resources(**{self.name: count})
+        if worker.plugins.get(self.name) is self:
+            await worker.set_resources(**{self.name: count})
+        else:  # the campaign went meanwhile
+            await self.teardown(worker)
 
     async def teardown(self, worker: Worker) -> None:
         """End the campaign's guests here."""
@@ -90,6 +95,26 @@ class FarewellPlugin(SchedulerPlugin):
         """Take the campaign's plugin from the workers."""
         if (token := token_of(client)) in scheduler.worker_plugins:
             scheduler.loop.add_callback(scheduler.unregister_worker_plugin, None, token)
+
+
+def in_short(error: BaseException) -> str:
+    """An exception in one line; one that is none of riobed's with its kind."""
+    if isinstance(error, RiobedError):
+        return str(error)
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def check_certificates(address: str) -> None:
+    """UsageError for a scheduler behind TLS if Dask has no certificates here; its own message is a page."""
+    if address.startswith("tls://") and not dask.config.get("distributed.comm.tls.ca-file"):
+        raise UsageError(
+            f"scheduler {address}: Dask has no certificates here; set them as docs/cluster.md says"
+        )
+
+
+def wrong_address(address: str, error: ValueError) -> UsageError:
+    """What is said of an address that Dask cannot read."""
+    return UsageError(f"scheduler {address}: {error}; an address is like tcp://host:8786")
 
 
 def token_of(client: str) -> str:
@@ -126,19 +151,26 @@ class ClusterWorkers:
         self._say = say
         self._offers: dict[str, int] = {}
         self._told = 0
-        # What matters arrives as exceptions.
+        wanted = basis(setup, spec.workload.path)
+        check_certificates(address)
+        # What matters arrives as exceptions, and what must be equal is compared.
         logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        warnings.simplefilter("ignore", VersionMismatchWarning)
         try:
             self._client = Client(address, timeout=_CONNECT_S, set_as_default=False)
         except ValueError as error:
-            raise UsageError(f"scheduler {address}: {error}; an address is like tcp://host:8786") from None
+            raise wrong_address(address, error) from None
         except OSError:
             raise self._gone() from None
         self._token = token_of(self._client.id)
         try:
-            self._register(spec, basis(setup, spec.workload.path))
+            self._check_scheduler()
+            self._register(spec, wanted)
+        except OSError:
+            self.close()
+            raise self._gone() from None
         except BaseException:
-            self._client.close()
+            self.close()
             raise
         self._executor = self._client.get_executor(pure=False, resources={self._token: 1})
 
@@ -174,18 +206,50 @@ class ClusterWorkers:
 
     def close(self) -> None:
         """Leave; the scheduler has the guests ended."""
-        self._client.close()
+        # In the middle of connecting again, Dask's client ends with an error of its own.
+        with suppress(OSError, RuntimeError):
+            self._client.close()
+
+    def _check_scheduler(self) -> None:
+        """Plugins go to it as pickles, which takes riobed there and the same Dask."""
+        here = version("distributed")
+        try:
+            there = self._client.run_on_scheduler(version, "distributed")
+            self._client.register_plugin(FarewellPlugin())
+            wrong = "" if there == here else f"its Dask is {there}, the campaign's is {here}"
+        except OSError:
+            raise
+        except Exception as error:
+            wrong = in_short(error)
+        if wrong:
+            raise EnvironmentFault(
+                f"scheduler {self._address}: {wrong}; start it from the campaign's sources: "
+                ".venv/bin/dask scheduler"
+            )
 
     def _register(self, spec: CampaignSpec, wanted: Basis) -> None:
+        """Have all workers compared; one that hangs is waited for only as long as there is no other."""
         text = yaml.safe_dump(spec_data(spec), sort_keys=False)
-        self._client.register_plugin(FarewellPlugin())
-        self._client.register_plugin(CampaignPlugin(spec.name, text, wanted, self._token))
+        plugin = CampaignPlugin(spec.name, text, wanted, self._token)
+        asking = threading.Thread(target=self._ask, args=(plugin,), daemon=True)
+        asking.start()
+        patience = time.monotonic() + _CONNECT_S
+        while asking.is_alive() and not (self._offers and time.monotonic() > patience):
+            asking.join(_BREATH_S)
+            self._look()
         self._look()
         if not self._offers:
             raise EnvironmentFault(
                 f"scheduler {self._address}: has no worker for this campaign; "
                 f"run 'riobed worker {self._address}' on a host set up from the same sources"
             )
+
+    def _ask(self, plugin: CampaignPlugin) -> None:
+        try:
+            self._client.register_plugin(plugin)
+        except Exception as error:  # of one worker, the others have been asked all the same
+            if self._client.status == "running":
+                self._say(f"a worker could not be asked: {in_short(error)}")
 
     def _look(self) -> None:
         """Which workers are there, and say what changed."""
@@ -210,38 +274,3 @@ class ClusterWorkers:
         return EnvironmentFault(
             f"scheduler {self._address}: does not answer; start it with 'dask scheduler', then run this again"
         )
-
-
-def serve(address: str, count: int) -> None:
-    """Be a worker that runs `count` trials at the same time, until a signal or the scheduler's end.
-
-    Raises UsageError for an address that is none, EnvironmentFault if nothing is set up here or the
-    scheduler is gone.
-    """
-    load_manifest()
-    logging.getLogger("distributed").setLevel(logging.WARNING)
-    # Guests' memory is no process's of Dask's, and its profiler would wake up a hundred times a second.
-    dask.config.set({"distributed.worker.profile.enabled": False})
-    print(f"riobed: a worker of {address}, {count} trials at the same time", flush=True)
-    asyncio.run(_serve(address, count))
-
-
-async def _serve(address: str, count: int) -> None:
-    try:
-        worker = Worker(
-            address,
-            nthreads=count,
-            memory_limit=0,
-            local_directory=str(scratch_dir() / "dask"),
-            dashboard=False,
-        )
-    except ValueError as error:
-        raise UsageError(f"scheduler {address}: {error}; an address is like tcp://host:8786") from None
-    async with worker:
-        stop = asyncio.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        stopped, gone = asyncio.create_task(stop.wait()), asyncio.create_task(worker.finished())
-        await asyncio.wait({stopped, gone}, return_when=asyncio.FIRST_COMPLETED)
-    if not stop.is_set():
-        raise EnvironmentFault(f"scheduler {address}: is gone; start this worker again when it is back")

@@ -11,22 +11,25 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 from campaign_world import SPEC, FakeGuest, World, essence, result
 from distributed import LocalCluster, get_worker
+from distributed.diagnostics.plugin import SchedulerPlugin
 from harness_builders import spec
 from riobed import cluster
 from riobed.basis import Basis
 from riobed.cluster import ClusterWorkers
 from riobed.errors import EnvironmentFault, InfraError, UsageError
+from riobed.guest import GuestSetup
 from riobed.plan import plan
 from riobed.spec import CampaignSpec
 from riobed.trial import TrialRecord
 from riobed_results.models import TrialRow
 
-BASIS = Basis("5a5a", "0123abcd", "feed", "beef", "QEMU emulator version 7.2.0", "tcg")
+BASIS = Basis("5a5a", "0123abcd", "feed", "beef", "QEMU emulator version 7.2.0", "tcg", "2026.8.0")
 # As many trials as crashes: the number of workers then makes no difference to the plan.
 FIXED = spec(**(SPEC.model_dump() | {"crashes_per_cell": 4, "max_trials_per_cell": 4}))
 PLANNED = list(plan(FIXED))
@@ -114,6 +117,7 @@ def test_the_same_rows_as_without_a_cluster(dask: Cluster, undisturbed: list[tup
         ("image", "0000"),
         ("workload", "0000"),
         ("harness", "0000"),
+        ("dask", "2024.1.0"),
     ],
 )
 def test_a_worker_that_is_another_is_refused_in_one_line(dask: Cluster, field: str, value: str) -> None:
@@ -146,6 +150,88 @@ def test_a_worker_that_is_not_set_up_is_refused(dask: Cluster, monkeypatch: pyte
     with pytest.raises(EnvironmentFault, match="has no worker"):
         dask.run()
     assert dask.said[0].endswith("is refused: nothing is set up in /srv/riobed: run make setup")
+
+
+def test_a_worker_that_breaks_is_refused_in_one_line(dask: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("two\nlines")
+
+    monkeypatch.setattr(cluster, "guest_setup", broken)
+    dask.scale(1)
+    with pytest.raises(EnvironmentFault, match="has no worker"):
+        dask.run()
+    (line,) = dask.said
+    assert "is refused: KeyError: " in line and "\n" not in line
+
+
+class HangingWorker:
+    """The first of two workers that is asked does not answer until `wake` is set."""
+
+    def __init__(self, dask: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.wake = threading.Event()
+        self._dask = dask
+        self._first = threading.Lock()
+        monkeypatch.setattr(cluster, "guest_setup", self.guest_setup)
+        dask.scale(2)
+
+    def guest_setup(self, *_: object) -> GuestSetup:
+        if self._first.acquire(blocking=False):
+            assert self.wake.wait(30)
+        return self._dask.world.setup()
+
+
+def test_the_others_work_without_one_that_hangs(
+    dask: Cluster, undisturbed: list[tuple[object, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hanging = HangingWorker(dask, monkeypatch)
+    try:
+        assert sorted(map(essence, dask.run())) == undisturbed
+        assert len(dask.ran_on) == 1
+    finally:
+        hanging.wake.set()
+
+
+def test_a_worker_that_answers_a_campaign_that_is_gone_keeps_nothing(
+    dask: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hanging = HangingWorker(dask, monkeypatch)
+    workers = dask.workers()
+    workers.close()
+    until(lambda: workers._token not in dask.dask.scheduler.worker_plugins)
+    hanging.wake.set()
+    until(lambda: len(dask.world.guests) == 2 * len(FIXED.modes))
+    until(lambda: all(guest.discards for guest in dask.world.guests))
+
+
+def elsewhere_another(name: str) -> str:
+    """As importlib.metadata.version; the campaign is run by the main thread, the scheduler is not."""
+    return "2024.1.0" if threading.current_thread() is threading.main_thread() else version(name)
+
+
+def test_a_scheduler_of_another_dask_is_refused(dask: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "version", elsewhere_another)
+    dask.scale(1)
+    with pytest.raises(EnvironmentFault) as caught:
+        dask.run()
+    there = f"its Dask is {version('distributed')}, the campaign's is 2024.1.0; start it from"
+    assert str(caught.value).startswith(f"scheduler {dask.dask.scheduler_address}: {there}")
+
+
+def test_a_scheduler_without_riobed_is_refused(dask: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Unknown:
+        """To be unpickled it takes a module that is not there."""
+
+        name = "unknown"
+
+        def __reduce__(self) -> tuple[object, ...]:
+            return __import__, ("riobed_of_another_day",)
+
+    monkeypatch.setattr(cluster, "FarewellPlugin", type("Farewell", (Unknown, SchedulerPlugin), {}))
+    dask.scale(1)
+    with pytest.raises(EnvironmentFault) as caught:
+        dask.run()
+    assert ": ModuleNotFoundError: " in str(caught.value) and "\n" not in str(caught.value)
+    assert str(caught.value).endswith("start it from the campaign's sources: .venv/bin/dask scheduler")
 
 
 def test_a_worker_that_comes_later_is_used(
@@ -310,7 +396,9 @@ def test_two_campaigns_on_one_worker_have_guests_of_their_own(dask: Cluster) -> 
         workers.close()
 
 
-@pytest.mark.parametrize("address", ["nonsense", "tcp://", "ftp://host:1", "tcp://127.0.0.1:1"])
+@pytest.mark.parametrize(
+    "address", ["nonsense", "tcp://", "ftp://host:1", "tcp://127.0.0.1:1", "tls://127.0.0.1:1"]
+)
 def test_an_address_that_leads_nowhere_is_one_line(dask: Cluster, address: str) -> None:
     with pytest.raises((UsageError, EnvironmentFault)) as caught:
         ClusterWorkers(address, FIXED, dask.world.setup(), dask.said.append)

@@ -64,8 +64,9 @@ def test_shellcheck_would_complain(tmp_path: Path) -> None:
     assert run("shellcheck", str(script)).returncode == 1
 
 
-def test_playbook_syntax() -> None:
-    done = run(TOOLS / "ansible-playbook", "--syntax-check", "site.yml", cwd=CHECKOUT / "playbooks")
+@pytest.mark.parametrize("playbook", ["site.yml", "worker.yml"])
+def test_playbook_syntax(playbook: str) -> None:
+    done = run(TOOLS / "ansible-playbook", "--syntax-check", playbook, cwd=CHECKOUT / "playbooks")
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from distributed import Client
 from riobed_results.corruption import corruption_table
@@ -108,6 +109,11 @@ def guests_of(process: subprocess.Popen[bytes]) -> list[int]:
     return qemus_with(f"riobed-{process.pid}-".encode())
 
 
+def listens_at(process: subprocess.Popen[bytes]) -> set[str]:
+    sockets = psutil.Process(process.pid).net_connections("inet")
+    return {found.laddr.ip for found in sockets if found.status == psutil.CONN_LISTEN}
+
+
 def planned(row: TrialRow) -> tuple[object, ...]:
     """What the plan decides about a trial, and what of its end can only be one thing."""
     faults = [(f.index, f.fault_class, f.address, f.function, f.old, f.new) for f in row.faults]
@@ -169,10 +175,11 @@ def test_a_campaign_that_is_killed_leaves_no_guests_and_goes_on(site: Site, post
 
 def test_a_worker_ends_with_its_scheduler_or_when_told(site: Site) -> None:
     told, left = site.workers
+    assert listens_at(told) == {"127.0.0.1"}, "a worker is for those alone who reach its scheduler"
     told.terminate()
     assert told.wait(30) == 0, site.said(told)
     site.processes[0].terminate()
     assert left.wait(60) == 1
-    assert site.said(left).endswith("is gone; start this worker again when it is back"), site.said(left)
+    assert site.said(left).endswith("or took this worker for dead; start this worker again"), site.said(left)
     scratch = [path.name for path in Path("/var/tmp").glob("riobed-*")]
     assert not [name for name in scratch if name.startswith((f"riobed-{told.pid}-", f"riobed-{left.pid}-"))]
