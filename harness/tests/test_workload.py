@@ -61,7 +61,7 @@ def test_all_placeholders(guest_folder: Path) -> None:
     assert result.stdout.split() == [
         "/mnt/test/workload",
         "1",
-        "/dev/virtio-ports/org.riobed.progress",
+        "port:0x403",
         "4",
         "5",
         "--fsync",

@@ -5,11 +5,27 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/io.h>
 #include <unistd.h>
 
 #include "crc32c.h"
 #include "util.h"
+
+#define PORT_PREFIX "port:"
+
+static void open_port(struct progress *progress, const char *number)
+{
+	char *end;
+	unsigned long port = strtoul(number, &end, 0);
+
+	if (end == number || *end || port == 0 || port > 0xffff)
+		die(EXIT_USAGE, "%s%s is no I/O port; give a number up to 0xffff", PORT_PREFIX, number);
+	if (ioperm(port, 1, 1))
+		die(EXIT_ENVIRONMENT, "cannot use I/O port %s: %s", number, strerror(errno));
+	progress->port = (unsigned short)port;
+}
 
 void progress_open(struct progress *progress, const char *path, uint64_t seed)
 {
@@ -17,6 +33,10 @@ void progress_open(struct progress *progress, const char *path, uint64_t seed)
 	int create = strncmp(path, "/dev/", 5) ? O_CREAT : 0;
 
 	*progress = (struct progress){ .seed = seed };
+	if (!strncmp(path, PORT_PREFIX, strlen(PORT_PREFIX))) {
+		open_port(progress, path + strlen(PORT_PREFIX));
+		return;
+	}
 	progress->fd = open(path, O_WRONLY | O_APPEND | O_NOCTTY | O_CLOEXEC | create, 0644);
 	if (progress->fd < 0)
 		die(EXIT_ENVIRONMENT, "cannot open %s for progress: %s", path, strerror(errno));
@@ -38,6 +58,11 @@ void progress_send(struct progress *progress)
 {
 	const char *from = progress->buffer;
 
+	if (progress->port) {
+		outsb(progress->port, from, progress->used);
+		progress->used = 0;
+		return;
+	}
 	while (progress->used) {
 		ssize_t sent = write(progress->fd, from, progress->used);
 

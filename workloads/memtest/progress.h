@@ -21,16 +21,22 @@ enum record {
 
 struct progress {
 	int fd;
+	unsigned short port;	/* 0: there is a file, fd */
 	uint64_t seed;
 	size_t used;
 	char buffer[1024];
 };
 
-/* Exits with EXIT_ENVIRONMENT when @path cannot be opened for writing. */
+/*
+ * @path is a file, or "port:NUMBER": an I/O port of the machine's, which the
+ * program writes to itself. No code of a kernel that is being broken is in between,
+ * so none can swallow a record and have steps go on that nobody heard of.
+ * Exits with EXIT_ENVIRONMENT when it cannot be opened for writing.
+ */
 void progress_open(struct progress *progress, const char *path, uint64_t seed);
 /* Adds a record to those that the next progress_send() sends. @text may be NULL. */
 void progress_add(struct progress *progress, enum record record, uint64_t step, const char *text);
-/* Sends what was added in one write(2); exits with EXIT_ENVIRONMENT when that fails. */
+/* Sends what was added, to a file in one write(2); exits with EXIT_ENVIRONMENT when that fails. */
 void progress_send(struct progress *progress);
 
 #endif

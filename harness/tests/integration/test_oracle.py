@@ -99,6 +99,24 @@ def test_a_wrong_write_through_the_file_system_is_indirect(
     assert decide(record.observation, record.recovery, record.check).corruption == "indirect"
 
 
+def test_no_driver_of_the_guest_has_a_part_in_telling_the_steps(
+    guest_in: Callable[[str], Guest], spec: CampaignSpec
+) -> None:
+    """A fault in one lost records once, and steps that nobody had heard of looked like corruption."""
+    guest = guest_in("rio")
+    record = TrialRecord(PlannedTrial(0, "rio", "none", "no driver", 0.5, False), [])
+    guest.ready()
+    warm_up(guest, record, start_workload(guest, record))
+    files = guest.machine.run(["/bin/sh", "-c", "ls -l /proc/$(pidof memtest)/fd"]).stdout
+    assert b"/mnt/test/workload" in files and b"/dev/v" not in files
+    before = record.progress.done
+    deadline = time.monotonic() + 60
+    while record.progress.done < before + 100:
+        assert time.monotonic() < deadline
+        record.progress.feed(guest.machine.progress.new())
+    assert record.progress.damaged == 0
+
+
 def run_steps(guest: Guest, record: TrialRecord, steps: int) -> None:
     """memTest to its end: of the step in flight it could not say what is right."""
     record.progress = Progress(record.planned.workload_seed)

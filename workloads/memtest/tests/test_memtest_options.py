@@ -96,6 +96,17 @@ def test_run_wants_a_progress_channel_that_works(memtest: Memtest, tmp_path: Pat
     assert memtest.differences(tmp_path / "dir", 1, 0) == []
 
 
+@pytest.mark.parametrize("number", ["", "0", "x", "0x403x", "65536", "-1"])
+def test_an_io_port_is_a_number(memtest: Memtest, tmp_path: Path, number: str) -> None:
+    memtest.prepare(tmp_path / "dir")
+    result = memtest(
+        "run", "--dir", tmp_path / "dir", "--seed", 1, "--steps", 9, "--progress", f"port:{number}"
+    )
+    assert result.returncode == 2
+    assert result.stderr == f"memtest: port:{number} is no I/O port; give a number up to 0xffff\n"
+    assert memtest.differences(tmp_path / "dir", 1, 0) == []
+
+
 def test_verify_wants_a_place_to_look(memtest: Memtest, tmp_path: Path) -> None:
     assert_environment(memtest, "verify", "--dir", tmp_path / "no" / "such", "--seed", 1, "--done", 9)
 
