@@ -240,15 +240,19 @@ def soak(
 @app.command()
 def replay(
     position: Annotated[
-        int, typer.Argument(metavar="ID", min=0, help="The trial's position, as 'riobed trials' shows it.")
-    ],
+        int | None,
+        typer.Argument(metavar="[ID]", min=0, help="The trial's position, as 'riobed trials' shows it."),
+    ] = None,
     store: results_cli.StoreOption = DEFAULT_STORE,
     campaign: results_cli.CampaignOption = None,
+    times: Annotated[int, typer.Option(min=1, max=1000, help="Replays of the trial.")] = 1,
+    crashes: Annotated[
+        int | None,
+        typer.Option(min=1, help="Without ID: so many crashes, balanced over fault classes, once each."),
+    ] = None,
     folder: Annotated[
         Path | None,
-        typer.Option(
-            help="Folder for the replay's logs and answer.", show_default="replays/NAME-ID beside the store"
-        ),
+        typer.Option(help="Folder for logs and answers.", show_default="replays/NAME-ID beside the store"),
     ] = None,
     trace: Annotated[
         bool, typer.Option("--trace", help="Follow the way from the faults to damaged blocks.")
@@ -256,11 +260,25 @@ def replay(
     as_json: AsJson = False,
     connect: Uri = None,
 ) -> None:
-    """Run a stored trial again, and say whether it ended the same way. The store is not changed."""
+    """Run a stored trial again, and say whether it ended the same way. The store is not changed.
+
+    With --crashes the match rate over many; it goes on where it was stopped.
+    """
+    from riobed.errors import UsageError
     from riobed.replay import Request
     from riobed.replay import replay as run_again
+    from riobed.replays import Many, replay_many
 
-    typer.echo(run_again(Request(position, store, campaign, folder, trace), as_json, connect), nl=False)
+    if crashes is not None:
+        if position is not None or times > 1 or trace:
+            raise UsageError("replay: --crashes goes without ID, --times and --trace")
+        many = Many(crashes, store, campaign, folder)
+        text = replay_many(many, "json" if as_json else "md", connect)
+    elif position is None:
+        raise UsageError("replay: give a trial's ID, or --crashes N")
+    else:
+        text = run_again(Request(position, store, campaign, folder, trace, times), as_json, connect)
+    typer.echo(text, nl=False)
 
 
 @app.command()

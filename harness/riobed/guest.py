@@ -2,6 +2,7 @@
 """A guest in one cache mode, ready for trials: booted once, then restored from a snapshot."""
 
 import hashlib
+import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,10 +10,13 @@ from pathlib import Path
 from riobed import workload as workloads
 from riobed.artifacts import Manifest
 from riobed.errors import BootError, InfraError
-from riobed.images import make_empty_disk, make_test_disk, need_room
+from riobed.images import make_empty_disk, make_test_disk, need_room, run_tool
+from riobed.kept import keep_snapshot, restore_disks
 from riobed.layout import MIB, Layout
+from riobed.mailbox import open_mailbox, put_command
 from riobed.modes import CacheMode
 from riobed.spec import MachineSpec
+from riobed.vm.emulator import REPEATABLE
 from riobed.vm.machine import Machine, MachineConfig
 from riobed.workload import Workload
 
@@ -32,6 +36,8 @@ _COMMON = ["console=ttyS0,115200", "panic=0", "oops=panic", "unknown_nmi_panic=1
 # ahead by all the time since it was taken (softmmu/cpu-timers.c, cpu_get_ticks()): timers,
 # stall detectors and time stamps would jump. The HPET is restored with the snapshot.
 _CLOCK = ["tsc=unstable", "clocksource=hpet"]
+# A processor that never sleeps: where it waits for a disk, a clock that goes by instructions goes on.
+_AWAKE = ["idle=poll"]
 _PRODUCTION = ["root=/dev/vda", "ro", "init=/usr/sbin/riobed-init", "softlockup_panic=1", "nokaslr", *_CLOCK]
 
 
@@ -47,6 +53,8 @@ class GuestSetup:
     options: dict[str, str | int] | None = None
     # What happens to the file cache is written down: `riobed replay --trace`.
     trace: bool = False
+    # Where snapshots of repeatable guests are kept, so that replays begin from the same; None: they are not.
+    snapshots: Path | None = None
 
 
 def machine_config(
@@ -54,10 +62,11 @@ def machine_config(
 ) -> MachineConfig:
     """The machine of a mode, with its files in `folder`."""
     layout = Layout(setup.machine.memory_mib * MIB)
-    stage0 = [*_COMMON, *layout.stage0_parameters, f"riobed.memory={layout.ram}"]
+    common = [*_COMMON, *(_AWAKE if setup.accelerator == REPEATABLE else [])]
+    stage0 = [*common, *layout.stage0_parameters, f"riobed.memory={layout.ram}"]
     if mode.restores_memory:
         stage0.append(f"riobed.registry={layout.registry}")
-    production = [*_COMMON, *_PRODUCTION, *mode.production_parameters(layout)]
+    production = [*common, *_PRODUCTION, *mode.production_parameters(layout)]
     if setup.machine.save_memory:
         # The machine is the same in every mode; there is something to save only in some.
         production.append(f"riobed.swap={_SWAP}")
@@ -103,6 +112,11 @@ class Guest:
         """Does the workload say how it is stopped?"""
         return bool(self.setup.workload and self.setup.workload.stop)
 
+    @property
+    def repeatable(self) -> bool:
+        """Does the same happen again at the same instructions, if nobody talks to the guest?"""
+        return self.setup.accelerator == REPEATABLE and not self.setup.trace
+
     def boot(self) -> None:
         """A new, empty file system under test, mounted in the production kernel."""
         self._snapshot = False
@@ -119,15 +133,26 @@ class Guest:
         self.machine.wait_stage0(_BOOT_S)
         self.machine.boot_production(_BOOT_S)
 
-    def take_snapshot(self) -> None:
-        """From power-on to where trials begin; the guest runs on from there."""
-        self.boot()
-        self._prepare()
-        self.machine.pause()
-        self.machine.save(_SNAPSHOT)
+    def take_snapshot(self, fresh: bool = False) -> None:
+        """From power-on to where trials begin, or unless `fresh` from a snapshot that was kept.
+
+        The guest runs on from there.
+        """
+        kept = None if fresh else self._kept()
+        if not kept or not kept.exists():
+            self.boot()
+            self._prepare()
+            self._save()
+            if kept:
+                keep_snapshot(self.machine, kept)
+        if kept:
+            restore_disks(self.machine, kept)
+            self.machine.start()
+            self.machine.load(_SNAPSHOT)
         self._memory = self._hash_memory()
         self.machine.resume()
-        self._snapshot = True
+        # Trials after one with a fresh boot begin from what is kept.
+        self._snapshot = not (fresh and self._kept())
 
     def ready(self, fresh: bool = False, check: bool = False) -> None:
         """Bring the guest to where a trial begins, with empty logs.
@@ -136,18 +161,29 @@ class Guest:
         `check` and memory is not what it was when the snapshot was taken.
         """
         if fresh or not self._snapshot or not self.machine.alive():
-            self.take_snapshot()
+            self.take_snapshot(fresh)
             self._clear_logs()
         else:
             self._clear_logs()
-            self.machine.load(_SNAPSHOT)
-            if check and self._hash_memory() != self._memory:
-                raise InfraError(f"{self.machine.config.name}: restored memory is not that of the snapshot")
+            self._load(check)
             self.machine.resume()
         if not self.machine.agent_answers(10):
             raise InfraError(f"{self.machine.config.name}: no agent after the snapshot was restored")
         if self.setup.trace:
             self._start_trace()
+
+    def start(self, argv: list[str], stdin: bytes, fresh: bool = False, check: bool = False) -> int:
+        """Bring a repeatable guest to where a trial begins, as ready() does, and have it run a command.
+
+        Returns the command's process id in the guest.
+        """
+        if fresh or not self._snapshot or not self.machine.alive():
+            self.take_snapshot(fresh)
+        self._load(check)
+        self._clear_logs()
+        pid = put_command(self.machine, argv, stdin)
+        self.machine.resume()
+        return pid
 
     def discard(self) -> None:
         """Throw the machine away; the next ready() starts from power-on."""
@@ -184,6 +220,43 @@ class Guest:
     def _hash_memory(self) -> bytes:
         with self.machine.ram_path().open("rb") as memory:
             return hashlib.file_digest(memory, "sha256").digest()
+
+    def _load(self, check: bool) -> None:
+        """Go back to the snapshot; InfraError if there is a `check` and memory is not what it was."""
+        self.machine.load(_SNAPSHOT)
+        if check and self._hash_memory() != self._memory:
+            raise InfraError(f"{self.machine.config.name}: restored memory is not that of the snapshot")
+
+    def _kept(self) -> Path | None:
+        """The folder of the snapshot that such guests begin from, there or not; None if none is kept.
+
+        Its name is a hash over all that the guest is made of.
+        """
+        setup, config = self.setup, self.machine.config
+        if not setup.snapshots or setup.accelerator != REPEATABLE:
+            return None
+        made_of = [
+            config.stage0_cmdline,
+            config.production_cmdline,
+            config.memory,
+            config.vcpus,
+            config.workload_image and config.workload_image.name,
+            setup.options,
+            setup.machine.disk_mib,
+            self.mode.mkfs,
+            setup.manifest.kernel.build_id,
+            setup.manifest.image.key,
+            setup.accelerator,
+            run_tool(["qemu-system-x86_64", "--version"], "QEMU"),
+        ]
+        return setup.snapshots / hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:16]
+
+    def _save(self) -> None:
+        if self.setup.accelerator == REPEATABLE:
+            open_mailbox(self.machine)
+            self.machine.hang_up()
+        self.machine.pause()
+        self.machine.save(_SNAPSHOT)
 
     def _clear_logs(self) -> None:
         for log in (self.machine.console, self.machine.progress, self.machine.evidence):

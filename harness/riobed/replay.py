@@ -7,17 +7,23 @@ a replay is of the same trial or refused.
 
 import gzip
 import json
+import zlib
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from riobed_results.location import locate
+from riobed_results.logs import inside
 from riobed_results.models import CampaignRow, FaultRow, TrialRow, utc_now
 from riobed_results.queries import result_at
 from riobed_results.render import printable
+from riobed_results.replays import JUDGED, Ending, ReplayRun
+from riobed_results.share import count_text, interval_text, share_of
 from riobed_results.store import open_store
 
+from riobed import oops
 from riobed.artifacts import Manifest, cache_dir, load_manifest
 from riobed.campaign import draw_faults
 from riobed.errors import EnvironmentFault, InfraError, UsageError
@@ -32,7 +38,7 @@ from riobed.registry import mapped
 from riobed.rows import fault_row, trial_row
 from riobed.run import beside
 from riobed.scratch import scratch_dir
-from riobed.setup import guest_setup
+from riobed.setup import environment, guest_setup
 from riobed.spec import CampaignSpec
 from riobed.stored import stored_spec
 from riobed.symbols import Symbols
@@ -42,17 +48,12 @@ from riobed.trial import TrialRecord, run_trial
 from riobed.vm.connection import connect
 from riobed.vm.libvirt import LibvirtMachine
 
-# What is compared; "same" in the answer has each of them.
-_JUDGED = ("outcome", "crash_title", "corruption")
-_SHOWN = (
-    "outcome",
-    "crash_kind",
-    "crash_title",
-    "time_to_crash_s",
-    "activated",
-    "corruption",
-    "corruption_where",
-)
+# A stored log is this large at most; of more the beginning counts.
+_MAX_LOG = 64 << 20
+# What is no part of the crash in a stored log: trial.py.
+_BEHIND = b"\n=== recovery"
+# The host may be slower than it was then, and limits are by its clock.
+_PATIENCE = 2.0
 
 
 @dataclass(frozen=True)
@@ -64,12 +65,14 @@ class Request:
     campaign: str | None = None
     folder: Path | None = None
     trace: bool = False
+    times: int = 1
 
 
 @dataclass(frozen=True)
 class StoredTrial:
-    """A trial of a store, and what is needed to run it again."""
+    """A trial of a store, and what is needed to run it again; its log is relative to `logs`."""
 
+    logs: Path
     campaign: CampaignRow
     row: TrialRow
     spec: CampaignSpec
@@ -84,15 +87,23 @@ def replay(request: Request, as_json: bool, uri: str | None) -> str:
     stored = find(request)
     manifest = load_manifest()
     check_kernel(stored.campaign, manifest)
-    folder = make_folder(request, stored)
+    folder = make_folder(request.folder or beside(request.store, "replays") / _name(stored))
     with Console(stderr=True).status("Looking for what is built, drawing the faults again") as status:
-        setup = guest_setup(stored.spec.machine, uri, stored.spec.workload)
+        setup = replay_setup(stored.spec, request.store, uri)
         faults = redraw(stored, manifest)
         status.update(f"Running trial {stored.row.position} of {stored.campaign.name!r} again")
-        replayer = Replayer(stored, replace(setup, trace=request.trace), folder, uri)
-        answer = replayer.run(faults)
+        replayer = Replayer(replace(setup, trace=request.trace), stored.planned.mode, uri)
+        with replayer:
+            replays = [replayer.run(stored, faults, folder, number) for number in range(1, request.times + 1)]
+    answer = describe(stored, replays)
     (folder / "replay.json").write_text(json.dumps(answer, indent=1) + "\n", encoding="utf-8")
     return json.dumps(answer, indent=1) + "\n" if as_json else as_text(answer, folder)
+
+
+def replay_setup(spec: CampaignSpec, store: str, uri: str | None) -> GuestSetup:
+    """What guests of a campaign in that store are made of; they begin from its snapshots if it has some."""
+    setup = guest_setup(spec.machine, uri, spec.workload)
+    return replace(setup, snapshots=beside(store, "snapshots"))
 
 
 def find(request: Request) -> StoredTrial:
@@ -111,7 +122,7 @@ def find(request: Request) -> StoredTrial:
         row.seed,
     ):
         raise UsageError(f"{where}: the plan has another trial there now; use the riobed that ran it")
-    return StoredTrial(campaign, row, spec, planned)
+    return StoredTrial(locate(request.store).folder, campaign, row, spec, planned)
 
 
 def check_kernel(campaign: CampaignRow, manifest: Manifest) -> None:
@@ -124,15 +135,17 @@ def check_kernel(campaign: CampaignRow, manifest: Manifest) -> None:
         )
 
 
-def make_folder(request: Request, stored: StoredTrial) -> Path:
-    """Where the replay's files go; EnvironmentFault if it cannot be made."""
-    name = f"{stored.campaign.name}-{stored.row.position:05d}"
-    folder = request.folder or beside(request.store, "replays") / name
+def make_folder(folder: Path) -> Path:
+    """Where a replay's files go; EnvironmentFault if it cannot be made."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise EnvironmentFault(f"{folder}: {error.strerror}; choose another place with --folder") from None
     return folder
+
+
+def _name(stored: StoredTrial) -> str:
+    return f"{stored.campaign.name}-{stored.row.position:05d}"
 
 
 def redraw(stored: StoredTrial, manifest: Manifest) -> list[Fault]:
@@ -160,58 +173,120 @@ def same_fault(drawn: Fault, stored: FaultRow) -> bool:
 
 
 class Replayer:
-    """Runs the trial on a new guest as a campaign would, and keeps its logs."""
+    """Runs trials of a mode on a guest of its own as a campaign would, and keeps their logs."""
 
-    def __init__(self, stored: StoredTrial, setup: GuestSetup, folder: Path, uri: str | None) -> None:
-        self._stored = stored
+    def __init__(self, setup: GuestSetup, mode: str, uri: str | None) -> None:
         self._setup = setup
-        self._folder = folder
-        mode = cache_mode(stored.planned.mode)
-        config = machine_config(setup, mode, scratch_dir() / "replay")
-        self._guest = Guest(setup, mode, LibvirtMachine(connect(uri), config))
+        self._snapshot = False
+        config = machine_config(setup, cache_mode(mode), scratch_dir() / f"replay-{mode}")
+        self._guest = Guest(setup, cache_mode(mode), LibvirtMachine(connect(uri), config))
 
-    def run(self, faults: list[Fault]) -> dict[str, Any]:
+    def __enter__(self) -> "Replayer":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._guest.discard()
+
+    def run(self, stored: StoredTrial, faults: list[Fault], folder: Path, number: int = 1) -> "Replay":
         """What came of it, compared with what is stored; InfraError when the guest did not get that far."""
-        record = TrialRecord(self._stored.planned, faults)
+        record = TrialRecord(stored.planned, faults)
+        suffix = "" if number == 1 else f"-{number}"
         try:
-            if not self._stored.planned.fresh_boot:
+            if not (stored.planned.fresh_boot or self._snapshot):
                 self._guest.take_snapshot()
-            run_trial(self._guest, self._stored.spec, record)
-            answer = compare(self._stored, self._setup, record)
-            if self._setup.trace:
-                answer["trace"] = self._follow(record)
+                self._snapshot = True
+            run_trial(self._guest, _patient(stored), record)
+            trace = self._follow(record, folder / f"trace{suffix}.log.gz") if self._setup.trace else None
         finally:
-            self._keep("console.log.gz", record.console)
-            self._guest.discard()
-        return answer
+            _keep(folder / f"console{suffix}.log.gz", record.console)
+        return Replay(compare(stored, self._setup, record), trace)
 
-    def _follow(self, record: TrialRecord) -> dict[str, Any]:
+    def start_again(self) -> None:
+        """Throw the guest away, after an error."""
+        self._guest.discard()
+        self._snapshot = False
+
+    def _follow(self, record: TrialRecord, path: Path) -> dict[str, Any]:
         """The guest is where the trial left it, so that it can be asked where its files lie."""
         with mapped(self._guest.machine.ram_path()) as memory:
             log = TraceLog(find_chunks(memory))
-        self._keep("trace.log.gz", log.text())
+        _keep(path, log.text())
         if not log.lines:
             raise InfraError("the guest's memory holds no trace")
         symbols = Symbols(Vmlinux(self._setup.manifest.kernel.vmlinux))
         return trace_answer(self._guest, record, log, symbols)
 
-    def _keep(self, name: str, log: bytes) -> None:
-        (self._folder / name).write_bytes(gzip.compress(log, mtime=0))
+
+@dataclass(frozen=True)
+class Replay:
+    """One replay, and what its trace says if there is one."""
+
+    run: ReplayRun
+    trace: dict[str, Any] | None
 
 
-def compare(stored: StoredTrial, setup: GuestSetup, record: TrialRecord) -> dict[str, Any]:
-    """What was then, what is now, and what of it is the same."""
-    then = stored.row
-    now = trial_row(record, stored.campaign.id, then.attempt, utc_now(), "")
+def _patient(stored: StoredTrial) -> CampaignSpec:
+    """The spec, with more time for a crash to come than it had, unless it came when the time was over."""
+    spec, seconds = stored.spec, stored.row.time_to_crash_s
+    if seconds is None or seconds > spec.limit_s:
+        return spec
+    return spec.model_copy(update={"limit_s": spec.limit_s * _PATIENCE})
+
+
+def _keep(path: Path, log: bytes) -> None:
+    path.write_bytes(gzip.compress(log, mtime=0))
+
+
+def compare(stored: StoredTrial, setup: GuestSetup, record: TrialRecord) -> ReplayRun:
+    """What was then, and what is now."""
+    row = stored.row
+    now = trial_row(record, stored.campaign.id, row.attempt, utc_now(), "")
+    then = Ending.model_validate(row).model_copy(update={"crash_title": title_then(stored)})
+    return ReplayRun(
+        campaign=stored.campaign.name,
+        position=row.position,
+        mode=row.mode,
+        fault_class=row.fault_class,
+        seed=row.seed,
+        accelerator=stored.campaign.accelerator,
+        then=then,
+        now=Ending.model_validate(now),
+        on=environment(setup, stored.campaign.seed),
+    )
+
+
+def title_then(stored: StoredTrial) -> str | None:
+    """The title of the stored crash as this riobed makes it: an older one may have had other rules.
+
+    What the harness saw of a crash and its log does not tell is left as it is stored.
+    """
+    row = stored.row
+    if not row.log or not inside(stored.logs, row.log):
+        return row.crash_title
+    try:
+        with gzip.open(stored.logs / row.log) as file:
+            console = file.read(_MAX_LOG)
+    except (OSError, EOFError, zlib.error):
+        return row.crash_title
+    crash = oops.recognise(console.partition(_BEHIND)[0])
+    return crash.title if crash and crash.kind == row.crash_kind else row.crash_title
+
+
+def describe(stored: StoredTrial, replays: list[Replay]) -> dict[str, Any]:
+    """What was then, what is now, and what of it is the same; `matched` counts equal titles."""
+    run = replays[0].run
     return {
-        "campaign": stored.campaign.name,
-        "position": then.position,
-        "mode": then.mode,
-        "fault_class": then.fault_class,
-        "seed": then.seed,
-        "then": {"accelerator": stored.campaign.accelerator} | {name: getattr(then, name) for name in _SHOWN},
-        "now": {"accelerator": setup.accelerator} | {name: getattr(now, name) for name in _SHOWN},
-        "same": {name: getattr(then, name) == getattr(now, name) for name in _JUDGED},
+        **run.model_dump(include={"campaign", "position", "mode", "fault_class", "seed"}),
+        "then": {"accelerator": run.accelerator} | run.then.model_dump(),
+        "replays": [
+            {
+                "now": {"accelerator": each.run.on.accelerator} | each.run.now.model_dump(),
+                "same": each.run.same,
+            }
+            | ({"trace": each.trace} if each.trace else {})
+            for each in replays
+        ],
+        "matched": sum(each.run.same["crash_title"] for each in replays),
     }
 
 
@@ -219,13 +294,19 @@ def as_text(answer: dict[str, Any], folder: Path) -> str:
     """The answer for people."""
     lines = [
         f"Trial {answer['position']} of {answer['campaign']}: {answer['mode']}, {answer['fault_class']}, "
-        f"seed {answer['seed']}"
+        f"seed {answer['seed']}",
+        f"  then  {_described(answer['then'])}",
     ]
-    for when in ("then", "now"):
-        lines.append(f"  {when:<5} {_described(answer[when])}")
-    same, other = ([name for name in _JUDGED if answer["same"][name] is is_same] for is_same in (True, False))
-    lines.append(f"  same: {_named(same)}; other: {_named(other)}")
-    lines += trace_text(answer["trace"]) if "trace" in answer else []
+    for each in answer["replays"]:
+        same = [name for name in JUDGED if each["same"][name]]
+        other = [name for name in JUDGED if not each["same"][name]]
+        lines.append(f"  now   {_described(each['now'])}")
+        lines.append(f"  same: {_named(same)}; other: {_named(other)}")
+        lines += trace_text(each["trace"]) if "trace" in each else []
+    times = len(answer["replays"])
+    if times > 1:
+        interval = interval_text(share_of(answer["matched"], times))
+        lines.append(f"Same crash title: {count_text(answer['matched'], times)}; 95 % interval {interval}")
     lines.append(f"Logs: {folder}")
     return "".join(f"{printable(line)}\n" for line in lines)
 

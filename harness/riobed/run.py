@@ -3,7 +3,7 @@
 
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -41,6 +41,7 @@ def run_campaign(spec_path: Path, store: str, logs: Path | None, where: Where) -
     console = Console()
     with console.status("Looking for what is built, trying accelerators (up to a minute the first time)"):
         setup = guest_setup(spec.machine, where.uri, spec.workload)
+    setup = replace(setup, snapshots=beside(store, "snapshots"))
     can_plant = bool(setup.workload and setup.workload.stop)
     spec = spec.with_controls(can_plant)
     if PLANTED in spec.classes and not can_plant:

@@ -3,11 +3,15 @@
 
 from pathlib import Path
 
+from riobed_results.environment import Environment
+from riobed_results.models import utc_now
+
 from riobed.accelerator import choose, for_processors
 from riobed.artifacts import Manifest, load_manifest
 from riobed.guest import GuestSetup
-from riobed.images import workload_image
+from riobed.images import run_tool, workload_image
 from riobed.spec import MachineSpec, WorkloadSpec
+from riobed.vm.emulator import REPEATABLE
 from riobed.workload import check_options, load_workload
 
 
@@ -23,8 +27,24 @@ def guest_setup(machine: MachineSpec, uri: str | None, workload: WorkloadSpec | 
     return GuestSetup(
         manifest=manifest,
         machine=machine,
-        accelerator=for_processors(choose(machine.accelerator, manifest, uri), machine.vcpus),
+        accelerator=REPEATABLE
+        if machine.icount
+        else for_processors(choose(machine.accelerator, manifest, uri), machine.vcpus),
         workload=loaded,
         workload_image=image,
         options=dict(workload.options) if workload else None,
+    )
+
+
+def environment(setup: GuestSetup, seed: str) -> Environment:
+    """On what runs with that seed are made."""
+    kernel = setup.manifest.kernel
+    return Environment(
+        seed=seed,
+        kernel_release=kernel.release,
+        kernel_build_id=kernel.build_id,
+        series_commit=kernel.series_commit,
+        qemu_version=run_tool(["qemu-system-x86_64", "--version"], "QEMU").splitlines()[0],
+        accelerator=setup.accelerator,
+        created=utc_now(),
     )

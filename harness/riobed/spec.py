@@ -50,6 +50,8 @@ class MachineSpec(_Strict):
     disk_mib: Annotated[int, Field(ge=32, le=16384)] = 128
     vcpus: Annotated[int, Field(ge=1, le=4)] = 1
     accelerator: Literal["auto", "kvm", "tcg"] = "auto"
+    # The guest's clock counts its instructions, so that a replay can be the same one by one.
+    icount: bool = False
     # Before recovery old memory is saved to a swap disk, as in the paper.
     save_memory: bool = False
 
@@ -59,6 +61,12 @@ class MachineSpec(_Strict):
         with _as_value_error():
             Layout(value * MIB)
         return value
+
+    @model_validator(mode="after")
+    def _can_count(self) -> "MachineSpec":
+        if self.icount and (self.accelerator == "kvm" or self.vcpus > 1):
+            raise ValueError("icount: for one emulated processor; change accelerator or vcpus")
+        return self
 
 
 class CampaignSpec(_Strict):

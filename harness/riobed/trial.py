@@ -26,10 +26,24 @@ from riobed.watch import Observation, Watcher
 _BOOT_S = 90.0
 _CHECK_S = 300.0
 _WARMUP_SLACK_S = 30.0
+# Of a guest whose seconds are longer than the host's.
+_LONGEST_WARMUP_S = 900.0
 _INJECT_S = 10.0
 _STOP_S = 10.0
 INJECTOR = "/dev/riobed-inject"
 _MAX_REPORT = 1 << 16
+# Arguments: seconds of warm-up, then the workload; the faults come on standard input.
+_REPEATABLE = f"""
+cat >/run/faults
+warmup=$1
+shift
+"$@" &
+workload=$!
+sleep $warmup
+kill -0 $workload || exit
+cat /run/faults >{INJECTOR} || {{ kill $workload; dmesg | tail -n 2 >&2; exit 1; }}
+wait $workload
+"""
 
 
 @dataclass
@@ -63,18 +77,7 @@ def run_trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
     """Run one trial and fill in its record; InfraError when we failed, with the record so far."""
     planned = record.planned
     try:
-        # By their names in the table of phases, checks are counted.
-        with record.phase("restore_checked" if planned.check_restore else "restore"):
-            guest.ready(fresh=planned.fresh_boot, check=planned.check_restore)
-        with record.phase("warmup"):
-            pid = start_workload(guest, record)
-            warm_up(guest, record, pid)
-        with record.phase("inject"):
-            if planned.fault_class == PLANTED:
-                end_workload(guest, record, pid)
-                record.plant = plant(guest, planned.fault_rng())
-            else:
-                inject(guest, record)
+        pid = begin_repeatably(guest, record) if record.faults and guest.repeatable else begin(guest, record)
         with record.phase("watch"):
             if record.faults:
                 record.observation = Watcher(
@@ -94,6 +97,62 @@ def run_trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
         # With an observation it has been read, and what a stop after it made the kernel say is no part of it.
         if not record.observation:
             record.console = guest.machine.console.text()
+
+
+def begin(guest: Guest, record: TrialRecord) -> int:
+    """From the snapshot to faults in place; the workload's process id."""
+    planned = record.planned
+    with record.phase(restore_phase(planned)):
+        guest.ready(fresh=planned.fresh_boot, check=planned.check_restore)
+    with record.phase("warmup"):
+        pid = start_workload(guest, record)
+        warm_up(guest, record, pid)
+    with record.phase("inject"):
+        if planned.fault_class == PLANTED:
+            end_workload(guest, record, pid)
+            record.plant = plant(guest, planned.fault_rng())
+        else:
+            inject(guest, record)
+    return pid
+
+
+def begin_repeatably(guest: Guest, record: TrialRecord) -> int:
+    """The same at the same instructions each time: the guest is told all at once and goes by its clock."""
+    planned = record.planned
+    record.progress = Progress(planned.workload_seed)
+    workload = guest.command("start", seed=planned.workload_seed)
+    argv = ["/bin/sh", "-c", _REPEATABLE, "trial", str(round(planned.warmup_s, 3)), *workload]
+    stdin = commands(record.faults).encode()
+    with record.phase(restore_phase(planned)):
+        pid = guest.start(argv, stdin, fresh=planned.fresh_boot, check=planned.check_restore)
+    with record.phase("warmup"):
+        wait_for_faults(guest, record, pid)
+    return pid
+
+
+def restore_phase(planned: PlannedTrial) -> str:
+    """By their name in the table of phases, checks of restored memory are counted."""
+    return "restore_checked" if planned.check_restore else "restore"
+
+
+def wait_for_faults(guest: Guest, record: TrialRecord, pid: int) -> None:
+    """Until the guest has put them in place; it has time as long as its workload makes steps."""
+    machine = guest.machine
+    start = time.monotonic()
+    patience = start + record.planned.warmup_s + _WARMUP_SLACK_S
+    while not read_evidence(machine.evidence.text()).injected:
+        if record.progress.feed(machine.progress.new()):
+            patience = min(max(patience, time.monotonic() + _WARMUP_SLACK_S), start + _LONGEST_WARMUP_S)
+        if oops.started(machine.console.text()):
+            raise InfraError("the guest crashed before any fault was in place")
+        if time.monotonic() > patience:
+            ended = machine.status(pid)
+            output = (ended.stdout + ended.stderr)[-300:] if ended else b"no step in time"
+            raise InfraError(f"no fault was put in place: {record.progress.error or output!r}")
+        time.sleep(0.02)
+    record.progress.feed(machine.progress.new())
+    if guest.reports_steps and not record.progress.done:
+        raise InfraError("the workload had made no step when the faults were put in place")
 
 
 def start_workload(guest: Guest, record: TrialRecord) -> int:

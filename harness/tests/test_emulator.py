@@ -9,7 +9,7 @@ import pytest
 from harness_builders import Clock, ScriptedMachine
 from riobed.accelerator import for_processors
 from riobed.errors import EnvironmentFault
-from riobed.vm.emulator import COUNTED, SINGLE_THREADED, emulator
+from riobed.vm.emulator import COUNTED, REPEATABLE, SINGLE_THREADED, emulator
 from riobed.vm.machine import MachineConfig
 
 
@@ -50,6 +50,13 @@ def test_otherwise_it_is_qemu_itself(qemu: Path, config: MachineConfig, accelera
     [
         (SINGLE_THREADED, ["-accel", "tcg,thread=single"]),
         (COUNTED, ["-accel", "tcg", "-icount", "shift=0"]),
+        (
+            REPEATABLE,
+            [
+                *["-accel", "tcg", "-icount", "shift=2,sleep=off"],
+                *["-global", "virtio-blk-pci.ioeventfd=off", "-global", "virtio-serial-pci.ioeventfd=off"],
+            ],
+        ),
     ],
 )
 def test_what_libvirt_cannot_ask_for_comes_before_what_it_asks_for(

@@ -11,10 +11,11 @@ import pytest
 from riobed.guest import GuestSetup, machine_config
 from riobed.modes import cache_mode
 from riobed.spec import MachineSpec
+from riobed.vm.emulator import REPEATABLE
 from riobed.vm.libvirt import LibvirtMachine
 
 
-def setup(tmp_path: Path, save_memory: bool, workload: bool) -> GuestSetup:
+def setup(tmp_path: Path, save_memory: bool, workload: bool, accelerator: str = "tcg") -> GuestSetup:
     manifest = SimpleNamespace(
         kernel=SimpleNamespace(bzimage=tmp_path / "bzImage"),
         image=SimpleNamespace(recovery=tmp_path / "recovery", root=tmp_path / "root"),
@@ -22,7 +23,7 @@ def setup(tmp_path: Path, save_memory: bool, workload: bool) -> GuestSetup:
     return GuestSetup(
         manifest=cast(Any, manifest),
         machine=MachineSpec(save_memory=save_memory),
-        accelerator="tcg",
+        accelerator=accelerator,
         workload_image=tmp_path / "workload" if workload else None,
     )
 
@@ -60,3 +61,18 @@ def test_without_a_swap_disk(tmp_path: Path) -> None:
     config = machine_config(setup(tmp_path, False, False), cache_mode("rio"), tmp_path / "guest")
     assert config.swap_disk is None
     assert "swap" not in config.stage0_cmdline + config.production_cmdline
+
+
+@pytest.mark.parametrize("accelerator", ["tcg", REPEATABLE])
+@pytest.mark.skipif(not shutil.which("qemu-system-x86_64"), reason="needs QEMU's program")
+def test_a_repeatable_guest_has_nothing_of_the_hosts_time(tmp_path: Path, accelerator: str) -> None:
+    config = machine_config(setup(tmp_path, False, False, accelerator), cache_mode("rio"), tmp_path / "guest")
+    domain = ElementTree.fromstring(LibvirtMachine(cast(Any, None), config).definition())
+    repeatable = accelerator == REPEATABLE
+    features = {feature.get("name") for feature in domain.findall("cpu/feature")}
+    assert features == {"fsrm"} | ({"rdrand", "rdseed"} if repeatable else set())
+    clock, timer = domain.find("clock"), domain.find("clock/timer")
+    assert clock is not None and clock.get("offset") == ("absolute" if repeatable else "utc")
+    assert (timer is not None and timer.get("track") == "guest") == repeatable
+    for line in (config.stage0_cmdline, config.production_cmdline):
+        assert ("idle=poll" in line.split()) == repeatable

@@ -19,7 +19,7 @@ from riobed.guest import GuestSetup
 from riobed.oops import Crash
 from riobed.plan import plan
 from riobed.planted import Plant
-from riobed.replay import Request, replay, same_fault
+from riobed.replay import Request, replay, same_fault, title_then
 from riobed.rows import fault_row, trial_row
 from riobed.setup import guest_setup
 from riobed.spec import CampaignSpec, MachineSpec, WorkloadSpec
@@ -53,7 +53,9 @@ class World:
         self.run = crash
         self.asked: list[str] = []
         self.traced: list[bool] = []
-        kernel = SimpleNamespace(build_id="0123abcd", vmlinux=folder / "vmlinux")
+        kernel = SimpleNamespace(
+            build_id="0123abcd", vmlinux=folder / "vmlinux", release="6.12.107", series_commit="feed"
+        )
         self.manifest = SimpleNamespace(kernel=kernel)
         world = self
 
@@ -126,8 +128,10 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
 
 def test_the_same_again(world: World) -> None:
     answer = json.loads(world.replay(as_json=True))
-    assert answer["same"] == {"outcome": True, "crash_title": True, "corruption": True}
-    assert answer["then"] | {"accelerator": "kvm"} == answer["now"]
+    (once,) = answer["replays"]
+    assert once["same"] == {"outcome": True, "crash_title": True, "corruption": True}
+    assert answer["then"] | {"accelerator": "kvm"} == once["now"]
+    assert answer["matched"] == 1
     assert {key: answer[key] for key in ("campaign", "position", "mode", "fault_class")} == {
         "campaign": "test",
         "position": 1,
@@ -284,3 +288,65 @@ def test_a_stored_spec_finds_its_workload_again() -> None:
 
     assert there_and_back(CHECKOUT / "workloads/cp_rm") == CHECKOUT / "workloads/cp_rm"
     assert there_and_back(Path("/srv/load")) == Path("/srv/load")
+
+
+def test_several_times(world: World, tmp_path: Path) -> None:
+    titles = iter(["page fault in vfs_read", "double fault in g", "page fault in vfs_read"])
+    world.run = lambda record: crash(record, next(titles))
+    text = world.replay(times=3)
+    # One guest, one snapshot, as in a campaign.
+    assert world.asked == ["snapshot", "trial 1", "trial 1", "trial 1", "discard"]
+    assert text.count("  now   ") == 3
+    assert "Same crash title: 2 of 3 (66.7 %); 95 % interval 9.4 to 99.2 %\n" in text
+    answer = json.loads((tmp_path / "replays/test-00001/replay.json").read_text())
+    assert answer["matched"] == 2
+    assert sorted(path.name for path in (tmp_path / "replays/test-00001").iterdir()) == [
+        "console-2.log.gz",
+        "console-3.log.gz",
+        "console.log.gz",
+        "replay.json",
+    ]
+
+
+OLD_LOG = b"BUG: kernel NULL pointer dereference, address: 0\nRIP: 0010:vfs_read+0x1/0x2\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "log", "title"),
+    [
+        ("oops", gzip.compress(OLD_LOG), "NULL pointer dereference in vfs_read"),
+        # What the harness saw and the log does not tell.
+        ("hang", gzip.compress(OLD_LOG), "as stored"),
+        ("oops", gzip.compress(b"\n=== recovery ===\n" + OLD_LOG), "as stored"),
+        ("oops", gzip.compress(OLD_LOG)[:-9], "as stored"),
+        ("oops", b"not compressed", "as stored"),
+        ("oops", None, "as stored"),
+    ],
+)
+def test_the_title_of_then_is_made_as_titles_are_made_now(
+    tmp_path: Path, kind: str, log: bytes | None, title: str
+) -> None:
+    if log is not None:
+        (tmp_path / "logs").mkdir()
+        (tmp_path / "logs/1.log.gz").write_bytes(log)
+    row = SimpleNamespace(log="logs/1.log.gz", crash_kind=kind, crash_title="as stored")
+    assert title_then(SimpleNamespace(logs=tmp_path, row=row)) == title  # type: ignore[arg-type]
+
+
+def test_a_log_outside_the_folder_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "out.gz").write_bytes(gzip.compress(OLD_LOG))
+    row = SimpleNamespace(log="../out.gz", crash_kind="oops", crash_title="as stored")
+    (tmp_path / "store").mkdir()
+    assert title_then(SimpleNamespace(logs=tmp_path / "store", row=row)) == "as stored"  # type: ignore[arg-type]
+
+
+def test_a_crash_has_more_time_to_come_than_it_had(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = []
+
+    def run_trial(guest: Any, asked: CampaignSpec, record: TrialRecord) -> None:
+        limits.append(asked.limit_s)
+        crash(record)
+
+    monkeypatch.setattr(replaying, "run_trial", run_trial)
+    world.replay()
+    assert limits == [2 * SPEC.limit_s]

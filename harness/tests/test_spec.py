@@ -217,3 +217,12 @@ def test_a_spec_cannot_be_changed_after_it_was_read() -> None:
     spec = CampaignSpec(name="a", modes=["rio"], fault_classes=["kernel_text"])
     with pytest.raises(ValueError, match="frozen"):
         spec.seed = 2
+
+
+@pytest.mark.parametrize("other", ["accelerator: kvm", "vcpus: 2"])
+def test_only_one_emulated_processor_counts_its_instructions(tmp_path: Path, other: str) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(GOOD + "machine: {icount: true}\n")
+    assert load_spec(path).machine.icount
+    path.write_text(GOOD + f"machine: {{icount: true, {other}}}\n")
+    assert "icount: for one emulated processor" in refusal(path)

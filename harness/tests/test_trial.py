@@ -2,6 +2,7 @@
 """Warm-up and injection: which of the many ways they can end are the trial's, and which our failure."""
 
 import json
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from harness_builders import Clock, ScriptedMachine, record, spec, text_fault
 from riobed import interrupt, trial, watch
 from riobed.errors import BootError, InfraError
+from riobed.faults import commands
 from riobed.guest import Guest
 from riobed.plan import plan
 from riobed.trial import TrialRecord, inject, read_recovery, run_trial, warm_up
@@ -48,6 +50,7 @@ def guest_of(machine: Any, reports_steps: bool = True, can_stop: bool = False) -
             machine=machine,
             reports_steps=reports_steps,
             can_stop=can_stop,
+            repeatable=False,
             command=command,
             ready=lambda fresh, check: None,
         ),
@@ -384,3 +387,87 @@ def test_a_recovery_report_that_is_none(tmp_path: Path, clock: Clock, output: by
     machine.answers["/bin/cat"] = ExecResult(0, output, b"")
     with pytest.raises(InfraError, match="stage 0 left no readable recovery report"):
         read_recovery(guest_of(machine))
+
+
+def repeatable(machine: Recovering, then: Callable[[], object] = lambda: None) -> Any:
+    """A guest that is told all at once."""
+    guest: Any = guest_of(machine)
+    guest.repeatable = True
+
+    def start(argv: list[str], stdin: bytes, fresh: bool, check: bool) -> int:
+        machine.commands.append([*argv, stdin.decode()])
+        then()
+        return 77
+
+    guest.start = start
+    return guest
+
+
+def test_a_repeatable_guest_is_told_all_at_once(crashing: Recovering) -> None:
+    def inject_later() -> None:
+        crashing.clock.after(3, lambda: crashing.say(crashing.evidence, b"I 0 5\nI 1 5\n"))
+        crashing.clock.after(3.5, lambda: crashing.say(crashing.console, PANIC))
+
+    done = a_record()
+    run_trial(repeatable(crashing, inject_later), spec(), done)
+    assert done.verdict is not None and done.verdict.crash_title == "panic: Fatal"
+    assert done.observation is not None and done.observation.seconds == pytest.approx(0.5, abs=0.1)
+    assert list(done.phases) == ["restore", "warmup", "watch", "reset", "report", "check"]
+    # One command before the crash, with the warm-up, the workload and the faults.
+    told, after = crashing.commands[0], crashing.commands[1:]
+    assert told[3:] == [
+        "trial",
+        str(round(PLANNED.warmup_s, 3)),
+        "start",
+        f"seed={PLANNED.workload_seed}",
+        commands(done.faults),
+    ]
+    assert [command[0] for command in after] == ["/bin/cat", "check"]
+
+
+def test_what_a_repeatable_guest_is_told_works_in_a_shell(tmp_path: Path) -> None:
+    script = trial._REPEATABLE.replace("/run/faults", str(tmp_path / "faults"))
+    script = script.replace(trial.INJECTOR, str(tmp_path / "injector"))
+
+    def told(*workload: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["/bin/sh", "-c", script, "trial", "0.2", *workload], input="text 0\ngo\n", text=True, timeout=20
+        )
+
+    # It ended before the faults: none goes in.
+    assert told("/bin/sh", "-c", "exit 4").returncode != 0
+    assert not (tmp_path / "injector").exists()
+    assert told("/bin/sh", "-c", "sleep 0.5; exit 7").returncode == 7
+    assert (tmp_path / "injector").read_text() == "text 0\ngo\n"
+    # Refused: the workload is ended.
+    (tmp_path / "injector").unlink()
+    (tmp_path / "injector").mkdir()
+    assert told("/bin/sleep", "60").returncode == 1
+
+
+def test_faults_that_a_repeatable_guest_does_not_put_in_place(crashing: Recovering) -> None:
+    with pytest.raises(InfraError, match="no fault was put in place: b'no step in time'"):
+        run_trial(repeatable(crashing), spec(), a_record())
+    crashing.ended = ExecResult(1, b"", b"cat: write error: Invalid argument")
+    with pytest.raises(InfraError, match=r"no fault was put in place: .*Invalid argument"):
+        run_trial(repeatable(crashing), spec(), a_record())
+    crashing.say(crashing.console, PANIC)
+    with pytest.raises(InfraError, match="crashed before any fault was in place"):
+        run_trial(repeatable(crashing), spec(), a_record())
+
+
+def test_a_repeatable_guest_has_as_long_as_its_workload_makes_steps(crashing: Recovering) -> None:
+    for second in range(1, 200, 10):
+        crashing.clock.after(second, lambda at=second: crashing.say(crashing.progress, step(at)))
+    crashing.clock.after(200, lambda: crashing.say(crashing.evidence, b"I 0 5\nI 1 5\n"))
+    crashing.clock.after(201, lambda: crashing.say(crashing.console, PANIC))
+    done = a_record()
+    run_trial(repeatable(crashing), spec(), done)
+    assert done.phases["warmup"] == pytest.approx(200, abs=1)
+
+
+def test_faults_before_the_first_step_are_our_failure(tmp_path: Path, clock: Clock) -> None:
+    machine = Recovering(tmp_path, clock)
+    machine.say(machine.evidence, b"I 0 5\n")
+    with pytest.raises(InfraError, match="had made no step"):
+        run_trial(repeatable(machine), spec(), a_record())

@@ -30,6 +30,7 @@ from riobed_results.phases import phase_page, phase_table
 from riobed_results.publish import publish
 from riobed_results.queries import read_results
 from riobed_results.render import render
+from riobed_results.replays import read_replays, replay_page, replay_table
 from riobed_results.soak import load_soak
 from riobed_results.soak_page import soak_page
 from riobed_results.store import open_store
@@ -155,6 +156,16 @@ def cost(
 ) -> None:
     """What each part of Rio costs, as ratios of time and of instructions."""
     emit(render(cost_page(cost_table(read_runs(folder))), form), output)
+
+
+@table_app.command("replays")
+def replays(
+    folder: Annotated[Path, typer.Argument(help="Folder that 'riobed replay --crashes' wrote.")],
+    form: FormOption = TableFormat.MD,
+    output: OutputOption = None,
+) -> None:
+    """How many replayed crashes ended the same way, by fault class."""
+    emit(render(replay_page(replay_table(read_replays(folder))), form), output)
 
 
 def _add_by_mode(design: Design) -> None:

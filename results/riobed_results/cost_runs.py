@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runs of `riobed cost`: a file with one JSON object a line, added to and never changed."""
+"""The runs of `riobed cost`."""
 
-import os
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from riobed_results.environment import Environment
-from riobed_results.errors import StoreError
+from riobed_results.lines import add_line, read_lines
 
 FILE = "runs.jsonl"
 
@@ -51,28 +50,10 @@ class CostRun(BaseModel):
 
 
 def read_runs(folder: Path) -> list[CostRun]:
-    """All runs stored in a folder, in the order they were made; StoreError if one cannot be read.
-
-    A last line without its end is what a killed process leaves, and no run.
-    """
-    path = folder / FILE
-    try:
-        lines = path.read_bytes().split(b"\n")[:-1]
-        return [CostRun.model_validate_json(line) for line in lines]
-    except OSError as error:
-        raise StoreError(f"{path}: {error.strerror}; make it with 'riobed cost'") from None
-    except ValidationError as error:
-        raise StoreError(f"{path}: {error.errors()[0]['msg']}; it is no file of this riobed") from None
+    """All runs stored in a folder; StoreError if one cannot be read."""
+    return read_lines(folder / FILE, CostRun, "riobed cost")
 
 
 def add_run(folder: Path, run: CostRun) -> None:
     """Add a run, whole or not at all."""
-    with (folder / FILE).open("a+b") as file:
-        file.truncate(_whole_lines(folder / FILE))
-        file.write(run.model_dump_json().encode() + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _whole_lines(path: Path) -> int:
-    return path.read_bytes().rfind(b"\n") + 1
+    add_line(folder / FILE, run)

@@ -12,7 +12,7 @@ UNKNOWN = "-"  # in the place of what rests on no crash at all
 
 
 class Share(BaseModel):
-    """The share of crashes that corrupted something, with its interval; None where no crash was counted."""
+    """A share, as of crashes that corrupted something, with its interval; None where nothing was counted."""
 
     share: float | None = None
     low: float | None = None
@@ -28,14 +28,18 @@ class MeanTime(BaseModel):
 
 
 def corrupted_share(counts: Counts) -> Share:
-    """Return corrupted / crashes with its exact interval (Clopper and Pearson, Biometrika 26, 1934)."""
-    if not counts.crashes:
+    """Return corrupted / crashes with its exact interval."""
+    return share_of(counts.corrupted, counts.crashes)
+
+
+def share_of(count: int, total: int) -> Share:
+    """Return count / total with its exact interval (Clopper and Pearson, Biometrika 26, 1934)."""
+    if not total:
         return Share()
     from scipy.stats import binomtest  # a second to import, and `riobed --help` should not pay it
 
-    test = binomtest(counts.corrupted, counts.crashes)
-    interval = test.proportion_ci(confidence_level=CONFIDENCE, method="exact")
-    return Share(share=counts.corrupted / counts.crashes, low=float(interval.low), high=float(interval.high))
+    interval = binomtest(count, total).proportion_ci(confidence_level=CONFIDENCE, method="exact")
+    return Share(share=count / total, low=float(interval.low), high=float(interval.high))
 
 
 def mean_time(share: Share) -> MeanTime:
@@ -53,8 +57,13 @@ def _years(share: float | None) -> float | None:
 
 def total_text(counts: Counts) -> str:
     """Return `n of N (p %)` over crashes, without the percentage if there was no crash."""
-    share = f" ({counts.corrupted / counts.crashes:.1%})".replace("%", " %") if counts.crashes else ""
-    return f"{counts.corrupted} of {counts.crashes}{share}"
+    return count_text(counts.corrupted, counts.crashes)
+
+
+def count_text(count: int, total: int) -> str:
+    """Return `n of N (p %)`, without the percentage if N is 0."""
+    share = f" ({count / total:.1%})".replace("%", " %") if total else ""
+    return f"{count} of {total}{share}"
 
 
 def interval_text(share: Share) -> str:

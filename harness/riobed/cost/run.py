@@ -15,7 +15,6 @@ from typing import Literal
 from riobed_results.cost import cost_page, cost_table
 from riobed_results.cost_runs import FILE, CostRun, add_run, read_runs
 from riobed_results.environment import Environment
-from riobed_results.models import utc_now
 from riobed_results.render import render
 
 from riobed.artifacts import CHECKOUT, cache_dir
@@ -25,9 +24,8 @@ from riobed.cost.variants import Variant, parts
 from riobed.errors import UsageError
 from riobed.faults import Catalogue
 from riobed.guest import Guest, GuestSetup, machine_config
-from riobed.images import run_tool
 from riobed.scratch import scratch_dir
-from riobed.setup import guest_setup
+from riobed.setup import environment, guest_setup
 from riobed.spec import MachineSpec, WorkloadSpec
 from riobed.vm.connection import connect
 from riobed.vm.emulator import COUNTED
@@ -72,9 +70,9 @@ def run_cost(
             raise UsageError(f"workload {folder}: has no 'measure', a piece of work of fixed size")
         counting = replace(setup, accelerator=COUNTED)
         compared = _compared(what, setup)
-        instructions = _environment(counting, seed)
+        instructions = environment(counting, str(seed))
         run_series(Series("instructions", compared, counted_rounds, seed, counting, instructions), out, uri)
-        run_series(Series("time", compared, rounds, seed, setup, _environment(setup, seed)), out, uri)
+        run_series(Series("time", compared, rounds, seed, setup, environment(setup, str(seed))), out, uri)
     page = cost_page(cost_table(read_runs(out)))
     for form in ("md", "html", "csv", "json"):
         (out / f"cost.{form}").write_text(render(page, form), encoding="utf-8")
@@ -148,16 +146,3 @@ def _guests(setup: GuestSetup, compared: list[Variant], uri: str | None) -> Iter
     finally:
         for guest in guests.values():
             guest.discard()
-
-
-def _environment(setup: GuestSetup, seed: int) -> Environment:
-    kernel = setup.manifest.kernel
-    return Environment(
-        seed=str(seed),
-        kernel_release=kernel.release,
-        kernel_build_id=kernel.build_id,
-        series_commit=kernel.series_commit,
-        qemu_version=run_tool(["qemu-system-x86_64", "--version"], "QEMU").splitlines()[0],
-        accelerator=setup.accelerator,
-        created=utc_now(),
-    )

@@ -94,10 +94,13 @@ class Machine(Protocol):
         """Raise a non-maskable interrupt, on which a hung kernel still prints its stack."""
 
     def save(self, name: str) -> None:
-        """Snapshot RAM, devices and disk."""
+        """Snapshot RAM, devices and disk, in the files of the disks."""
+
+    def hang_up(self) -> None:
+        """End the conversation with the guest's agent, until something is asked of it again."""
 
     def load(self, name: str) -> None:
-        """Go back to a snapshot, with the processors standing still."""
+        """Go back to a snapshot, with the processors standing still and nobody talking to the agent."""
 
     def log_code(self, path: Path | None) -> None:
         """Write each block of code to a file when the emulator meets it first; None: no longer.

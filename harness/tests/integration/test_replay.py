@@ -12,9 +12,11 @@ import pytest
 from riobed.faults import Fault
 from riobed.layout import PAGE
 from riobed.replay import Request, replay
+from riobed.replays import Many, replay_many
 from riobed.run import Where, run_campaign
 from riobed.spec import CampaignSpec
-from riobed_results.queries import trial_rows
+from riobed_results.queries import result_at, trial_rows
+from riobed_results.replays import read_replays
 from riobed_results.store import open_store
 
 from .conftest import UD2
@@ -26,23 +28,28 @@ modes: [rio]
 fault_classes: [{fault_class}]
 controls: {{}}
 crashes_per_cell: {crashes}
-faults: 1
 warmup_s: [0.5, 1.0]
 limit_s: 20
 hang_s: 6
 """
 
 
-def run(folder: Path, fault_class: str, crashes: int) -> str:
+def run(folder: Path, fault_class: str, crashes: int, more: str = "faults: 1") -> str:
     """A campaign in a new store."""
-    (folder / "spec.yaml").write_text(SPEC.format(fault_class=fault_class, crashes=crashes))
+    (folder / "spec.yaml").write_text(SPEC.format(fault_class=fault_class, crashes=crashes) + more)
     store = str(folder / "store.sqlite")
     run_campaign(folder / "spec.yaml", store, None, Where(1))
     return store
 
 
 def traced(store: str, position: int) -> dict[str, Any]:
-    return dict(json.loads(replay(Request(position, store, trace=True), True, None)))
+    return once(replay(Request(position, store, trace=True), True, None))
+
+
+def once(text: str) -> dict[str, Any]:
+    """The answer's only replay."""
+    (replayed,) = json.loads(text)["replays"]
+    return dict(replayed)
 
 
 def test_the_way_to_a_planted_change(tmp_path: Path) -> None:
@@ -79,9 +86,28 @@ def test_an_oops_that_is_sure_to_come_has_the_same_title(
     store = run(tmp_path, "kernel_text", 1)
     before = Path(store).read_bytes()
     for trace in (False, True):
-        answer = json.loads(replay(Request(0, store, trace=trace), True, None))
+        answer = once(replay(Request(0, store, trace=trace), True, None))
         assert answer["now"]["crash_title"] == "invalid opcode in vfs_mkdir"
         assert answer["same"] == {"outcome": True, "crash_title": True, "corruption": True}
     (activated,) = answer["trace"]["activated"]
     assert (activated["index"], answer["trace"]["damaged"]) == (0, [])
     assert Path(store).read_bytes() == before
+
+
+def test_a_repeatable_trial_is_the_same_to_the_instruction(tmp_path: Path) -> None:
+    """Of stack and heap flips a guest that is not repeatable hardly ever hits the same bytes again."""
+    store = run(tmp_path, "kernel_stack", 1, "faults: 100\nmachine: {icount: true}")
+    table = json.loads(replay_many(Many(1, store), "json", None))["total"]
+    (replayed,) = read_replays(tmp_path / "replays/small")
+    assert replayed.same == {"outcome": True, "crash_title": True, "corruption": True}
+    assert table["crash_title"] == 1
+    opened = open_store(store)
+    row = result_at(opened, opened.campaign().id, replayed.position)
+    assert row is not None and row.faults
+    again = once(replay(Request(replayed.position, store), True, None))["now"]
+    assert (again["first_activation_s"], again["activated"]) == (
+        row.first_activation_s,
+        row.activated,
+    )
+    # All began from one snapshot.
+    assert len(list((tmp_path / "snapshots").iterdir())) == 1

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Snapshots that are kept: the disks of a guest, in which RAM and devices are saved, too.
+
+A repeatable trial ends the same way again from the same snapshot, and only from that. One is kept for each
+kind of guest, and all of a campaign's guests of that kind begin from it.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from riobed.errors import EnvironmentFault
+from riobed.images import need_room
+from riobed.vm.machine import Machine, MachineConfig
+
+
+def keep_snapshot(machine: Machine, kept: Path) -> None:
+    """Keep the disks of a guest that has just been saved, unless another worker was first.
+
+    EnvironmentFault if there is no room for them.
+    """
+    disks = _disks(machine.config)
+    # When it stops, QEMU writes to the files what it still has of them.
+    machine.pause()
+    with _explained(kept.parent):
+        need_room(kept.parent, sum(disk.stat().st_size for disk in disks))
+        with tempfile.TemporaryDirectory(dir=kept.parent, ignore_cleanup_errors=True) as made:
+            for disk in disks:
+                shutil.copyfile(disk, Path(made) / disk.name)
+            # A folder with something in it is not replaced: rename(2), ENOTEMPTY.
+            with suppress(OSError):
+                Path(made).rename(kept)
+
+
+def restore_disks(machine: Machine, kept: Path) -> None:
+    """Give a guest, which is ended, the disks that were kept; EnvironmentFault if they cannot be copied."""
+    machine.destroy()
+    need_room(machine.config.folder, 2 * machine.config.memory)
+    with _explained(kept):
+        for disk in _disks(machine.config):
+            shutil.copyfile(kept / disk.name, disk)
+
+
+@contextmanager
+def _explained(place: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise EnvironmentFault(f"{place}: {error.strerror}; snapshots are kept there") from None
+
+
+def _disks(config: MachineConfig) -> list[Path]:
+    return [config.test_disk, *([config.swap_disk] if config.swap_disk else [])]

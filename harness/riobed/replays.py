@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`riobed replay --crashes`: many stored crashes once more, one replay each, and the match rate.
+
+It can be stopped at any time: each replay is stored when it is complete, and the next call with the same
+folder goes on with those that are missing.
+"""
+
+import random
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import chain, zip_longest
+from pathlib import Path
+
+from riobed_results.models import CampaignRow, TrialRow
+from riobed_results.queries import in_order, trial_rows
+from riobed_results.render import FORMS, printable, render
+from riobed_results.replays import FILE, ReplayRun, add_replay, read_replays, replay_page, replay_table
+from riobed_results.store import open_store
+from riobed_results.titles import titled
+
+from riobed.artifacts import load_manifest
+from riobed.errors import EnvironmentFault, InfraError, UsageError
+from riobed.guest import GuestSetup
+from riobed.replay import Replayer, Request, check_kernel, find, make_folder, redraw, replay_setup
+from riobed.run import beside
+from riobed.setup import environment
+from riobed.stored import stored_spec
+
+_MAX_ATTEMPTS = 3
+_SUFFIX = {"latex": "tex"}
+
+
+@dataclass(frozen=True)
+class Many:
+    """How many crashes of which campaign are to be replayed; None: beside the store."""
+
+    crashes: int
+    store: str
+    campaign: str | None = None
+    folder: Path | None = None
+
+
+def replay_many(request: Many, form: str, uri: str | None) -> str:
+    """Make the replays that are missing, and write the tables; the one in that form is returned."""
+    store = open_store(request.store)
+    campaign = store.campaign(request.campaign)
+    check_kernel(campaign, load_manifest())
+    setup = replay_setup(stored_spec(campaign.name, campaign.spec), request.store, uri)
+    chosen = choose(campaign, trial_rows(store, campaign.id, faults=False), request.crashes)
+    folder = make_folder(request.folder or beside(request.store, "replays") / campaign.name)
+    done = {run.position for run in stored_replays(folder, campaign, setup)}
+    # A guest has one mode.
+    for mode in dict.fromkeys(row.mode for row in chosen):
+        missing = [row for row in chosen if row.mode == mode and row.position not in done]
+        if missing:
+            with Replayer(setup, mode, uri) as replayer:
+                for row in missing:
+                    one = Request(row.position, request.store, campaign.name)
+                    add_replay(folder, run_one(replayer, one, folder))
+    page = replay_page(replay_table(stored_replays(folder, campaign, setup)))
+    for name in FORMS:
+        (folder / f"replays.{_SUFFIX.get(name, name)}").write_text(render(page, name), encoding="utf-8")
+    return render(page, form)
+
+
+def choose(campaign: CampaignRow, rows: Iterable[TrialRow], count: int) -> list[TrialRow]:
+    """So many crashes, as many of one fault class as of another while there are some; always the same ones.
+
+    UsageError if the campaign has no crash that a fault led to.
+    """
+    of_class: dict[str, list[TrialRow]] = {}
+    for row in filter(titled, rows):
+        of_class.setdefault(row.fault_class, []).append(row)
+    for name, crashes in of_class.items():
+        random.Random(f"{campaign.seed}/replays/{name}").shuffle(crashes)
+    ordered = [of_class[name] for name in in_order(campaign, "fault_classes", of_class) if name in of_class]
+    if not ordered:
+        raise UsageError(
+            f"campaign {campaign.name!r} has no crash to be replayed; choose another with --campaign"
+        )
+    return [row for row in chain.from_iterable(zip_longest(*ordered)) if row][:count]
+
+
+def stored_replays(folder: Path, campaign: CampaignRow, setup: GuestSetup) -> list[ReplayRun]:
+    """The replays that are there; UsageError if they are of something else or were made on something else."""
+    runs = read_replays(folder) if (folder / FILE).exists() else []
+    on = environment(setup, campaign.seed)
+    for run in runs:
+        for what in ("seed", "kernel_build_id", "qemu_version", "accelerator"):
+            if run.campaign != campaign.name or getattr(run.on, what) != getattr(on, what):
+                raise UsageError(
+                    f"{folder / FILE} has replays of another campaign or {what}; choose another --folder"
+                )
+    return runs
+
+
+def run_one(replayer: Replayer, request: Request, folder: Path) -> ReplayRun:
+    """One replay, tried again when we failed; EnvironmentFault if we always do."""
+    stored = find(request)
+    faults = redraw(stored, load_manifest())
+    for attempt in range(1, _MAX_ATTEMPTS + 1):
+        try:
+            run = replayer.run(stored, faults, make_folder(folder / f"{request.position:05d}")).run
+        except InfraError as error:
+            print(f"{request.position:5d}  attempt {attempt}: {error}", file=sys.stderr)
+            replayer.start_again()
+        else:
+            print(_line(run), file=sys.stderr)
+            return run
+    raise EnvironmentFault(
+        f"trial {request.position}: {_MAX_ATTEMPTS} replays failed for our own reasons; see above"
+    )
+
+
+def _line(run: ReplayRun) -> str:
+    now = run.now.crash_title or run.now.outcome
+    what = "same" if run.same["crash_title"] else f"other, then {run.then.crash_title}"
+    return printable(f"{run.position:5d}  {run.mode:<15} {run.fault_class:<18} {now}: {what}")

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where trials begin: snapshots, and which of them are kept."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from riobed import guest as guests
+from riobed.errors import EnvironmentFault
+from riobed.guest import Guest, GuestSetup, machine_config
+from riobed.modes import cache_mode
+from riobed.spec import MachineSpec
+from riobed.vm.emulator import REPEATABLE
+
+
+class Told:
+    """A machine that writes down what it is told, and saves by writing to its disk."""
+
+    def __init__(self, config: Any) -> None:
+        self.config = config
+        self.told: list[str] = []
+        self.console = self.progress = self.evidence = SimpleNamespace(clear=lambda: None)
+        config.folder.mkdir(parents=True, exist_ok=True)
+
+    def save(self, name: str) -> None:
+        self.told.append("save")
+        self.config.test_disk.write_text("disk with a snapshot")
+
+    def load(self, name: str) -> None:
+        self.told.append(f"load {self.config.test_disk.read_text()}")
+
+    def ram_path(self) -> Path:
+        return Path("/dev/null")
+
+    def alive(self) -> bool:
+        return True
+
+    def agent_answers(self, timeout: float) -> bool:
+        return True
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_: self.told.append(name)
+
+
+@pytest.fixture(autouse=True)
+def nothing_below(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Guest, "boot", lambda guest: guest.machine.told.append("boot"))
+    monkeypatch.setattr(Guest, "_prepare", lambda guest: guest.machine.told.append("prepare"))
+    monkeypatch.setattr(guests, "open_mailbox", lambda machine: machine.told.append("mailbox"))
+    monkeypatch.setattr(guests, "put_command", lambda machine, argv, stdin: machine.told.append("put") or 93)
+    monkeypatch.setattr(guests, "run_tool", lambda argv, what: "QEMU 7.2")
+
+
+def guest_of(tmp_path: Path, name: str, accelerator: str = REPEATABLE, **changes: Any) -> Guest:
+    manifest = SimpleNamespace(
+        kernel=SimpleNamespace(bzimage=tmp_path / "bzImage", build_id="feed"),
+        image=SimpleNamespace(recovery=tmp_path / "recovery", root=tmp_path / "root", key="beef"),
+    )
+    words: dict[str, Any] = {"machine": MachineSpec(), "snapshots": tmp_path / "snapshots"} | changes
+    setup = GuestSetup(cast(Any, manifest), accelerator=accelerator, **words)
+    mode = cache_mode("rio")
+    return Guest(setup, mode, cast(Any, Told(machine_config(setup, mode, tmp_path / name))))
+
+
+def told(guest: Guest) -> list[str]:
+    machine = cast(Told, guest.machine)
+    said, machine.told = machine.told, []
+    return said
+
+
+SAVE = ["mailbox", "hang_up", "pause", "save"]
+FROM_KEPT = ["destroy", "start", "load disk with a snapshot", "resume"]
+BEGIN = ["load disk with a snapshot", "put", "resume"]
+
+
+def test_one_snapshot_is_kept_and_all_guests_of_a_kind_begin_from_it(tmp_path: Path) -> None:
+    first, second = guest_of(tmp_path, "w0"), guest_of(tmp_path, "w1")
+    assert first.start(["/bin/true"], b"") == 93
+    assert told(first) == ["boot", "prepare", *SAVE, "pause", *FROM_KEPT, *BEGIN]
+    assert second.start(["/bin/true"], b"") == 93
+    assert told(second) == [*FROM_KEPT, *BEGIN]
+    second.start(["/bin/true"], b"")
+    assert told(second) == BEGIN
+    (kept,) = (tmp_path / "snapshots").iterdir()
+    assert [path.name for path in kept.iterdir()] == ["test.qcow2"]
+
+
+def test_who_comes_second_with_a_snapshot_takes_the_first(tmp_path: Path) -> None:
+    first, second = guest_of(tmp_path, "w0"), guest_of(tmp_path, "w1")
+
+    def meanwhile(name: str) -> None:
+        first.take_snapshot()
+        second.machine.config.test_disk.write_text("another snapshot")
+
+    second.machine.save = meanwhile  # type: ignore[method-assign]
+    second.take_snapshot()
+    assert told(second)[-2:] == ["load disk with a snapshot", "resume"]
+    assert len(list((tmp_path / "snapshots").iterdir())) == 1
+
+
+def test_guests_of_other_kinds_have_their_own(tmp_path: Path) -> None:
+    kinds: list[dict[str, Any]] = [{}, {"machine": MachineSpec(disk_mib=64)}, {"options": {"twins": 3}}]
+    for number, changes in enumerate(kinds):
+        guest = guest_of(tmp_path, f"w{number}", **changes)
+        guest.take_snapshot()
+        assert "boot" in told(guest)
+    assert len(list((tmp_path / "snapshots").iterdir())) == len(kinds)
+
+
+@pytest.mark.parametrize("accelerator", ["tcg", "kvm"])
+def test_a_guest_that_is_not_repeatable_keeps_none(tmp_path: Path, accelerator: str) -> None:
+    guest = guest_of(tmp_path, "w0", accelerator)
+    guest.ready()
+    assert told(guest) == ["boot", "prepare", "pause", "save", "resume"]
+    guest.ready()
+    assert told(guest) == ["load disk with a snapshot", "resume"]
+    assert not guest.repeatable
+    assert not (tmp_path / "snapshots").exists()
+
+
+def test_a_fresh_boot_is_not_kept_and_trials_begin_from_its_own(tmp_path: Path) -> None:
+    guest = guest_of(tmp_path, "w0")
+    guest.start(["/bin/true"], b"", fresh=True)
+    assert told(guest) == ["boot", "prepare", *SAVE, "resume", *BEGIN]
+    assert not (tmp_path / "snapshots").exists()
+    # The trial after it begins where the others do.
+    guest.take_snapshot()
+    told(guest)
+    guest.start(["/bin/true"], b"", fresh=True)
+    told(guest)
+    guest.start(["/bin/true"], b"")
+    assert told(guest) == [*FROM_KEPT, *BEGIN]
+
+
+def test_a_place_where_nothing_can_be_kept(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    guest = guest_of(tmp_path, "w0", snapshots=tmp_path / "file" / "below")
+    with pytest.raises(EnvironmentFault, match="snapshots are kept there"):
+        guest.take_snapshot()
+
+
+def test_a_traced_guest_is_not_repeatable(tmp_path: Path) -> None:
+    assert guest_of(tmp_path, "w0").repeatable
+    assert not guest_of(tmp_path, "w1", trace=True).repeatable

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many crashes run again: which ones, each once, and the match rate. Guests are not real."""
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from riobed import replays
+from riobed.errors import EnvironmentFault, InfraError, UsageError
+from riobed.replays import Many, choose, replay_many
+from riobed.trial import TrialRecord
+from riobed_results.models import TrialRow
+from riobed_results.replays import FILE, read_replays
+from test_replay import World, crash
+
+CAMPAIGN: Any = SimpleNamespace(name="test", seed="15", spec="fault_classes: [pointer, kernel_heap, none]")
+
+
+def row(position: int, fault_class: str, outcome: Any = "crash") -> TrialRow:
+    return TrialRow(
+        campaign_id=1,
+        position=position,
+        attempt=1,
+        mode="rio",
+        fault_class=fault_class,
+        seed="s",
+        outcome=outcome,
+        started="",
+        finished="",
+    )
+
+
+def test_crashes_are_balanced_over_classes_and_always_the_same() -> None:
+    rows = [row(n, "pointer") for n in range(50)] + [row(50 + n, "kernel_heap") for n in range(3)]
+    rows += [row(60, "none"), row(61, "pointer", "discard")]
+    chosen = choose(CAMPAIGN, rows, 10)
+    assert Counter(one.fault_class for one in chosen) == {"pointer": 7, "kernel_heap": 3}
+    assert [one.fault_class for one in chosen[:4]] == ["pointer", "kernel_heap"] * 2
+    assert choose(CAMPAIGN, rows[::-1][::-1], 10) == chosen
+    # More of them begin with the same ones, so that a longer run goes on with a shorter one's.
+    assert choose(CAMPAIGN, rows, 20)[:10] == chosen
+    assert {one.position for one in choose(CAMPAIGN, rows, 10**6)} == set(range(53))
+    assert [one.position for one in chosen if one.fault_class == "pointer"] != list(range(7))
+
+
+def test_a_campaign_without_crashes() -> None:
+    with pytest.raises(UsageError, match="no crash to be replayed"):
+        choose(CAMPAIGN, [row(1, "none"), row(2, "pointer", "discard")], 10)
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
+    made = World(monkeypatch, tmp_path)
+    monkeypatch.setattr(replays, "load_manifest", lambda: made.manifest)
+    return made
+
+
+def run(world: World, crashes: int = 5, **words: Any) -> dict[str, Any]:
+    return dict(json.loads(replay_many(Many(crashes, str(world.store), "test", **words), "json", None)))
+
+
+def test_each_crash_is_replayed_once(world: World, tmp_path: Path) -> None:
+    before = world.store.read_bytes()
+    table = run(world)
+    assert (table["total"]["replays"], table["total"]["crash_title"]) == (1, 1)
+    assert world.asked == ["snapshot", "trial 1", "discard"]
+    folder = tmp_path / "replays" / "test"
+    assert {path.name for path in folder.iterdir()} == {
+        FILE,
+        "00001",
+        *(f"replays.{form}" for form in ("md", "tex", "csv", "html", "json")),
+    }
+    # It goes on where it was stopped: here there is nothing left to do.
+    assert run(world) == table
+    assert world.asked == ["snapshot", "trial 1", "discard"]
+    assert world.store.read_bytes() == before
+
+
+def failing(times: int) -> Callable[[TrialRecord], None]:
+    left = [InfraError("no agent")] * times
+
+    def fail(record: TrialRecord) -> None:
+        if left:
+            raise left.pop()
+        crash(record, "double fault in g")
+
+    return fail
+
+
+def test_our_own_failure_is_tried_again_on_a_new_guest(world: World, tmp_path: Path) -> None:
+    world.run = failing(2)
+    assert run(world)["total"]["crash_title"] == 0
+    assert world.asked == [*["snapshot", "trial 1", "discard"] * 3]
+    (stored,) = read_replays(tmp_path / "replays/test")
+    assert stored.now.crash_title == "double fault in g"
+
+
+def test_but_not_for_ever(world: World, tmp_path: Path) -> None:
+    world.run = failing(3)
+    with pytest.raises(EnvironmentFault, match="trial 1: 3 replays failed"):
+        run(world)
+    assert not (tmp_path / "replays/test" / FILE).exists()
+
+
+@pytest.mark.parametrize("changes", [{"campaign": "other"}, {"on": {"kernel_build_id": "ffff"}}])
+def test_replays_of_something_else_are_not_mixed(
+    world: World, tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    run(world)
+    path = tmp_path / "replays/test" / FILE
+    line = json.loads(path.read_text())
+    on = {"on": line["on"] | changes.pop("on", {})}
+    path.write_text(json.dumps(line | changes | on) + "\n")
+    with pytest.raises(UsageError, match="choose another --folder"):
+        run(world)
+    assert run(world, folder=tmp_path / "new")["total"]["replays"] == 1
+
+
+def test_another_kernel_is_refused(world: World) -> None:
+    world.manifest.kernel.build_id = "ffff"
+    with pytest.raises(UsageError, match="ran on kernel build 0123abcd, here is ffff"):
+        run(world)
+    assert world.asked == []
