@@ -43,8 +43,8 @@ def boots(accelerator: str, manifest: Manifest, uri: str | None) -> str:
 
 def _in_short(error: str) -> str:
     """The last thing QEMU said, in one line a table has room for."""
-    last = error.partition("; see")[0].strip().splitlines()[-1]
-    return last if len(last) <= 120 else f"{last[:117]}..."
+    last = error.partition("; see")[0]
+    return last if len(last) <= 120 else f"...{last[-117:]}"
 
 
 def choose(wanted: str, manifest: Manifest, uri: str | None) -> str:

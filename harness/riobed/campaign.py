@@ -28,8 +28,11 @@ from riobed.spec import CampaignSpec
 from riobed.stored import comparable, spec_data
 from riobed.workers import Attempt, Workers
 
-# An infra error is tried again, but not for ever: then the campaign stops and says so.
+# A trial that fails for our own reasons is tried again, but not for ever: then this run goes on without it.
 _MAX_ATTEMPTS = 4
+# So many failures with no result between them, or twice as many as there are workers, whom one cause may
+# hit at once: nothing works, and the campaign stops.
+_MAX_FAILURES = 8
 # Workers may come and go while trials run.
 _LOOK_AGAIN_S = 5.0
 
@@ -55,15 +58,6 @@ class Task:
     faults: list[Fault]
     failures: int = 0
 
-    def check_failures(self, row: TrialRow, logs: Path) -> None:
-        """Count a failure; EnvironmentFault if that was one too many."""
-        self.failures += 1
-        if self.failures == _MAX_ATTEMPTS:
-            raise EnvironmentFault(
-                f"trial {row.position} ({row.mode}, {row.fault_class}) failed {_MAX_ATTEMPTS} "
-                f"times for our own reasons, last: {row.detail}; see {logs}"
-            )
-
 
 class Campaign:
     """One run of a campaign, new or resumed."""
@@ -79,12 +73,15 @@ class Campaign:
         self._row = self._enter()
         self._complete = store.complete_positions(self._row.id)
         self.cells = {(m, c): Cell() for m in spec.modes for c in spec.classes}
+        self._given_up: list[PlannedTrial] = []
+        self._failures = 0
         self._count_what_is_there()
 
     def run(self, workers: Workers, report: Callable[[TrialRow], None]) -> None:
         """Have run what is missing, and close the workers; `report` gets each row as it is stored.
 
-        Raises EnvironmentFault when a trial fails for our own reasons again and again.
+        Raises EnvironmentFault when nothing but infra errors comes any more, and at the end when trials that
+        are needed gave no result.
         """
         pending: dict[Future[Attempt], Task] = {}
         try:
@@ -102,6 +99,15 @@ class Campaign:
                 self._collect(workers, pending, report)
         finally:
             workers.close()
+        if missing := self.missing():
+            raise EnvironmentFault(
+                f"campaign {self.spec.name!r}: trials that gave no result: {len(missing)}, the first "
+                f"{missing[0].position}; run the same command again to try them again; see {self._logs}"
+            )
+
+    def missing(self) -> list[PlannedTrial]:
+        """Trials this run gave up though their cells need more; the next run tries them again."""
+        return [planned for planned in self._given_up if not self._enough(planned)]
 
     def _enter(self) -> CampaignRow:
         """The campaign's row; UsageError if one of that name asked for something else."""
@@ -158,11 +164,24 @@ class Campaign:
             task = pending.pop(future)
             row = self._add(future.result(), task)
             if row.outcome != "infra_error":
+                self._failures = 0
                 self.cells[row.mode, row.fault_class].count(row)
             report(row)
-            if row.outcome == "infra_error":
-                task.check_failures(row, self._logs)
+            if row.outcome == "infra_error" and self._again(task, row, workers):
                 pending[workers.submit(task.planned, task.faults)] = task
+
+    def _again(self, task: Task, row: TrialRow, workers: Workers) -> bool:
+        """Is a trial that failed to be tried again? EnvironmentFault if nothing works any more."""
+        task.failures += 1
+        self._failures += 1
+        if self._failures >= max(_MAX_FAILURES, 2 * workers.slots()):
+            raise EnvironmentFault(
+                f"{self._failures} trials in a row failed for our own reasons, last: trial {row.position} "
+                f"({row.mode}, {row.fault_class}): {row.detail}; see {self._logs}"
+            )
+        if task.failures == _MAX_ATTEMPTS:
+            self._given_up.append(task.planned)
+        return task.failures < _MAX_ATTEMPTS
 
     def _add(self, attempt: Attempt, task: Task) -> TrialRow:
         """Each attempt is a row."""

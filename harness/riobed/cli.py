@@ -4,6 +4,7 @@
 Tables and lists of trials are computed from stored rows alone and need neither QEMU nor libvirt.
 """
 
+import errno
 import os
 import shutil
 import sys
@@ -299,6 +300,12 @@ def main() -> None:
     except (RiobedError, StoreError) as error:
         print(f"riobed: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        where = error.filename or "a disk that is written to"
+        print(f"riobed: {where}: {error.strerror}; make room there, run the same again", file=sys.stderr)
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -2,11 +2,14 @@
 """From what is known of a trial to its row in the store, and its console log to a file."""
 
 import gzip
+import os
+from contextlib import suppress
 from pathlib import Path
 
 from riobed_results.logs import DAMAGED_LOG
 from riobed_results.models import FaultRow, TrialRow, utc_now
 
+from riobed.errors import EnvironmentFault
 from riobed.evidence import Evidence
 from riobed.faults import Fault
 from riobed.planted import PLANTED, Plant
@@ -90,13 +93,38 @@ def plant_row(plant: Plant) -> FaultRow:
 
 
 def write_log(folder: Path, row: TrialRow, console: bytes) -> str | None:
-    """Keep a trial's console log, compressed; its path relative to the folder above."""
+    """Keep a trial's console log, compressed; its path relative to the folder above.
+
+    It is whole and on disk when this returns: its row comes next. EnvironmentFault if it cannot be kept.
+    """
     if not console:
         return None
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{row.position:05d}-{row.attempt}-{row.mode}-{row.fault_class}.log.gz"
+    # A store may have several campaigns, whose logs lie in one folder.
+    name = f"{row.campaign_id}-{row.position:05d}-{row.attempt}-{row.mode}-{row.fault_class}"
+    path = folder / f"{name}.log.gz"
     temporary = path.with_suffix(".tmp")
-    # No time stamp inside, so that equal logs are equal files.
-    temporary.write_bytes(gzip.compress(console, mtime=0))
-    temporary.replace(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with temporary.open("wb") as file:
+            # No time stamp inside, so that equal logs are equal files.
+            file.write(gzip.compress(console, mtime=0))
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        sync_folder(folder)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink()
+        raise EnvironmentFault(
+            f"log {path}: {error.strerror}; make room there or give --logs, and run the same command again"
+        ) from None
     return f"{folder.name}/{path.name}"
+
+
+def sync_folder(folder: Path) -> None:
+    """Have a folder's names written to disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -149,10 +149,14 @@ class ProgressView:
         if crashes + discards:
             trials = sum(trials_left(cell, name, self._spec) for (_, name), cell in cells)
             left = f", about {trials / (crashes + discards) * hours * 60:.0f} min left"
+        missing = len(self._campaign.missing())
+        failures = f"{self._outcomes['infra_error']} infra errors"
+        if missing:
+            failures += f" ({missing} trials given up for now)"
         return (
             f"{have} of {self._wanted()} crashes ({have / self._wanted():.0%}). In {hours * 60:.1f} min: "
             f"{crashes} crashes ({self._corrupted} with corruption), {discards} discards, "
-            f"{self._outcomes['infra_error']} infra errors; {crashes / hours:.0f} crashes an hour{left}"
+            f"{failures}; {crashes / hours:.0f} crashes an hour{left}"
         )
 
 

@@ -7,16 +7,19 @@ killed, so the next one ends what a dead process has left behind, and removes it
 """
 
 import atexit
+import hashlib
 import os
+import re
 import shutil
-import signal
-import tempfile
 from functools import cache
 from pathlib import Path
 
 from riobed.errors import EnvironmentFault
+from riobed.vm.process import end_qemus
 
-_PREFIX = "riobed-"
+# Process id and mark of its birth; names of earlier versions end with eight other characters.
+_NAME = re.compile(r"riobed-(\d+)-(?:([0-9a-f]{9})|\w{8})")
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _SHARED_MEMORY = Path("/dev/shm")
 
 
@@ -28,8 +31,10 @@ def _base() -> Path:
 def scratch_dir() -> Path:
     """The folder, made at the first call and removed when the process ends."""
     clean_up_after_the_dead()
+    pid = os.getpid()
+    folder = _base() / f"riobed-{pid}-{_birth(pid)}"
     try:
-        folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=_base()))
+        folder.mkdir(mode=0o700)
     except OSError as error:
         raise EnvironmentFault(
             f"{_base()}: {error.strerror}; set RIOBED_SCRATCH to a folder with room"
@@ -54,12 +59,36 @@ def memory_dir() -> Path:
 def clean_up_after_the_dead() -> None:
     """End guests and remove folders of riobed processes that no longer exist."""
     for base in (_base(), _SHARED_MEMORY):
-        for folder in base.glob(f"{_PREFIX}[0-9]*-*"):
-            pid = folder.name.removeprefix(_PREFIX).partition("-")[0]
-            if pid.isdigit() and not Path("/proc", pid).exists() and _ours(folder):
-                for pid_file in folder.rglob("*.pid"):
-                    _end_guest(pid_file, folder)
+        for folder in base.glob("riobed-*"):
+            if _dead(folder.name) and _ours(folder):
+                end_qemus(os.fsencode(f"/{folder.name}/"))
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def _dead(name: str) -> bool:
+    """Is it the name of a folder whose process has ended? Its id may be another process's by now."""
+    match = _NAME.fullmatch(name)
+    if not match:
+        return False
+    now = _birth(int(match[1]))
+    return not now or (match[2] or now) != now
+
+
+def _birth(pid: int) -> str:
+    """What tells a process from all that have its id before or after it; "" if there is none.
+
+    A hash of the host's boot and of the process's start, field 22 of /proc/PID/stat (man 5 proc).
+    """
+    try:
+        stat = Path("/proc", str(pid), "stat").read_text(errors="replace")
+    except OSError:
+        return ""
+    # Field 2 is the program's name in brackets, in which anything may be.
+    state, *fields = stat.rpartition(")")[2].split()
+    if state == "Z":  # killed, and its parent has not asked yet
+        return ""
+    started = fields[18]
+    return hashlib.sha256(f"{_BOOT_ID.read_text()} {started}".encode()).hexdigest()[:9]
 
 
 def _ours(folder: Path) -> bool:
@@ -68,14 +97,3 @@ def _ours(folder: Path) -> bool:
     except FileNotFoundError:
         # Another riobed is cleaning up as well.
         return False
-
-
-def _end_guest(pid_file: Path, folder: Path) -> None:
-    """Kill the process a pid file names, if it is still the QEMU that has this folder's files."""
-    try:
-        pid = int(pid_file.read_text())
-        command = Path("/proc", str(pid), "cmdline").read_bytes()
-    except (OSError, ValueError):
-        return
-    if b"qemu-system" in command and os.fsencode(folder) in command:
-        os.kill(pid, signal.SIGKILL)

@@ -59,10 +59,10 @@ class Watcher:
         self._status = "running"
 
     def watch(self) -> Observation:
-        """Until a crash or the limit; InfraError when QEMU dies."""
+        """Until a crash or the limit; InfraError when QEMU gives up."""
         while True:
-            if not self._machine.alive():
-                raise InfraError(f"{self._machine.config.name}: QEMU died during a trial")
+            if trouble := self._machine.trouble():
+                raise InfraError(f"{self._machine.config.name}: {trouble}")
             console = self._machine.console.text()
             if _STAGE0 in console:
                 return self._seen(self._reset_crash(console), restarted=True)

@@ -4,6 +4,7 @@
 import itertools
 import shutil
 import threading
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import SimpleQueue
@@ -14,6 +15,8 @@ from riobed_results.models import utc_now
 from riobed.errors import EnvironmentFault, InfraError
 from riobed.faults import Fault
 from riobed.guest import Guest, GuestSetup, machine_config
+from riobed.images import need_room
+from riobed.layout import MIB
 from riobed.modes import cache_mode
 from riobed.plan import PlannedTrial
 from riobed.scratch import scratch_dir
@@ -24,6 +27,9 @@ from riobed.vm.libvirt import LibvirtMachine
 
 # A process may have the guests of several campaigns.
 _numbers = itertools.count()
+_HEARSAY_S = 1.0
+# Bytes left after a trial that was not short of any.
+_LEAST_ROOM = 64 * MIB
 
 
 class Stopped(EnvironmentFault):
@@ -104,9 +110,14 @@ class Guests:
         try:
             if not self._stopped.is_set():
                 run_trial(guest, self._spec, record)
+                # On a full disk a guest's logs end early, as if the guest had fallen silent.
+                need_room(guest.machine.config.folder, _LEAST_ROOM)
                 guest.machine.pause()
         except InfraError as failure:
-            error = str(failure)
+            # When QEMU dies its agent is lost at once, and libvirt hears of it a little later.
+            time.sleep(_HEARSAY_S)
+            trouble = guest.machine.trouble()
+            error = f"{failure}; {trouble}" if trouble and trouble not in str(failure) else str(failure)
             record.verdict = None
         stopped = self._stopped.is_set()
         if error or stopped:

@@ -37,7 +37,7 @@ class FakeGuest:
 
     def __init__(self, setup: GuestSetup, mode: CacheMode, machine: object) -> None:
         self.mode = mode
-        self.machine = SimpleNamespace(pause=lambda: None, config=machine)
+        self.machine = SimpleNamespace(pause=lambda: None, config=machine, trouble=lambda: "")
         self.discarded = threading.Event()
         self.discards = 0
         self.busy = threading.Lock()
@@ -75,6 +75,7 @@ class World:
         self.accelerator = "tcg"
         self.qemu = "QEMU emulator version 7.2.0\nCopyright"
         monkeypatch.setattr(campaign, "run_tool", lambda argv, what: self.qemu)
+        monkeypatch.setattr(workers, "_HEARSAY_S", 0.0)
         monkeypatch.setattr(workers, "connect", lambda uri: None)
         monkeypatch.setattr(workers, "LibvirtMachine", lambda connection, config: config)
         monkeypatch.setattr(workers, "scratch_dir", lambda: folder)

@@ -99,8 +99,8 @@ class ScriptedMachine:
         with log.path.open("ab") as file:
             file.write(data)
 
-    def alive(self) -> bool:
-        return self.running
+    def trouble(self) -> str:
+        return "" if self.running else "QEMU is not running"
 
     def nmi(self) -> None:
         if not self.running:

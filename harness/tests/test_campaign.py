@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from collections import Counter
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from riobed.spec import CampaignSpec
 from riobed.trial import TrialRecord
 from riobed.verdict import Verdict
 from riobed_results.models import TrialRow
+from riobed_results.queries import trial_rows
 from riobed_results.store import Store
 
 CELLS = [(mode, fault_class) for mode in MODES for fault_class in CLASSES]
@@ -176,6 +178,45 @@ def test_sigkill(world: World, undisturbed: list[tuple[object, ...]], at: int) -
     assert sorted(map(essence, world.run())) == undisturbed
 
 
+def test_sigkills_at_random_moments(world: World) -> None:
+    """Also between a log and its row, and in the middle of a row."""
+    long = changed(crashes_per_cell=8, max_trials_per_cell=8)
+    expected = [essence(row) for row in world.run(long.model_copy(update={"name": "alone"}))]
+
+    def slow(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+        time.sleep(0.02)
+        result(guest, spec, record)
+
+    world.trial = slow
+    rng = random.Random(7)
+    in_the_middle = 0
+    for _ in range(10):
+        child = FORK.Process(target=world.run, args=(long,))
+        child.start()
+        if rng.random() < 0.7:
+            wait_for_a_row(world, child)
+        child.join(rng.uniform(0.0, 0.05))
+        child.kill()
+        child.join()
+        in_the_middle += child.exitcode == -signal.SIGKILL and world.store().campaign().name == "test"
+    assert in_the_middle > 1, "the test says nothing"
+    world.trial = result
+    assert [essence(row) for row in world.run(long)] == expected
+    for row in world.rows():
+        assert gzip.decompress((world.folder / str(row.log)).read_bytes())
+
+
+def wait_for_a_row(world: World, child: BaseProcess) -> None:
+    """Until a campaign that runs in a process has stored one more."""
+
+    def rows() -> int:
+        return len(world.rows()) if len(world.store().campaigns()) > 1 else 0
+
+    before = rows()
+    while child.is_alive() and rows() == before:
+        time.sleep(0.002)
+
+
 def failing(times: int, position: int = 3) -> Trial:
     """One trial fails that often before it gives a result."""
     left = [times]
@@ -209,6 +250,22 @@ def test_an_infra_error_is_a_row_and_the_trial_runs_again(
     assert guest.discards == times + 1
 
 
+@pytest.mark.parametrize("said", ["guest agent: no answer", "vm: {words}"])
+def test_an_infra_error_says_what_became_of_qemu(world: World, said: str) -> None:
+    words = "QEMU is not running; it wrote last: Bail out!"
+
+    def trial(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+        died = record.planned.position == 2 and guest.discards == 0
+        guest.machine.trouble = lambda: words if died else ""
+        if died:
+            raise InfraError(said.format(words=words))
+        result(guest, spec, record)
+
+    world.trial = trial
+    (detail,) = [row.detail for row in world.run() if row.outcome == "infra_error"]
+    assert detail.count(words) == 1 and detail.startswith(said.partition(":")[0])
+
+
 def test_a_pause_that_fails_spoils_the_trial_only(world: World) -> None:
     failures = [InfraError("QEMU is not running")]
 
@@ -227,28 +284,91 @@ def test_a_pause_that_fails_spoils_the_trial_only(world: World) -> None:
     assert (rows[1].position, rows[1].attempt) == (0, 2)
 
 
-def test_infra_errors_without_end_stop_the_campaign(
+def test_a_trial_that_always_fails_is_given_up_and_another_takes_its_place(
     world: World, undisturbed: list[tuple[object, ...]]
 ) -> None:
     world.trial = failing(100)
-    with pytest.raises(EnvironmentFault) as caught:
-        world.run()
-    assert str(caught.value) == (
-        "trial 3 (rio, delete_branch) failed 4 times for our own reasons, "
-        f"last: QEMU died during a trial; see {world.folder}/logs"
-    )
-    rows = world.rows()
-    assert [row.outcome for row in rows if row.position == 3] == ["infra_error"] * 4
-    assert [essence(row) for row in rows if row.position < 3] == undisturbed[:3]
-    assert max(row.position for row in rows) == 3
-    world.trial = result
     rows = world.run()
+    assert [row.outcome for row in rows if row.position == 3] == ["infra_error"] * 4
+    results = {essence(row) for row in rows if row.outcome != "infra_error"}
+    assert {row for row in undisturbed if row[0] != 3} < results
+    # Its cell has what it needs without it.
+    assert crashes(rows) == Counter(dict.fromkeys(CELLS, 2))
+
+
+def test_what_was_given_up_is_tried_again(world: World) -> None:
+    """With as many crashes wanted as trials allowed no other trial can take its place."""
+    every = changed(crashes_per_cell=8, max_trials_per_cell=8)
+    expected = [essence(row) for row in world.run(every.model_copy(update={"name": "alone"}))]
+    world.trial = failing(4)
+    with pytest.raises(EnvironmentFault) as caught:
+        world.run(every)
+    assert str(caught.value) == (
+        "campaign 'test': trials that gave no result: 1, the first 3; "
+        f"run the same command again to try them again; see {world.folder}/logs"
+    )
+    world.run(every)
+    rows = trial_rows(world.store(), world.store().campaign("test").id)
     assert [row.attempt for row in rows if row.position == 3] == [1, 2, 3, 4, 5]
+    assert sorted(essence(row) for row in rows if row.outcome != "infra_error") == expected
+
+
+def test_one_trial_given_up_among_others_under_way(world: World) -> None:
+    world.trial = failing(100)
+    rows = world.run(workers=3)
+    assert [row.position for row in rows if row.outcome == "infra_error"] == [3] * 4
+    assert all(count >= 2 for count in crashes(rows).values())
+
+
+@pytest.mark.parametrize(("workers", "failures"), [(1, 8), (3, 8), (5, 10)])
+def test_a_campaign_in_which_nothing_works_any_more_stops(
+    world: World, undisturbed: list[tuple[object, ...]], workers: int, failures: int
+) -> None:
+    def trial(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+        if record.planned.position >= 3:
+            raise InfraError("QEMU does not start")
+        result(guest, spec, record)
+
+    world.trial = trial
+    with pytest.raises(EnvironmentFault) as caught:
+        world.run(workers=workers)
+    last = world.reported[-1]
+    assert str(caught.value) == (
+        f"{failures} trials in a row failed for our own reasons, last: trial {last.position} "
+        f"({last.mode}, {last.fault_class}): QEMU does not start; see {world.folder}/logs"
+    )
+    assert [row.outcome for row in world.reported[-failures:]] == ["infra_error"] * failures
+    assert max(row.attempt for row in world.rows()) <= 4
+    world.trial = result
+    results = {essence(row) for row in world.run(workers=workers) if row.outcome != "infra_error"}
+    assert set(undisturbed) <= results
+    assert workers > 1 or len(results) == len(undisturbed)
+
+
+def test_failures_with_results_between_them_do_not_stop_a_campaign(
+    world: World, undisturbed: list[tuple[object, ...]]
+) -> None:
+    failed: set[int] = set()
+
+    def trial(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+        if record.planned.position not in failed:
+            failed.add(record.planned.position)
+            raise InfraError("agent lost")
+        result(guest, spec, record)
+
+    world.trial = trial
+    rows = world.run()
+    assert Counter(row.outcome for row in rows)["infra_error"] == len(undisturbed) > 8
     assert sorted(essence(row) for row in rows if row.outcome != "infra_error") == undisturbed
 
 
 def test_what_was_there_counts_when_a_campaign_goes_on(world: World) -> None:
-    world.trial = failing(100, position=10)
+    def trial(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+        if record.planned.position >= 10:
+            raise InfraError("QEMU does not start")
+        result(guest, spec, record)
+
+    world.trial = trial
     with pytest.raises(EnvironmentFault):
         world.run()
     there = world.rows()
@@ -345,6 +465,21 @@ def test_a_campaign_from_before_there_were_sites_goes_on(
         world.run(changed(sites={"subsystems": ["mm"]}))
 
 
+def test_campaigns_in_one_store_keep_their_logs_apart(world: World) -> None:
+    world.run()
+    world.run(changed(name="other", seed=16))
+    names = [row.log for row in every_row(world)]
+    assert len(set(names)) == len(names)
+    for row in every_row(world):
+        console = gzip.decompress((world.folder / str(row.log)).read_bytes()).decode()
+        assert console == f"console of {row.seed} in {row.mode}"
+
+
+def every_row(world: World) -> list[TrialRow]:
+    store = world.store()
+    return [row for campaign in store.campaigns() for row in trial_rows(store, campaign.id)]
+
+
 @pytest.mark.parametrize("workers", [2, 5])
 @pytest.mark.parametrize("classes", [CLASSES, ["kernel_text"]])
 def test_workers_change_the_order_only(world: World, workers: int, classes: list[str]) -> None:
@@ -395,10 +530,10 @@ def test_a_failure_ends_the_trials_under_way_without_a_row(world: World) -> None
 
     world.trial = trial
     start = time.monotonic()
-    with pytest.raises(EnvironmentFault, match=r"trial 1 .* failed 4 times .* last: no room"):
+    with pytest.raises(EnvironmentFault, match=r"8 trials in a row failed .* last: trial 2 .* no room"):
         world.run(workers=2)
     assert time.monotonic() - start < 5
-    assert {row.position for row in world.rows()} == {1}
+    assert {row.position for row in world.rows()} == {1, 2}
 
 
 def test_a_result_that_comes_after_the_end_is_dropped(world: World) -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command: exit statuses, one line for each way it can fail, and what it must not need."""
 
+import errno
 import json
 import os
 import signal
@@ -155,6 +156,40 @@ def test_what_goes_wrong_is_one_line_and_a_status(
     monkeypatch.setattr(module, name, fail)
     assert riobed(monkeypatch, *arguments) == code
     assert capsys.readouterr().err == "riobed: what: where; what to do\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (
+            OSError(errno.ENOSPC, "No space left on device", "/srv/x"),
+            "/srv/x: No space left on device; make room there, run the same again",
+        ),
+        (
+            OSError(errno.EDQUOT, "Disk quota exceeded"),
+            "a disk that is written to: Disk quota exceeded; make room there, run the same again",
+        ),
+    ],
+)
+def test_a_full_disk_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture, tmp_path: Path, error: OSError, line: str
+) -> None:
+    def full(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(run, "run_campaign", full)
+    (tmp_path / "spec.yaml").write_text(SPEC)
+    assert refusal(monkeypatch, capsys, "run", tmp_path / "spec.yaml") == (1, line)
+
+
+def test_an_error_of_ours_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise OSError(errno.EBADF, "Bad file descriptor")
+
+    monkeypatch.setattr(run, "run_campaign", broken)
+    monkeypatch.setattr(sys, "argv", ["riobed", "run", "spec.yaml"])
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        cli.main()
 
 
 def test_a_store_that_cannot_be_used_stops_a_run_before_anything_else(

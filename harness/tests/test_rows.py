@@ -168,7 +168,7 @@ def test_logs_are_kept_compressed_under_the_trials_name(tmp_path: Path) -> None:
     row = trial_row(crashed(), 1, 2, "now", "")
     console = bytes(range(256)) * 100
     name = write_log(tmp_path / "campaigns" / "logs", row, console)
-    assert name == "logs/00000-2-rio-kernel_text.log.gz"
+    assert name == "logs/1-00000-2-rio-kernel_text.log.gz"
     path = tmp_path / "campaigns" / name
     assert gzip.decompress(path.read_bytes()) == console
     assert list(path.parent.iterdir()) == [path]

@@ -53,7 +53,8 @@ def test_counts_rate_and_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
     cells = {("rio", "kernel_text"): Cell(20, 4), ("delayed", "kernel_text"): Cell(90, 9)}
     now = [1000.0]
     monkeypatch.setattr(run.time, "monotonic", lambda: now[0])
-    campaign: Any = SimpleNamespace(cells=cells)
+    campaign: Any = SimpleNamespace(cells=cells, missing=lambda: missing)
+    missing: list[object] = []
     view = ProgressView(SPEC, campaign, "tcg")
     now[0] += 1800
     for outcome, corruption in [("crash", "none"), ("crash", "direct"), ("infra_error", None)]:
@@ -68,3 +69,6 @@ def test_counts_rate_and_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
         "13 of 20 crashes (65%). In 30.0 min: 2 crashes (1 with corruption), 6 discards, 1 infra errors; "
         "4 crashes an hour, about 150 min left" in said
     )
+    missing.append("a trial")
+    console.print(view)
+    assert "1 infra errors (1 trials given up for now); 4 crashes" in " ".join(console.export_text().split())

@@ -52,19 +52,17 @@ def stand_in(processes: Processes, *arguments: object) -> subprocess.Popen[bytes
     return process
 
 
-def left_behind(base: Path, pid: int, *pid_files: object) -> Path:
-    folder = base / f"riobed-{pid}-abcdefgh"
+def left_behind(base: Path, pid: int, mark: str = "abcdefgh") -> Path:
+    folder = base / f"riobed-{pid}-{mark}"
     (folder / "libvirt" / "run").mkdir(parents=True)
     (folder / "disk.qcow2").write_bytes(b"x" * 100)
-    for number, content in enumerate(pid_files):
-        (folder / "libvirt" / "run" / f"vm{number}.pid").write_text(str(content))
     return folder
 
 
 def test_the_guests_of_a_dead_riobed_are_ended(base: Path, processes: Processes, dead: int) -> None:
     folder = base / f"riobed-{dead}-abcdefgh"
     guests = [stand_in(processes, "qemu-system-x86_64", "-drive", folder / "disk.qcow2") for _ in range(2)]
-    left_behind(base, dead, *(f"{guest.pid}\n" for guest in guests))
+    left_behind(base, dead)
     scratch.clean_up_after_the_dead()
     assert [guest.wait(5) for guest in guests] == [-signal.SIGKILL] * 2
     assert list(base.iterdir()) == []
@@ -78,15 +76,9 @@ def test_only_its_own_guests_are_ended(base: Path, processes: Processes, dead: i
         stand_in(processes, "editor", folder / "disk.qcow2"),
         stand_in(processes, "sleep"),
     ]
-    left_behind(base, dead, *(process.pid for process in innocents), os.getpid())
+    left_behind(base, dead)
     scratch.clean_up_after_the_dead()
     assert [process.poll() for process in innocents] == [None] * 4
-    assert not folder.exists()
-
-
-def test_pid_files_that_make_no_sense(base: Path, dead: int) -> None:
-    folder = left_behind(base, dead, "", "x", "-1", "0", "99999999999999999999", dead, "1 2")
-    scratch.clean_up_after_the_dead()
     assert not folder.exists()
 
 
@@ -94,10 +86,53 @@ def test_a_living_riobed_is_left_alone(base: Path, processes: Processes) -> None
     living = stand_in(processes, "riobed")
     folder = base / f"riobed-{living.pid}-abcdefgh"
     guest = stand_in(processes, "qemu-system-x86_64", folder / "disk.qcow2")
-    left_behind(base, living.pid, guest.pid)
+    left_behind(base, living.pid)
     scratch.clean_up_after_the_dead()
     assert guest.poll() is None
     assert (folder / "disk.qcow2").exists()
+
+
+def test_a_process_that_has_the_id_of_a_dead_riobed_by_now(base: Path, processes: Processes) -> None:
+    other = stand_in(processes, "something else")
+    folder = left_behind(base, other.pid, "0123456ab")
+    guest = stand_in(processes, "qemu-system-x86_64", folder / "disk.qcow2")
+    scratch.clean_up_after_the_dead()
+    assert guest.wait(5) == -signal.SIGKILL
+    assert not folder.exists()
+    assert other.poll() is None
+
+
+def test_the_host_was_rebooted(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All is as in the last boot, but for the boot's id."""
+    mine = left_behind(base, os.getpid(), scratch._birth(os.getpid()))
+    scratch.clean_up_after_the_dead()
+    assert mine.exists()
+    boot_id = tmp_path / "boot_id"
+    boot_id.write_text("00000000-0000-4000-8000-000000000000\n")
+    monkeypatch.setattr(scratch, "_BOOT_ID", boot_id)
+    scratch.clean_up_after_the_dead()
+    assert not mine.exists()
+
+
+def test_a_killed_riobed_whose_parent_has_not_asked_yet_is_dead(base: Path, processes: Processes) -> None:
+    process, folders = riobed(base, processes)
+    process.kill()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    other, _ = riobed(base, processes)
+    assert not any(folder.exists() for folder in folders)
+    other.communicate(b"\n")
+
+
+def test_a_program_whose_name_looks_like_more_of_its_status(
+    base: Path, processes: Processes, tmp_path: Path
+) -> None:
+    program = tmp_path / ") Z 1 2"
+    program.symlink_to("/bin/sleep")
+    process = subprocess.Popen([program, "60"])
+    processes.append(process)
+    folder = left_behind(base, process.pid)
+    scratch.clean_up_after_the_dead()
+    assert folder.exists()
 
 
 def test_memory_files_are_removed_too(base: Path, dead: int) -> None:

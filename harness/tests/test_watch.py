@@ -320,7 +320,7 @@ def test_a_reset_is_seen_by_stage_0(machine: ScriptedMachine, before: bytes, cra
 def test_the_death_of_qemu_is_our_failure(machine: ScriptedMachine, when: float) -> None:
     machine.agent = False
     machine.clock.after(when, lambda: setattr(machine, "running", False))
-    with pytest.raises(InfraError, match=r"^(vm: QEMU died during a trial|QEMU is not running)$"):
+    with pytest.raises(InfraError, match=r"^(vm: )?QEMU is not running$"):
         observe(machine)
 
 

@@ -217,6 +217,16 @@ def add_some(path: Path, campaign_id: int, count: int) -> None:
         store.add_trial(trial(campaign_id, position, faults=faults(20)))
 
 
+def test_a_row_is_flushed_before_it_counts_as_stored(store: Store) -> None:
+    with store.session() as session:
+        asked = [
+            session.connection().exec_driver_sql(f"PRAGMA {p}").scalar()
+            for p in ("synchronous", "journal_mode")
+        ]
+    # 3 is EXTRA (sqlite.org/pragma.html).
+    assert asked == [3, "delete"]
+
+
 def test_reading_while_others_write(store: Store, path: Path) -> None:
     campaigns = [store.add_campaign(campaign(name)) for name in ("one", "two")]
     processes = [FORK.Process(target=add_some, args=(path, c.id, 30)) for c in campaigns]

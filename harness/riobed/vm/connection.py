@@ -34,6 +34,8 @@ cgroup_controllers = []
 memory_backing_dir = "{memory}"
 """
 
+_ROOT = "libvirt"
+
 _lock = threading.Lock()
 _connections: dict[str, libvirt.virConnect] = {}
 
@@ -60,7 +62,7 @@ def connect(uri: str | None = None) -> libvirt.virConnect:
     Raises EnvironmentFault when libvirt or its QEMU driver is not there.
     """
     with _lock:
-        root = scratch_dir() / "libvirt"
+        root = scratch_dir() / _ROOT
         target = uri or f"qemu:///embed?root={root}"
         if target in _connections:
             return _connections[target]
@@ -76,6 +78,11 @@ def connect(uri: str | None = None) -> libvirt.virConnect:
             ) from None
         _connections[target] = connection
         return connection
+
+
+def qemu_log(domain: str) -> Path:
+    """Where the embedded driver keeps what the QEMU of a domain writes."""
+    return scratch_dir() / _ROOT / "log/qemu" / f"{domain}.log"
 
 
 def _write_settings(root: Path) -> None:

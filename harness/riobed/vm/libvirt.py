@@ -8,7 +8,7 @@ libvirt's snapshot calls. So one domain is kept alive and never destroyed betwee
 import json
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -17,26 +17,25 @@ import libvirt
 import libvirt_qemu
 
 from riobed.errors import BootError, InfraError
+from riobed.images import need_room
 from riobed.scratch import memory_dir
 from riobed.vm.agent import AgentLost, ExecResult, GuestAgent
+from riobed.vm.connection import qemu_log
 from riobed.vm.emulator import REPEATABLE, emulator
 from riobed.vm.machine import LogFile, MachineConfig
+from riobed.vm.process import last_words, time_limit
 
 _POLL_S = 0.02
 _HANG_UP_S = 5.0
 # Of the clock of a guest that shall be the same each time: seconds since 1970.
 _START = 1767225600
+# Of one call that QEMU has to answer; savevm takes longest, seconds on a busy host.
+_CALL_S = 120.0
+# QEMU stops a guest whose image cannot be written for lack of room (its werror=enospc).
+_DISK_FAILED = [libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_IOERROR]
 _template = jinja2.Environment(
     loader=jinja2.PackageLoader("riobed", "vm"), undefined=jinja2.StrictUndefined
 ).get_template("domain.xml.j2")
-
-
-@contextmanager
-def _infra(what: str) -> Iterator[None]:
-    try:
-        yield
-    except libvirt.libvirtError as error:
-        raise InfraError(f"{what}: {error}") from None
 
 
 class LibvirtMachine:
@@ -72,10 +71,11 @@ class LibvirtMachine:
         self.destroy()
         for log in (self.console, self.progress, self.evidence):
             log.clear()
-        try:
-            self._domain = self._connection.createXML(self.definition())
-        except libvirt.libvirtError as error:
-            raise BootError(f"{self.config.name}: QEMU does not start: {error}") from None
+        # RAM takes its room as it is written, and QEMU dies of the first byte there is no room for.
+        need_room(memory_dir(), self.config.memory)
+        definition = self.definition()
+        with self._call("QEMU does not start", BootError):
+            self._domain = self._connection.createXML(definition)
 
     def destroy(self) -> None:
         self._agent.close()
@@ -96,12 +96,21 @@ class LibvirtMachine:
         except libvirt.libvirtError:
             return False
 
+    def trouble(self) -> str:
+        if not self.alive():
+            words = last_words(qemu_log(self.config.name))
+            return "QEMU is not running" + (f"; it wrote last: {words}" if words else "")
+        with suppress(libvirt.libvirtError):
+            if self._domain and self._domain.state() == _DISK_FAILED:
+                return f"QEMU could not write the guest's disk; see if {self.config.folder} has room left"
+        return ""
+
     def pause(self) -> None:
-        with _infra(f"{self.config.name}: pause"):
+        with self._call("pause"):
             self._running().suspend()
 
     def resume(self) -> None:
-        with _infra(f"{self.config.name}: resume"):
+        with self._call("resume"):
             self._running().resume()
 
     def wait_stage0(self, timeout: float) -> None:
@@ -115,11 +124,11 @@ class LibvirtMachine:
 
     def reset(self) -> None:
         self._agent.close()
-        with _infra(f"{self.config.name}: reset"):
+        with self._call("reset"):
             self._running().reset()
 
     def nmi(self) -> None:
-        with _infra(f"{self.config.name}: NMI"):
+        with self._call("NMI"):
             self._running().injectNMI()
 
     def save(self, name: str) -> None:
@@ -178,9 +187,20 @@ class LibvirtMachine:
         return files[0]
 
     def _running(self) -> libvirt.virDomain:
-        if not self.alive() or not self._domain:
-            raise InfraError(f"{self.config.name}: QEMU is not running")
+        trouble = self.trouble()
+        if trouble or not self._domain:
+            raise InfraError(f"{self.config.name}: {trouble or 'not started'}")
         return self._domain
+
+    @contextmanager
+    def _call(self, what: str, kind: type[InfraError] = InfraError) -> Iterator[None]:
+        """One call that QEMU has to answer; an error of `kind`, in one line, if it does not."""
+        with time_limit(_CALL_S, f"guest={self.config.name},".encode()) as late:
+            try:
+                yield
+            except libvirt.libvirtError as error:
+                why = f"no answer within {_CALL_S:.0f} s, QEMU was killed" if late.is_set() else str(error)
+                raise kind(f"{self.config.name}: {what}: {' '.join(why.split())}") from None
 
     def _monitor(self, command: str) -> None:
         """A human monitor command that prints nothing unless it fails."""
@@ -190,7 +210,7 @@ class LibvirtMachine:
     def _ask(self, command: str) -> str:
         """What a human monitor command prints."""
         request = json.dumps({"execute": "human-monitor-command", "arguments": {"command-line": command}})
-        with _infra(f"{self.config.name}: {command}"):
+        with self._call(command):
             answer = json.loads(libvirt_qemu.qemuMonitorCommand(self._running(), request, 0))
         return str(answer.get("return", answer))
 

@@ -75,6 +75,9 @@ class Machine(Protocol):
     def alive(self) -> bool:
         """Is the process that runs the guest there?"""
 
+    def trouble(self) -> str:
+        """Why the guest cannot run on, in one line; "" while it can."""
+
     def pause(self) -> None:
         """Stop the guest's processors, which then cost nothing."""
 

@@ -4,7 +4,6 @@
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable
 
 import pytest
@@ -15,9 +14,11 @@ from riobed.plan import PlannedTrial
 from riobed.spec import CampaignSpec
 from riobed.trial import TrialRecord, recover, run_trial, start_workload, warm_up
 from riobed.verdict import decide
+from riobed.vm import libvirt
+from riobed.vm.process import qemus_with
 from riobed.watch import Watcher
 
-from .conftest import UD2, qemus_with
+from .conftest import UD2
 
 JUMP_TO_SELF = b"\xeb\xfe"
 
@@ -79,23 +80,32 @@ def test_discard(guest_in: Callable, spec: CampaignSpec, fault_in: Callable) -> 
     assert record.evidence.injected.keys() == {0} and not record.evidence.activated
 
 
-def test_qemu_killed_is_an_infra_error_and_the_guest_comes_back(
-    guest_in: Callable, spec: CampaignSpec, fault_in: Callable
+@pytest.mark.parametrize(
+    ("number", "error"),
+    [
+        (signal.SIGKILL, "QEMU is not running"),
+        (signal.SIGTERM, "it wrote last: qemu-system-x86_64: terminating on signal 15"),
+        (signal.SIGSTOP, "NMI: no answer within 3 s, QEMU was killed"),
+    ],
+)
+def test_qemu_that_ends_or_hangs_is_an_infra_error_and_the_guest_comes_back(
+    guest_in: Callable,
+    spec: CampaignSpec,
+    fault_in: Callable,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    error: str,
 ) -> None:
+    monkeypatch.setattr(libvirt, "_CALL_S", 3.0)
     guest = guest_in("rio")
     guest.ready()
-    name = guest.machine.config.name.encode()
-    pids = qemus_with(name)
-    assert len(pids) == 1
-
-    def kill() -> None:
-        time.sleep(2.0)
-        os.kill(pids[0], signal.SIGKILL)
-
-    threading.Thread(target=kill).start()
-    with pytest.raises(InfraError):
+    (pid,) = qemus_with(guest.machine.config.name.encode())
+    # When it has been injected: the trial is being watched.
+    threading.Timer(6.0, os.kill, [pid, number]).start()
+    with pytest.raises(InfraError, match=error):
         trial(guest, spec, fault_in("ext4_resize_fs", UD2))
     guest.discard()
+    monkeypatch.undo()
     record = trial(guest, spec, fault_in("ext4_file_write_iter", UD2))
     assert record.verdict is not None and record.verdict.outcome == "crash"
 

@@ -13,13 +13,14 @@ from pathlib import Path
 import psutil
 import pytest
 from distributed import Client
+from riobed.vm.process import qemus_with
 from riobed_results.corruption import corruption_table
 from riobed_results.errors import StoreError
 from riobed_results.models import TrialRow
 from riobed_results.queries import Results, read_results
 from riobed_results.store import open_store
 
-from .conftest import MEMTEST, qemus_with
+from .conftest import MEMTEST
 
 RIOBED = [sys.executable, "-m", "riobed.cli"]
 # As many trials as crashes: which trials there are does not depend on how they end.

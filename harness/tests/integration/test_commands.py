@@ -11,8 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-
-from .conftest import qemus_with
+from riobed.vm.process import qemus_with
 
 RIOBED = [sys.executable, "-m", "riobed.cli"]
 MEMTEST = Path(__file__).parents[3] / "workloads/memtest"

@@ -10,8 +10,7 @@ import time
 import pytest
 from riobed.artifacts import CHECKOUT
 from riobed.scratch import scratch_dir
-
-from .conftest import qemus_with
+from riobed.vm.process import qemus_with
 
 DOCUMENT = CHECKOUT / "docs/pytest.md"
 # Emulated guests on a loaded host.

@@ -13,8 +13,9 @@ from riobed import cli, faults_cli
 from riobed import run as run_module
 from riobed.errors import EnvironmentFault
 from riobed.faults import CLASSES, Catalogue
+from riobed.guest import GuestSetup
 from riobed.plan import plan
-from riobed.spec import CampaignSpec
+from riobed.spec import CampaignSpec, MachineSpec
 
 Capture = pytest.CaptureFixture[str]
 
@@ -153,10 +154,8 @@ def test_nothing_is_set_up(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> 
 def test_a_campaign_without_sites_is_refused_before_there_is_a_store(
     built: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, capsys: Capture, tmp_path: Path
 ) -> None:
-    manifest = SimpleNamespace(kernel=built)
-    monkeypatch.setattr(
-        run_module, "guest_setup", lambda *_: SimpleNamespace(manifest=manifest, workload=None)
-    )
+    manifest: Any = SimpleNamespace(kernel=built)
+    monkeypatch.setattr(run_module, "guest_setup", lambda *_: GuestSetup(manifest, MachineSpec(), "tcg"))
     monkeypatch.setattr(run_module, "cache_dir", lambda: tmp_path / "cache")
     path = tmp_path / "s.yaml"
     path.write_text(

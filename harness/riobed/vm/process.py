@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""QEMU as a process of the host: which it is, what it said last, and its end when it does not answer."""
+
+import os
+import re
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+# A log begins anew at each start; a command line is about 8 KiB of it.
+_LAST_PART = 64 << 10
+_MAX_WORDS = 300
+# The lines of libvirt itself; QEMU writes a T between date and time.
+_LIBVIRT = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}\+0000: ")
+_TIME = re.compile(r"^\d{4}-\d\d-\d\dT\S+Z ")
+
+
+def qemus_with(mark: bytes) -> list[int]:
+    """Process ids of the QEMUs with that in their command line (its words end with a byte 0)."""
+
+    def command_line(process: Path) -> bytes:
+        try:
+            return (process / "cmdline").read_bytes()
+        except OSError:  # it has just ended
+            return b""
+
+    lines = {int(path.name): command_line(path) for path in Path("/proc").glob("[0-9]*")}
+    return [pid for pid, line in lines.items() if b"qemu-system" in line and mark in line]
+
+
+def end_qemus(mark: bytes) -> None:
+    """Kill the QEMUs with that in their command line."""
+    for pid in qemus_with(mark):
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+
+
+@contextmanager
+def time_limit(seconds: float, mark: bytes) -> Iterator[threading.Event]:
+    """Kill the QEMUs with that mark if the block takes longer, and set the event.
+
+    libvirt waits for an answer of QEMU's monitor for ever; it gives up when QEMU is gone.
+    """
+    late = threading.Event()
+
+    def end() -> None:
+        late.set()
+        end_qemus(mark)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield late
+    finally:
+        timer.cancel()
+
+
+def last_words(log: Path) -> str:
+    """What QEMU wrote last in libvirt's log of it, in one printable line; "" if there is nothing."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - _LAST_PART))
+            text = file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+    words: list[str] = []
+    command_line = False
+    for line in text.splitlines():
+        if _LIBVIRT.match(line):
+            if ": starting up " in line:
+                words, command_line = [], True
+        elif not command_line:
+            words.append(_TIME.sub("", line).strip())
+        elif not line.endswith("\\"):
+            command_line = False
+    said = " ".join("".join(c if c.isprintable() else "?" for c in line) for line in words[-2:])
+    return said if len(said) <= _MAX_WORDS else f"{said[: _MAX_WORDS - 3]}..."

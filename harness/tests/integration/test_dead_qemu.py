@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A QEMU that does not answer is killed, and of one that died it is said what it wrote last."""
+
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from riobed.errors import InfraError
+from riobed.guest import GuestSetup, machine_config
+from riobed.images import make_test_disk
+from riobed.layout import MIB
+from riobed.modes import cache_mode
+from riobed.scratch import scratch_dir
+from riobed.vm import libvirt
+from riobed.vm.connection import connect
+from riobed.vm.libvirt import LibvirtMachine
+from riobed.vm.process import qemus_with
+
+PATIENCE_S = 2.0
+
+
+@pytest.fixture
+def machine(setup: GuestSetup, monkeypatch: pytest.MonkeyPatch) -> Iterator[LibvirtMachine]:
+    """On its way into stage 0, which is not waited for."""
+    monkeypatch.setattr(libvirt, "_CALL_S", PATIENCE_S)
+    config = machine_config(setup, cache_mode("rio"), scratch_dir() / "dead")
+    machine = LibvirtMachine(connect(), config)
+    make_test_disk(config.test_disk, 32 * MIB, ())
+    yield machine
+    machine.destroy()
+    shutil.rmtree(config.folder)
+
+
+def qemu_of(machine: LibvirtMachine) -> int:
+    (pid,) = qemus_with(f"guest={machine.config.name},".encode())
+    return pid
+
+
+@pytest.mark.parametrize(
+    ("call", "what"),
+    [
+        (LibvirtMachine.pause, "pause"),
+        (LibvirtMachine.reset, "reset"),
+        (LibvirtMachine.nmi, "NMI"),
+        (lambda machine: machine.save("x"), "savevm x"),
+        (lambda machine: machine.load("x"), "pause"),
+    ],
+)
+def test_a_call_that_hangs(machine: LibvirtMachine, call: Callable, what: str) -> None:
+    machine.start()
+    pid = qemu_of(machine)
+    os.kill(pid, signal.SIGSTOP)
+    start = time.monotonic()
+    with pytest.raises(InfraError) as caught:
+        call(machine)
+    assert PATIENCE_S - 0.1 < time.monotonic() - start < PATIENCE_S + 10
+    name = machine.config.name
+    assert str(caught.value) == f"{name}: {what}: no answer within 2 s, QEMU was killed"
+    machine.destroy()
+    machine.start()
+    assert qemu_of(machine) != pid
+
+
+def test_a_start_that_hangs(machine: LibvirtMachine) -> None:
+    mark = f"guest={machine.config.name},".encode()
+
+    def stop_it() -> None:
+        deadline = time.monotonic() + 30
+        while not (pids := qemus_with(mark)) and time.monotonic() < deadline:
+            time.sleep(0.001)
+        os.kill(pids[0], signal.SIGSTOP)
+
+    thread = threading.Thread(target=stop_it)
+    thread.start()
+    with pytest.raises(InfraError, match=r"QEMU does not start: no answer within 2 s, QEMU was killed$"):
+        machine.start()
+    thread.join()
+    assert not qemus_with(mark)
+    machine.start()
+
+
+def test_a_machine_whose_qemu_hangs_can_be_powered_off(machine: LibvirtMachine) -> None:
+    machine.start()
+    os.kill(qemu_of(machine), signal.SIGSTOP)
+    machine.destroy()
+    assert not qemus_with(f"guest={machine.config.name},".encode())
+
+
+def ended(machine: LibvirtMachine) -> None:
+    deadline = time.monotonic() + 10
+    while machine.alive():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_last_words_of_qemu_itself(machine: LibvirtMachine) -> None:
+    machine.start()
+    pid = qemu_of(machine)
+    subprocess.run(["kill", str(pid)], check=True)
+    ended(machine)
+    with pytest.raises(InfraError) as caught:
+        machine.reset()
+    text = str(caught.value)
+    assert "QEMU is not running; it wrote last: " in text
+    assert "terminating on signal 15 from pid" in text
+    assert "\n" not in text and "-device" not in text
+
+
+def test_a_qemu_killed_without_a_word(machine: LibvirtMachine) -> None:
+    machine.start()
+    os.kill(qemu_of(machine), signal.SIGKILL)
+    ended(machine)
+    assert machine.trouble() == "QEMU is not running"
+
+
+def test_a_qemu_that_does_not_start_says_why(machine: LibvirtMachine) -> None:
+    machine.config.test_disk.write_bytes(b"no qcow2")
+    with pytest.raises(InfraError, match=r"QEMU does not start: .*Image is not in qcow2 format") as caught:
+        machine.start()
+    assert "\n" not in str(caught.value)
+
+
+def test_no_trouble(machine: LibvirtMachine) -> None:
+    machine.start()
+    assert machine.trouble() == ""
+    machine.pause()
+    assert machine.trouble() == ""

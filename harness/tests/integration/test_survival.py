@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A campaign that is killed or whose guests have no room left ends as if nothing had been.
+
+RIOBED_KILLS says how many kills there are; RIOBED_SEED draws other moments.
+"""
+
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from riobed.vm.process import end_qemus, qemus_with
+from riobed_results.errors import StoreError
+from riobed_results.queries import trial_rows
+from riobed_results.store import open_store
+
+from .conftest import MEMTEST
+
+RIOBED = [sys.executable, "-m", "riobed.cli"]
+KILLS = int(os.environ.get("RIOBED_KILLS", "4"))
+SEED = int(os.environ.get("RIOBED_SEED", "1"))
+# A start takes about 15 s, a guest's boot as long, a trial 3 to 8 s: half of the kills come early, half late.
+LONGEST_S = (15.0, 90.0)
+CLASSES = ["kernel_text", "pointer", "none"]
+MODES = ["write-through", "rio"]
+ROUNDS = 2 + KILLS // 10
+TRIALS = len(CLASSES) * len(MODES) * ROUNDS
+SPEC = f"""
+name: kills
+modes: [{", ".join(MODES)}]
+fault_classes: [{", ".join(CLASSES)}]
+controls: {{}}
+crashes_per_cell: {ROUNDS}
+max_trials_per_cell: {ROUNDS}
+limit_s: 3
+hang_s: 2
+warmup_s: [0.5, 0.6]
+workload: {{path: {MEMTEST}, options: {{twins: 2}}}}
+"""
+
+
+@pytest.fixture
+def scratch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A short path, for sockets, of which all processes of the test can be known."""
+    with tempfile.TemporaryDirectory(prefix="rb", dir="/var/tmp", ignore_cleanup_errors=True) as name:
+        monkeypatch.setenv("RIOBED_SCRATCH", name)
+        yield Path(name)
+        end_qemus(f"{name}/".encode())
+
+
+class Command:
+    """`riobed run` with one worker, started as often as needed; `prefix` is what starts it."""
+
+    def __init__(self, folder: Path, prefix: tuple[str, ...] = ()) -> None:
+        folder.mkdir()
+        self.store = folder / "store.sqlite"
+        self.output = folder / "output"
+        self._spec = folder / "spec.yaml"
+        self._spec.write_text(SPEC)
+        self._prefix = prefix
+        self.pids: list[int] = []
+        self.process = self.start()
+
+    def start(self) -> subprocess.Popen[bytes]:
+        run = ["run", self._spec, "--store", self.store, "--workers", "1"]
+        with self.output.open("ab") as output:
+            self.process = subprocess.Popen(
+                [*self._prefix, *RIOBED, *run],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        self.pids.append(self.process.pid)
+        return self.process
+
+    def said(self) -> str:
+        return self.output.read_text(errors="replace")[-2000:]
+
+    def kill(self, rng: random.Random, mark: bytes) -> str:
+        """Kill one of the QEMUs, if there is one, or the command, which is then started again."""
+        qemus = qemus_with(mark)
+        if qemus and rng.random() < 0.5:
+            os.kill(rng.choice(qemus), 9)
+            return "QEMU"
+        self.process.kill()
+        self.process.wait()
+        self.start()
+        return "command"
+
+    def trials(self) -> int:
+        """How many results there are."""
+        with suppress(StoreError):
+            return len(self.results())
+        return 0
+
+    def finish(self) -> None:
+        """Let it run to its end; a run that had to give a trial up is followed by another."""
+        for _ in range(3):
+            if self.process.wait(3600) == 0:
+                return
+            assert "run the same command again" in self.said(), self.said()
+            self.start()
+        pytest.fail(self.said())
+
+    def results(self) -> list[tuple[object, ...]]:
+        """All that is drawn, of each row that is a result."""
+        store = open_store(str(self.store))
+        rows = trial_rows(store, store.campaign().id)
+        return [
+            (row.position, row.seed, row.mode, row.fault_class, row.requested, row.fresh_boot)
+            + tuple((f.index, f.address, f.function, f.old, f.new, str(f.params)) for f in row.faults)
+            for row in rows
+            if row.outcome != "infra_error"
+        ]
+
+
+def test_random_kills_change_nothing(tmp_path: Path, scratch: Path) -> None:
+    rng = random.Random(SEED)
+    disturbed = Command(tmp_path / "disturbed")
+    victims = []
+    for number in range(KILLS):
+        # Sooner if the campaign would be over before the last kill.
+        until = time.monotonic() + rng.uniform(0.0, rng.choice(LONGEST_S))
+        while time.monotonic() < until and disturbed.trials() <= TRIALS * (number + 1) // (KILLS + 1):
+            time.sleep(0.2)
+        if disturbed.process.poll() is not None:
+            assert disturbed.process.returncode, f"only {number} kills fitted in: {disturbed.said()}"
+            disturbed.start()
+        victims.append(disturbed.kill(rng, f"{scratch}/".encode()))
+        print(
+            f"kill {number + 1}: {victims[-1]} after {disturbed.trials()} trials, {time.ctime()}", flush=True
+        )
+    disturbed.finish()
+    assert not qemus_with(f"{scratch}/".encode())
+    assert list(scratch.iterdir()) == []
+    memory = [path for pid in disturbed.pids for path in Path("/dev/shm").glob(f"riobed-{pid}-*")]
+    assert memory == []
+
+    undisturbed = Command(tmp_path / "undisturbed")
+    undisturbed.finish()
+    results = disturbed.results()
+    assert [result[0] for result in results] == list(range(TRIALS))
+    assert results == undisturbed.results()
+    check_rows(disturbed)
+
+
+def check_rows(command: Command) -> None:
+    """Attempts are counted without a gap, and the log that a row names is there and whole."""
+    store = open_store(str(command.store))
+    rows = trial_rows(store, store.campaign().id)
+    attempts: dict[int, list[int]] = {}
+    for row in rows:
+        attempts.setdefault(row.position, []).append(row.attempt)
+        if row.log:
+            subprocess.run(["gzip", "--test", command.store.parent / row.log], check=True)
+        if row.outcome == "infra_error":
+            assert row.detail and "\n" not in row.detail
+        elif row.fault_class == "none":
+            assert row.corruption == "none"
+    assert all(sorted(numbers) == list(range(1, len(numbers) + 1)) for numbers in attempts.values())
+
+
+def on_own_disk(folder: Path, size: str) -> tuple[str, ...]:
+    """What starts a command for which that folder is a file system of its own; no other process sees it."""
+    if subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
+        pytest.skip("no file system of its own can be had")
+    return ("unshare", "-m", "sh", "-c", f'mount -t tmpfs -o size={size} tmpfs {folder} && exec "$@"', "sh")
+
+
+def test_no_room_for_a_guests_memory(scratch: Path) -> None:
+    prefix = on_own_disk(Path("/dev/shm"), "64m")
+    argv = [*prefix, *RIOBED, "guest", "run", "rio", "--", "true"]
+    done = subprocess.run(argv, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert re.fullmatch(
+        r"riobed: /dev/shm/riobed-\S+: \d\d MiB free, 512 MiB needed; make room there\n", done.stderr
+    ), done.stderr
+
+
+def test_no_room_left_for_guests(tmp_path: Path, scratch: Path) -> None:
+    """The working folder is on a disk of its own that gets full in the middle of a trial."""
+    command = Command(tmp_path / "run", on_own_disk(scratch, "1400m"))
+    wait_for_trials(command, 3)
+    time.sleep(1.0)
+    # What the process sees there.
+    filler = Path(f"/proc/{command.process.pid}/root{scratch}/filler")
+    with filler.open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(bytes(1 << 16))
+    full_since = time.time()
+    assert command.process.wait(300) == 1
+    assert re.search(r"riobed: .*: \d+ MiB free, \d+ MiB needed; make room there$", command.said().strip())
+    store = open_store(str(command.store))
+    for row in trial_rows(store, store.campaign().id):
+        if datetime.fromisoformat(row.finished).timestamp() > full_since:
+            assert row.outcome == "infra_error"
+    command.start()
+    command.finish()
+    assert [result[0] for result in command.results()] == list(range(TRIALS))
+    check_rows(command)
+
+
+def wait_for_trials(command: Command, count: int) -> None:
+    deadline = time.monotonic() + 300
+    while command.trials() < count:
+        assert command.process.poll() is None and time.monotonic() < deadline, command.said()
+        time.sleep(0.2)
