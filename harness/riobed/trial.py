@@ -30,6 +30,8 @@ _WARMUP_SLACK_S = 30.0
 _LONGEST_WARMUP_S = 900.0
 _INJECT_S = 10.0
 _STOP_S = 10.0
+# After a discard: in a kernel with faults in it a stop may never end, and sound ones take 0.4 s.
+_STOP_AFTER_S = 2.0
 INJECTOR = "/dev/riobed-inject"
 _MAX_REPORT = 1 << 16
 # Arguments: seconds of warm-up, then the workload; the faults come on standard input.
@@ -215,8 +217,9 @@ def stop_workload(guest: Guest, record: TrialRecord) -> None:
     What it answers changes nothing: the guest goes back to its snapshot, and its kernel has faults in it.
     """
     if guest.can_stop:
-        with suppress(InfraError):
-            guest.machine.run(guest.command("stop", seed=record.planned.workload_seed), timeout=_STOP_S)
+        with record.phase("stop"), suppress(InfraError):
+            argv = guest.command("stop", seed=record.planned.workload_seed)
+            guest.machine.run(argv, timeout=_STOP_AFTER_S)
 
 
 def read_logs(guest: Guest, record: TrialRecord) -> None:
