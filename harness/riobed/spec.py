@@ -90,8 +90,8 @@ class CampaignSpec(_Strict):
     warmup_s: tuple[Seconds, Seconds] = (1.0, 4.0)
     # No crash for that long after injection: discard (the paper waits 10 minutes).
     limit_s: Seconds = 600.0
-    # No fault injected or activated for that long while the workload goes on well: discard before the
-    # limit. Absent: no sooner than the limit.
+    # No fault injected or activated for that long, none sure to come, and the workload goes on: discard
+    # before the limit. Absent: no sooner than the limit.
     early_discard_s: Seconds | None = None
     # Crash in recovery: when the machine is reset again, counted from the first line of
     # riorecover and drawn between the two. Absent: recovery is left alone.

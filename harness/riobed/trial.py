@@ -11,7 +11,7 @@ from typing import Any
 from riobed import oops
 from riobed.errors import BootError, InfraError
 from riobed.evidence import Evidence, read_evidence
-from riobed.faults import Fault, commands
+from riobed.faults import CLASSES, Fault, commands
 from riobed.guest import Guest
 from riobed.interrupt import Interruption, interrupt_recovery
 from riobed.oops import Crash
@@ -82,8 +82,10 @@ def run_trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
         pid = begin_repeatably(guest, record) if record.faults and guest.repeatable else begin(guest, record)
         with record.phase("watch"):
             if record.faults:
+                # Classes with parameters are those whose faults wait for calls.
+                waiting = [fault.index for fault in record.faults if CLASSES[fault.fault_class].parameters]
                 record.observation = Watcher(
-                    guest.machine, spec, record.progress, pid, guest.reports_steps
+                    guest.machine, spec, record.progress, pid, guest.reports_steps, waiting
                 ).watch()
             else:
                 # A control: the reset itself is the crash.

@@ -8,10 +8,12 @@ A trial that is discarded early, `went well`, was never silent.
 """
 
 import time
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from riobed import oops, place
 from riobed.errors import InfraError
+from riobed.evidence import read_evidence
 from riobed.oops import Crash
 from riobed.progress import Progress
 from riobed.spec import CampaignSpec
@@ -46,7 +48,10 @@ class Watcher:
         progress: Progress,
         workload_pid: int,
         reports_steps: bool = True,
+        waiting: Collection[int] = (),
     ) -> None:
+        """`waiting`: indices of faults that come with the kernel's calls, sooner or later."""
+        self._waiting = waiting
         self._reports_steps = reports_steps
         self._machine = machine
         self._spec = spec
@@ -85,9 +90,15 @@ class Watcher:
             time.sleep(_POLL_S)
 
     def _goes_well(self, now: float) -> bool:
-        """Has no fault been heard of for the spec's time? To be asked when the workload made a step."""
+        """Has no fault been heard of for the spec's time? To be asked when the workload made a step.
+
+        Not while there are faults that are sure to come.
+        """
         patience = self._spec.early_discard_s
-        return patience is not None and now - self._quiet_since > patience and not self._progress.error
+        if patience is None or now - self._quiet_since <= patience or self._progress.error:
+            return False
+        activated = read_evidence(self._machine.evidence.text()).activated
+        return all(index in activated for index in self._waiting)
 
     def _seen(self, crash: Crash | None, detail: str = "", restarted: bool = False) -> Observation:
         self._progress.feed(self._machine.progress.new())

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The watcher tells crash, hang, reset, silence and patience apart. Its clock here is the test's."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -81,8 +82,8 @@ def test_no_crash_within_the_limit(machine: ScriptedMachine) -> None:
 EARLY = spec(limit_s=60.0, hang_s=8.0, early_discard_s=5.0)
 
 
-def early(machine: ScriptedMachine) -> Observation:
-    return Watcher(machine, EARLY, Progress(SEED), 77).watch()
+def early(machine: ScriptedMachine, waiting: Collection[int] = ()) -> Observation:
+    return Watcher(machine, EARLY, Progress(SEED), 77, waiting=waiting).watch()
 
 
 def test_a_workload_that_goes_on_without_a_fault_being_heard_of_is_discarded_early(
@@ -95,6 +96,19 @@ def test_a_workload_that_goes_on_without_a_fault_being_heard_of_is_discarded_ear
     assert (seen.crash, seen.workload_status, seen.detail) == (None, "running", "went well")
     # The first step more than 5 s after the last activation.
     assert seen.seconds == pytest.approx(16, abs=1.1)
+
+
+@pytest.mark.parametrize(("second", "seconds", "detail"), [(20, 26, "went well"), (None, 60, "timed out")])
+def test_a_fault_that_is_sure_to_come_is_waited_for(
+    machine: ScriptedMachine, second: int | None, seconds: float, detail: str
+) -> None:
+    steps(machine, 100)
+    machine.clock.after(2, lambda: machine.say(machine.evidence, b"A 0 5000\n"))
+    if second:
+        machine.clock.after(second, lambda: machine.say(machine.evidence, b"A 1 6000\n"))
+    seen = early(machine, [0, 1])
+    assert (seen.crash, seen.detail) == (None, detail)
+    assert seen.seconds == pytest.approx(seconds, abs=1.1)
 
 
 def test_what_crashes_in_time_is_no_early_discard(machine: ScriptedMachine) -> None:
