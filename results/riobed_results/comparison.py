@@ -77,16 +77,12 @@ def _compare(
 
 def fisher_p(first: Counts, second: Counts) -> float | None:
     """Return the p-value of Fisher's exact test (two-sided) on corrupted against sound crashes."""
-    return shares_p((first.corrupted, first.crashes), (second.corrupted, second.crashes))
-
-
-def shares_p(first: tuple[int, int], second: tuple[int, int]) -> float | None:
-    """Return the p-value of Fisher's exact test (two-sided) on two shares (k, n); None if an n is 0."""
-    if not first[1] or not second[1]:
+    if not first.crashes or not second.crashes:
         return None
     from scipy.stats import fisher_exact
 
-    return float(fisher_exact([[k, n - k] for k, n in (first, second)]).pvalue)
+    table = [[counts.corrupted, counts.crashes - counts.corrupted] for counts in (first, second)]
+    return float(fisher_exact(table).pvalue)
 
 
 def mcnemar_p(only_first: int, only_second: int) -> float:
