@@ -16,17 +16,19 @@ FILE = "workload.yaml"
 # Where the folder is found in the guest, and where the file system under test is mounted.
 GUEST_FOLDER = "/workload"
 GUEST_DIR = "/mnt/test/workload"
-# I/O port of domain.xml.j2; a driver in the kernel could lose records when there are faults in it.
-PROGRESS_PORT = "port:0x403"
+# Two ways into the same log: a device that any program can write to, and the I/O port behind no driver.
+PROGRESS_PORT = "/dev/virtio-ports/org.riobed.progress"
+PROGRESS_IO_PORT = "0x403"
 
 
 class Workload(BaseModel):
     """workload.yaml. The commands are run by sh in the guest, with /workload as their folder.
 
     Placeholders in them: {dir} the folder on the file system under test, {seed} the trial's
-    64-bit seed, {progress} where to report steps, {done} and {intent} the last step reported
-    done and the last announced (0 if none), {fsync} "--fsync" in modes that make each step
-    durable and nothing otherwise, {option:NAME} an entry of options.
+    64-bit seed, {progress} where to report steps, {progress_port} the I/O port to report them to
+    without a driver, which could lose records when there are faults in it, {done} and {intent} the
+    last step reported done and the last announced (0 if none), {fsync} "--fsync" in modes that make
+    each step durable and nothing otherwise, {option:NAME} an entry of options.
 
     After `stop` the workload ends with the step it is in. `measure` is a piece of work of fixed size, for
     `riobed cost`; it begins where prepare ended.
@@ -114,6 +116,7 @@ def command(
             "dir": GUEST_DIR,
             "seed": seed,
             "progress": PROGRESS_PORT,
+            "progress_port": PROGRESS_IO_PORT,
             "done": done,
             "intent": intent,
             "fsync": "--fsync" if sync else "",
