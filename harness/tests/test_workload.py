@@ -56,7 +56,8 @@ def test_memtest_is_a_workload() -> None:
 
 def test_all_placeholders(guest_folder: Path) -> None:
     workload = load_workload(folder_with(guest_folder, options={"size": 3, "kind": "fast"}))
-    template = "echo {dir} {seed} {progress} {progress_port} {done} {intent} {fsync} {option:size} {option:kind} {{}}"
+    template = "echo {dir} {seed} {progress} {progress_port} {done} {intent} {fsync} "
+    template += "{option:size} {option:kind} {{}}"
     result = ran(workload, template, guest_folder, sync=True, done=4, intent=5, options={"kind": "slow"})
     assert result.stdout.split() == [
         "/mnt/test/workload",
