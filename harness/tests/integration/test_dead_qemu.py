@@ -101,7 +101,7 @@ def ended(machine: LibvirtMachine) -> None:
 def test_last_words_of_qemu_itself(machine: LibvirtMachine) -> None:
     machine.start()
     pid = qemu_of(machine)
-    subprocess.run(["kill", str(pid)], check=True)
+    subprocess.run(["/bin/sh", "-c", f"kill {pid}"], check=True)
     ended(machine)
     with pytest.raises(InfraError) as caught:
         machine.reset()
