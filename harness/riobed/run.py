@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
+from riobed_results.controls import CONTROLS, failed_controls
 from riobed_results.fresh import FreshReport
 from riobed_results.location import REPORT_FILE, locate
 from riobed_results.models import TrialRow
@@ -105,6 +106,8 @@ def describe(row: TrialRow) -> str:
     if row.outcome == "discard":
         return f"{head} discard ({row.activated} of {row.requested} faults activated)"
     found = "" if row.corruption == "none" else "  CORRUPTION"
+    if found and row.fault_class in CONTROLS:
+        found = f"  {row.corruption}, as it shall be" if not failed_controls([row]) else "  CONTROL FAILED"
     return f"{head} {row.crash_kind} after {row.time_to_crash_s:.1f} s: {row.crash_title}{found}"
 
 
@@ -124,7 +127,7 @@ class ProgressView:
         """Take in a row that was stored."""
         with self._lock:
             self._outcomes[row.outcome] += 1
-            self._corrupted += row.corruption not in (None, "none")
+            self._corrupted += row.corruption not in (None, "none") and row.fault_class not in CONTROLS
 
     def __rich__(self) -> Table:
         table = Table(title=f"{self._spec.name} ({self._accelerator}): crashes")

@@ -10,7 +10,7 @@ from rich.console import Console
 from riobed import run
 from riobed.campaign import Cell
 from riobed.run import ProgressView, trials_left
-from riobed_results.models import TrialRow
+from riobed_results.models import FaultRow, TrialRow
 
 SPEC = spec(
     modes=["rio", "delayed"], fault_classes=["kernel_text"], crashes_per_cell=10, max_trials_per_cell=100
@@ -72,3 +72,27 @@ def test_counts_rate_and_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
     missing.append("a trial")
     console.print(view)
     assert "1 infra errors (1 trials given up for now); 4 crashes" in " ".join(console.export_text().split())
+
+
+@pytest.mark.parametrize(
+    ("mode", "fault_class", "corruption", "says"),
+    [
+        ("rio", "kernel_text", "direct", "  CORRUPTION"),
+        ("rio", "kernel_text", "none", ""),
+        ("rio", "none", "none", ""),
+        ("rio", "none", "indirect", "  CONTROL FAILED"),
+        ("delayed", "none", "unclassified", "  unclassified, as it shall be"),
+        ("rio", "planted", "direct", "  direct, as it shall be"),
+        ("rio", "planted", "indirect", "  CONTROL FAILED"),
+    ],
+)
+def test_a_line_says_what_is_a_corruption_and_what_a_control(
+    mode: str, fault_class: str, corruption: Any, says: str
+) -> None:
+    ended = row("crash", corruption)
+    ended.mode, ended.fault_class = mode, fault_class
+    ended.crash_kind, ended.crash_title, ended.time_to_crash_s = "reset", "title", 0.5
+    ended.recovery = {"registry": "recovered", "checksums": {"mismatches": [], "corrupt": 0, "intact": 1}}
+    if fault_class == "planted":
+        ended.faults = [FaultRow(index=0, fault_class="planted", injected=True, params={"kind": "stray"})]
+    assert run.describe(ended).endswith(f"reset after 0.5 s: title{says}")

@@ -5,14 +5,16 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 
+from riobed_results.controls import CONTROLS
 from riobed_results.models import CampaignRow, TrialRow
 from riobed_results.queries import stored_spec
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Counts of attempts by outcome; `have` of the `wanted` crashes are there, None if the spec says none.
+    """Counts of attempts by outcome; `corrupted` without controls.
 
+    `have` of the `wanted` crashes are there, None if the spec says none.
     `first` and `last` are when the first trial began and the last one ended, UTC ISO 8601; "" without trials.
     """
 
@@ -33,7 +35,9 @@ def progress(campaign: CampaignRow, rows: list[TrialRow]) -> Progress:
     crashes = Counter((row.mode, row.fault_class) for row in rows if row.outcome == "crash")
     return Progress(
         crashes=count["crash"],
-        corrupted=sum(row.corruption not in (None, "none") for row in rows),
+        corrupted=sum(
+            row.corruption not in (None, "none") and row.fault_class not in CONTROLS for row in rows
+        ),
         discards=count["discard"],
         infra_errors=count["infra_error"],
         have=sum(min(each, crashes[cell]) for cell, each in wanted.items()) if wanted else None,
