@@ -91,6 +91,9 @@ def show(campaign: Campaign, workers: Workers, progress: "ProgressView", console
             live.console.print(describe(row), highlight=False, markup=False)
 
         campaign.run(workers, report)
+    if not console.is_terminal:
+        # Live leaves its last line open there.
+        console.line()
 
 
 def beside(store: str, name: str) -> Path:
