@@ -164,8 +164,9 @@ class Guest:
             self.take_snapshot(fresh)
             self._clear_logs()
         else:
-            self._clear_logs()
             self._load(check)
+            # The guest of the trial before may have said something until now.
+            self._clear_logs()
             self.machine.resume()
         if not self.machine.agent_answers(10):
             raise InfraError(f"{self.machine.config.name}: no agent after the snapshot was restored")

@@ -20,7 +20,8 @@ class Told:
     def __init__(self, config: Any) -> None:
         self.config = config
         self.told: list[str] = []
-        self.console = self.progress = self.evidence = SimpleNamespace(clear=lambda: None)
+        self.progress = self.evidence = SimpleNamespace(clear=lambda: None)
+        self.console = SimpleNamespace(clear=lambda: self.told.append("clear"))
         config.folder.mkdir(parents=True, exist_ok=True)
 
     def save(self, name: str) -> None:
@@ -71,7 +72,7 @@ def told(guest: Guest) -> list[str]:
 
 SAVE = ["mailbox", "hang_up", "pause", "save"]
 FROM_KEPT = ["destroy", "start", "load disk with a snapshot", "resume"]
-BEGIN = ["load disk with a snapshot", "put", "resume"]
+BEGIN = ["load disk with a snapshot", "clear", "put", "resume"]
 
 
 def test_one_snapshot_is_kept_and_all_guests_of_a_kind_begin_from_it(tmp_path: Path) -> None:
@@ -112,9 +113,10 @@ def test_guests_of_other_kinds_have_their_own(tmp_path: Path) -> None:
 def test_a_guest_that_is_not_repeatable_keeps_none(tmp_path: Path, accelerator: str) -> None:
     guest = guest_of(tmp_path, "w0", accelerator)
     guest.ready()
-    assert told(guest) == ["boot", "prepare", "pause", "save", "resume"]
+    assert told(guest) == ["boot", "prepare", "pause", "save", "resume", "clear"]
     guest.ready()
-    assert told(guest) == ["load disk with a snapshot", "resume"]
+    # What the guest of the trial before has said is gone before this one says anything.
+    assert told(guest) == ["load disk with a snapshot", "clear", "resume"]
     assert not guest.repeatable
     assert not (tmp_path / "snapshots").exists()
 
