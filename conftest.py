@@ -16,6 +16,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+# What a shell starts with & ignores it, and so would the commands that tests end by it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Move integration tests behind all others; a failing unit test is then seen first."""

@@ -94,8 +94,6 @@ class Site:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
-    # Ignored in what a shell starts with &, and in all that comes of it.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     made = Site(tmp_path)
     yield made
     made.end()
