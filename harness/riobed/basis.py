@@ -7,7 +7,7 @@ from pathlib import Path
 
 from riobed.artifacts import content_key
 from riobed.guest import GuestSetup
-from riobed.images import run_tool, workload_key
+from riobed.images import qemu_version, workload_key
 
 # Of what this process has read: the files may change under a worker.
 _HARNESS = content_key(Path(__file__).parent)
@@ -44,7 +44,7 @@ def basis(setup: GuestSetup, workload: Path) -> Basis:
         kernel_build_id=setup.manifest.kernel.build_id,
         image=setup.manifest.image.key,
         workload=workload_key(workload),
-        qemu_version=run_tool(["qemu-system-x86_64", "--version"], "QEMU").splitlines()[0],
+        qemu_version=qemu_version(),
         accelerator=setup.accelerator,
         dask=version("distributed"),
     )

@@ -21,9 +21,9 @@ from riobed_results.store import Store
 from riobed.errors import EnvironmentFault, UsageError
 from riobed.faults import Catalogue, Fault
 from riobed.guest import GuestSetup
-from riobed.images import run_tool
 from riobed.plan import PlannedTrial, plan
 from riobed.rows import trial_row, write_log
+from riobed.setup import environment
 from riobed.spec import CampaignSpec
 from riobed.stored import comparable, spec_data
 from riobed.workers import Attempt, Workers
@@ -112,21 +112,15 @@ class Campaign:
     def _enter(self) -> CampaignRow:
         """The campaign's row; UsageError if one of that name asked for something else."""
         text = yaml.safe_dump(spec_data(self.spec), sort_keys=False)
-        manifest = self._setup.manifest
         new = CampaignRow(
             name=self.spec.name,
             spec=text,
-            seed=str(self.spec.seed),
-            kernel_release=manifest.kernel.release,
-            kernel_build_id=manifest.kernel.build_id,
-            series_commit=manifest.kernel.series_commit,
-            qemu_version=run_tool(["qemu-system-x86_64", "--version"], "QEMU").splitlines()[0],
-            accelerator=self._setup.accelerator,
             host={
                 "cpus": len(os.sched_getaffinity(0)),
                 "kernel": platform.release(),
                 "machine": platform.machine(),
             },
+            **environment(self._setup, str(self.spec.seed)).model_dump(exclude={"created"}),
         )
         names = [row.name for row in self.store.campaigns()]
         if self.spec.name not in names:

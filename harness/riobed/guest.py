@@ -10,7 +10,7 @@ from pathlib import Path
 from riobed import workload as workloads
 from riobed.artifacts import Manifest
 from riobed.errors import BootError, InfraError
-from riobed.images import make_empty_disk, make_test_disk, need_room, run_tool
+from riobed.images import make_empty_disk, make_test_disk, need_room, qemu_version
 from riobed.kept import keep_snapshot, restore_disks
 from riobed.layout import MIB, Layout
 from riobed.mailbox import open_mailbox, put_command
@@ -248,7 +248,7 @@ class Guest:
             setup.manifest.kernel.build_id,
             setup.manifest.image.key,
             setup.accelerator,
-            run_tool(["qemu-system-x86_64", "--version"], "QEMU"),
+            qemu_version(),
         ]
         return setup.snapshots / hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:16]
 

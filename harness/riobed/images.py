@@ -29,6 +29,11 @@ def run_tool(argv: list[str], what: str) -> str:
     return done.stdout
 
 
+def qemu_version() -> str:
+    """What the host's QEMU says it is, in one line; EnvironmentFault if there is none."""
+    return run_tool(["qemu-system-x86_64", "--version"], "QEMU").splitlines()[0]
+
+
 def need_room(folder: Path, size: int) -> None:
     """EnvironmentFault unless the file system of `folder` has `size` bytes left."""
     folder.mkdir(parents=True, exist_ok=True)

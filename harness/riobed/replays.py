@@ -14,7 +14,7 @@ from pathlib import Path
 
 from riobed_results.models import CampaignRow, TrialRow
 from riobed_results.queries import in_order, trial_rows
-from riobed_results.render import FORMS, printable, render
+from riobed_results.render import printable, render, write_forms
 from riobed_results.replays import FILE, ReplayRun, add_replay, read_replays, replay_page, replay_table
 from riobed_results.store import open_store
 from riobed_results.titles import titled
@@ -28,7 +28,6 @@ from riobed.setup import environment
 from riobed.stored import stored_spec
 
 _MAX_ATTEMPTS = 3
-_SUFFIX = {"latex": "tex"}
 
 
 @dataclass(frozen=True)
@@ -59,8 +58,7 @@ def replay_many(request: Many, form: str, uri: str | None) -> str:
                     one = Request(row.position, request.store, campaign.name)
                     add_replay(folder, run_one(replayer, one, folder))
     page = replay_page(replay_table(stored_replays(folder, campaign, setup)))
-    for name in FORMS:
-        (folder / f"replays.{_SUFFIX.get(name, name)}").write_text(render(page, name), encoding="utf-8")
+    write_forms(page, folder, "replays")
     return render(page, form)
 
 

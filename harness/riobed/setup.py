@@ -9,7 +9,7 @@ from riobed_results.models import utc_now
 from riobed.accelerator import choose, for_processors
 from riobed.artifacts import Manifest, load_manifest
 from riobed.guest import GuestSetup
-from riobed.images import run_tool, workload_image
+from riobed.images import qemu_version, workload_image
 from riobed.spec import MachineSpec, WorkloadSpec
 from riobed.vm.emulator import REPEATABLE
 from riobed.workload import check_options, load_workload
@@ -44,7 +44,7 @@ def environment(setup: GuestSetup, seed: str) -> Environment:
         kernel_release=kernel.release,
         kernel_build_id=kernel.build_id,
         series_commit=kernel.series_commit,
-        qemu_version=run_tool(["qemu-system-x86_64", "--version"], "QEMU").splitlines()[0],
+        qemu_version=qemu_version(),
         accelerator=setup.accelerator,
         created=utc_now(),
     )

@@ -82,8 +82,7 @@ def run_trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
         pid = begin_repeatably(guest, record) if record.faults and guest.repeatable else begin(guest, record)
         with record.phase("watch"):
             if record.faults:
-                # Classes with parameters are those whose faults wait for calls.
-                waiting = [fault.index for fault in record.faults if CLASSES[fault.fault_class].parameters]
+                waiting = [fault.index for fault in record.faults if CLASSES[fault.fault_class].waits]
                 record.observation = Watcher(
                     guest.machine, spec, record.progress, pid, guest.reports_steps, waiting
                 ).watch()

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from harness_builders import spec, text_fault
-from riobed import campaign, workers
+from riobed import setup as setup_module
+from riobed import workers
 from riobed.artifacts import Manifest
 from riobed.campaign import Campaign
 from riobed.guest import GuestSetup
@@ -73,8 +74,8 @@ class World:
         self.guests: list[FakeGuest] = []
         self.build_id = "0123abcd"
         self.accelerator = "tcg"
-        self.qemu = "QEMU emulator version 7.2.0\nCopyright"
-        monkeypatch.setattr(campaign, "run_tool", lambda argv, what: self.qemu)
+        self.qemu = "QEMU emulator version 7.2.0"
+        monkeypatch.setattr(setup_module, "qemu_version", lambda: self.qemu)
         monkeypatch.setattr(workers, "_HEARSAY_S", 0.0)
         monkeypatch.setattr(workers, "connect", lambda uri: None)
         monkeypatch.setattr(workers, "LibvirtMachine", lambda connection, config: config)

@@ -3,7 +3,7 @@
 
 import csv
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from pydantic import BaseModel
@@ -20,7 +20,8 @@ Value = int | float | None
 class Design:
     """What such a table is about: which rows, and what is counted in those of one mode.
 
-    `name` is also that of the command and of the published files.
+    `name` is also that of the command and of the published files. Without a row that it `needs` (None: one it
+    wants) the table would say nothing.
     """
 
     name: str
@@ -28,6 +29,12 @@ class Design:
     note: str
     wants: Callable[[TrialRow], bool]
     lines: Callable[[list[TrialRow]], dict[str, Value]]
+    needs: Callable[[TrialRow], bool] | None = None
+
+    def of(self, rows: Iterable[TrialRow]) -> list[TrialRow]:
+        """Return the rows it wants; none if those it needs are missing."""
+        wanted = list(filter(self.wants, rows))
+        return wanted if any(map(self.needs or self.wants, wanted)) else []
 
 
 class ModeTable(BaseModel):
@@ -42,7 +49,7 @@ class ModeTable(BaseModel):
 def mode_table(results: Results, design: Design) -> ModeTable:
     """Compute a table of a campaign; StoreError if it has no row that the design wants."""
     campaign = results.campaign
-    rows = [row for row in results.rows if design.wants(row)]
+    rows = design.of(results.rows)
     if not rows:
         raise results.without(f"trials for the table {design.name}")
     modes = in_order(campaign, "modes", (row.mode for row in rows))

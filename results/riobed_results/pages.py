@@ -39,7 +39,6 @@ def campaign_pages(results: Results) -> dict[str, Page]:
     if any(map(timed, rows)):
         pages["phases"] = phase_page(phase_table(results))
     for design in BY_MODE:
-        # Of starts there is nothing to say where all are of one kind.
-        if any(map(design.wants, rows)) and (design is not STARTS or any(row.fresh_boot for row in rows)):
+        if design.of(rows):
             pages[design.name] = mode_page(design, mode_table(results, design))
     return pages

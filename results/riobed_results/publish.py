@@ -17,13 +17,12 @@ from riobed_results.logs import Links, inside
 from riobed_results.models import CampaignRow, FaultRow, TrialRow
 from riobed_results.pages import campaign_pages
 from riobed_results.queries import read_results
-from riobed_results.render import FORMS, render
+from riobed_results.render import write_forms
 from riobed_results.store import Store, open_store
 
 SPEC_HEAD = (
     "# SPDX-License-Identifier: Apache-2.0\n# The spec as the campaign's store has it, defaults filled in.\n"
 )
-SUFFIX = {"latex": "tex"}
 
 
 def publish(store: Store, name: str | None, logs: Path, folder: Path) -> None:
@@ -48,9 +47,7 @@ def publish(store: Store, name: str | None, logs: Path, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "spec.yaml").write_text(SPEC_HEAD + campaign.spec, encoding="utf-8")
         for what, page in pages.items():
-            for form in FORMS:
-                path = folder / f"{what}.{SUFFIX.get(form, form)}"
-                path.write_text(render(page, form), encoding="utf-8")
+            write_forms(page, folder, what)
         for log in chosen:
             (folder / log).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(logs / log, folder / log)

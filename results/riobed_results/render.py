@@ -4,6 +4,7 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import jinja2
 
@@ -111,3 +112,12 @@ FORMS: dict[str, Callable[[Page], str]] = {
     "html": _html,
     "json": lambda page: page.json,
 }
+
+# Of a file in that form, where it is not the form's name.
+SUFFIX = {"latex": "tex"}
+
+
+def write_forms(page: Page, folder: Path, name: str) -> None:
+    """Write a table to files of that name, one for each form; OSError if they cannot be written."""
+    for form in FORMS:
+        (folder / f"{name}.{SUFFIX.get(form, form)}").write_text(render(page, form), encoding="utf-8")

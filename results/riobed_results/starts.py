@@ -63,4 +63,5 @@ STARTS = Design(
     "no class has both.",
     wants=lambda row: row.outcome in ("crash", "discard") and row.fault_class not in CONTROLS,
     lines=_lines,
+    needs=lambda row: row.fresh_boot,
 )

@@ -8,9 +8,9 @@ import pytest
 from riobed_results.location import REPORT_FILE
 from riobed_results.logs import Links
 from riobed_results.pages import campaign_pages
-from riobed_results.publish import SUFFIX, worth_keeping
+from riobed_results.publish import worth_keeping
 from riobed_results.queries import read_results, trial_rows
-from riobed_results.render import FORMS, render
+from riobed_results.render import FORMS, SUFFIX, render
 from riobed_results.report import report
 from riobed_results.soak import load_soak
 from riobed_results.soak_page import soak_page

@@ -63,6 +63,11 @@ class FaultClass:
     sites: Callable[[Catalogue], Sites] | None = None
     parameters: Parameters | None = None
 
+    @property
+    def waits(self) -> bool:
+        """Do its faults wait for a number of calls, which are sure to come? That number is a parameter."""
+        return self.parameters is not None
+
     def with_parameters(self, given: Mapping[str, Any]) -> FaultClass:
         """The class with other parameters; those not given stay as they are.
 

@@ -11,12 +11,12 @@ from riobed_results.render import render
 from riobed_results.soak import FILE, Soak, SoakEnvironment, SoakRow, load_soak, save_soak
 from riobed_results.soak_page import soak_page, verdict
 
-from riobed.artifacts import Manifest
 from riobed.errors import InfraError, UsageError, complaint
 from riobed.guest import Guest, GuestSetup, machine_config
-from riobed.images import run_tool, workload_image
+from riobed.images import workload_image
 from riobed.modes import cache_mode
 from riobed.scratch import scratch_dir
+from riobed.setup import environment as on_what
 from riobed.setup import guest_setup
 from riobed.soak.life import go_on, take_turn
 from riobed.soak.suite import Turn, load_suite, turns
@@ -69,21 +69,14 @@ def soak(request: Request, form: str, uri: str | None) -> int:
 
 def environment(request: Request, setup: GuestSetup) -> SoakEnvironment:
     """On what this soak runs."""
-    manifest: Manifest = setup.manifest
     return SoakEnvironment(
         mode=request.mode,
         minutes=request.minutes,
-        seed=str(request.seed),
         suite=request.suite.name,
         memory_mib=request.memory_mib,
         disk_mib=request.disk_mib,
         vcpus=request.vcpus,
-        kernel_release=manifest.kernel.release,
-        kernel_build_id=manifest.kernel.build_id,
-        series_commit=manifest.kernel.series_commit,
-        qemu_version=run_tool(["qemu-system-x86_64", "--version"], "QEMU").splitlines()[0],
-        accelerator=setup.accelerator,
-        created=utc_now(),
+        **on_what(setup, str(request.seed)).model_dump(),
     )
 
 

@@ -54,11 +54,11 @@ def test_panic(guest_in: Callable, spec: CampaignSpec) -> None:
 
 
 def test_hang_with_the_agent_lost(guest_in: Callable, spec: CampaignSpec, fault_in: Callable) -> None:
-    # Spins with interrupts off: only a non-maskable interrupt gets through.
-    record = trial(guest_in("rio"), spec, fault_in("handle_edge_irq", JUMP_TO_SELF))
+    # Spins with interrupts off: only a non-maskable interrupt gets through. The timer comes before a discard.
+    record = trial(guest_in("rio"), spec, fault_in("hrtimer_interrupt", JUMP_TO_SELF))
     assert record.verdict is not None
     assert (record.verdict.outcome, record.verdict.crash_kind) == ("crash", "hang")
-    assert record.verdict.crash_title == "hang in handle_edge_irq"
+    assert record.verdict.crash_title == "hang in hrtimer_interrupt"
     assert record.observation is not None and record.observation.detail == "agent lost"
     assert record.verdict.corruption == "none"
 
