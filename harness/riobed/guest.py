@@ -108,11 +108,6 @@ class Guest:
         return bool(self.setup.workload and self.setup.workload.progress != "none")
 
     @property
-    def can_stop(self) -> bool:
-        """Does the workload say how it is stopped?"""
-        return bool(self.setup.workload and self.setup.workload.stop)
-
-    @property
     def repeatable(self) -> bool:
         """Does the same happen again at the same instructions, if nobody talks to the guest?"""
         return self.setup.accelerator == REPEATABLE and not self.setup.trace

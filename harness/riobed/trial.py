@@ -30,8 +30,6 @@ _WARMUP_SLACK_S = 30.0
 _LONGEST_WARMUP_S = 900.0
 _INJECT_S = 10.0
 _STOP_S = 10.0
-# After a discard: in a kernel with faults in it a stop may never end, and sound ones take 0.4 s.
-_STOP_AFTER_S = 2.0
 INJECTOR = "/dev/riobed-inject"
 _MAX_REPORT = 1 << 16
 # Arguments: seconds of warm-up, then the workload; the faults come on standard input.
@@ -93,11 +91,9 @@ def run_trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
         read_logs(guest, record)
         if record.observation.crash:
             recover(guest, record)
-        else:
-            stop_workload(guest, record)
         record.verdict = decide(record.observation, record.recovery, record.check)
     finally:
-        # With an observation it has been read, and what a stop after it made the kernel say is no part of it.
+        # With an observation it has been read, before stage 0 added to it.
         if not record.observation:
             record.console = guest.machine.console.text()
 
@@ -210,17 +206,6 @@ def end_workload(guest: Guest, record: TrialRecord, pid: int) -> None:
     record.progress.feed(guest.machine.progress.new())
     if guest.reports_steps and not record.progress.finished:
         raise InfraError("the workload did not end with the step it was in")
-
-
-def stop_workload(guest: Guest, record: TrialRecord) -> None:
-    """Stop the workload of a guest that did not crash, if the workload says how.
-
-    What it answers changes nothing: the guest goes back to its snapshot, and its kernel has faults in it.
-    """
-    if guest.can_stop:
-        with record.phase("stop"), suppress(InfraError):
-            argv = guest.command("stop", seed=record.planned.workload_seed)
-            guest.machine.run(argv, timeout=_STOP_AFTER_S)
 
 
 def read_logs(guest: Guest, record: TrialRecord) -> None:

@@ -38,7 +38,7 @@ def machine(tmp_path: Path, clock: Clock) -> ScriptedMachine:
     return ScriptedMachine(tmp_path, clock)
 
 
-def guest_of(machine: Any, reports_steps: bool = True, can_stop: bool = False) -> Guest:
+def guest_of(machine: Any, reports_steps: bool = True) -> Guest:
     """The part of a Guest that a trial uses."""
 
     def command(key: str, **values: int) -> list[str]:
@@ -49,7 +49,6 @@ def guest_of(machine: Any, reports_steps: bool = True, can_stop: bool = False) -
         SimpleNamespace(
             machine=machine,
             reports_steps=reports_steps,
-            can_stop=can_stop,
             repeatable=False,
             command=command,
             ready=lambda fresh, check: None,
@@ -319,32 +318,16 @@ def test_no_crash_no_reset(crashing: Recovering, clock: Clock) -> None:
     assert (done.verdict.outcome, crashing.resets, done.recovery, done.check) == ("discard", 0, None, None)
 
 
-@pytest.mark.parametrize("status", [0, 1])
-def test_a_workload_that_can_be_stopped_is_stopped_after_a_discard(
-    crashing: Recovering, clock: Clock, status: int
-) -> None:
+def test_a_discarded_guest_is_told_nothing_more(crashing: Recovering, clock: Clock) -> None:
+    """It goes back to its snapshot: a stop could only wait for a kernel with faults in it."""
     crashing.on_spawn = lambda: crashing.say(crashing.evidence, b"I 0 1\n")
-    crashing.answers["stop"] = ExecResult(status, b"", b"")
     for second in range(1, 60):
         clock.after(second, lambda n=second: crashing.say(crashing.progress, step(n)))
     done = a_record()
-    run_trial(guest_of(crashing, can_stop=True), spec(limit_s=5.0), done)
+    run_trial(guest_of(crashing), spec(limit_s=5.0), done)
     assert done.verdict is not None
     assert done.verdict.outcome == "discard"
-    assert crashing.commands[-1] == ["stop", f"seed={PLANNED.workload_seed}"]
-
-
-def test_what_a_stop_makes_the_kernel_say_is_no_part_of_the_trial(crashing: Recovering, clock: Clock) -> None:
-    """A new process may be the first to execute a fault, after the end of a trial whose console is empty."""
-    crashing.on_spawn = lambda: crashing.say(crashing.evidence, b"I 0 1\n")
-    crashing.on_run = lambda: crashing.say(crashing.console, PANIC)
-    crashing.answers["stop"] = ExecResult(0, b"", b"")
-    for second in range(1, 60):
-        clock.after(second, lambda n=second: crashing.say(crashing.progress, step(n)))
-    done = a_record()
-    run_trial(guest_of(crashing, can_stop=True), spec(limit_s=5.0), done)
-    assert done.verdict is not None
-    assert (done.verdict.outcome, crashing.console.text(), done.console) == ("discard", PANIC, b"")
+    assert "stop" not in [argv[0] for argv in crashing.commands]
 
 
 def test_our_failures_leave_the_console_for_the_log(crashing: Recovering) -> None:
