@@ -9,7 +9,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-int check_file_system(const char *e2fsck, const char *device, const char *log)
+enum { E2FSCK_UNCORRECTED = 4, E2FSCK_OPERATIONAL_ERROR = 8 };
+
+static int run_e2fsck(const char *e2fsck, const char *device, int log)
 {
 	int status;
 	pid_t pid = fork();
@@ -17,11 +19,9 @@ int check_file_system(const char *e2fsck, const char *device, const char *log)
 	if (pid < 0)
 		return -errno;
 	if (!pid) {
-		int fd = open(log, O_WRONLY | O_CREAT | O_TRUNC, 0644);
-
-		if (fd >= 0) {
-			dup2(fd, STDOUT_FILENO);
-			dup2(fd, STDERR_FILENO);
+		if (log >= 0) {
+			dup2(log, STDOUT_FILENO);
+			dup2(log, STDERR_FILENO);
 		}
 		execl(e2fsck, "e2fsck", "-f", "-y", device, (char *)NULL);
 		_exit(127);
@@ -32,6 +32,23 @@ int check_file_system(const char *e2fsck, const char *device, const char *log)
 	if (!WIFEXITED(status))
 		return -EINTR;
 	return WEXITSTATUS(status) == 127 ? -ENOENT : WEXITSTATUS(status);
+}
+
+int check_file_system(const char *e2fsck, const char *device, const char *log)
+{
+	int fd = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	int status = run_e2fsck(e2fsck, device, fd);
+
+	/*
+	 * It gives up when the journal it has replayed leaves a superblock it cannot open; only
+	 * the next run then looks for a backup. What a user would try before the file system is
+	 * called lost, recovery tries.
+	 */
+	if (status > 0 && status & (E2FSCK_UNCORRECTED | E2FSCK_OPERATIONAL_ERROR))
+		status = run_e2fsck(e2fsck, device, fd);
+	if (fd >= 0)
+		close(fd);
+	return status;
 }
 
 int mount_file_system(const char *device, const char *mount_point)

@@ -4,8 +4,8 @@
 #define STEP_H
 
 /*
- * e2fsck -fy; output goes to log. Its exit status (a bit mask, see its manual),
- * or -errno when it could not be run.
+ * e2fsck -fy, once more if it left errors; output goes to log. The last one's exit
+ * status (a bit mask, see its manual), or -errno when it could not be run.
  */
 int check_file_system(const char *e2fsck, const char *device, const char *log);
 

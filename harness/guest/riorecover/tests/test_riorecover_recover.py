@@ -179,3 +179,23 @@ def test_wrecked_superblock_is_a_result(riorecover: Riorecover, ram: Ram, disk: 
     report = riorecover.recover(ram, disk, tmp_path)
     assert report["registry"] == "cold" and report["e2fsck_status"] > 0
     assert_not_mounted(report)
+
+
+def test_a_superblock_spoiled_by_the_journal_is_taken_from_its_backup(
+    riorecover: Riorecover, ram: Ram, tmp_path: Path
+) -> None:
+    """One run of e2fsck replays the journal and gives up: a mode with a journal must not lose all by that."""
+    disk, block, script, log = (tmp_path / name for name in ("disk", "block", "script", "fsck.log"))
+    # Blocks of 1 KiB, so that a small disk has a second group, with the backup. Block 1 is the superblock.
+    run_tool("mke2fs", "-q", "-F", "-t", "ext4", "-b", 1024, "-O", "metadata_csum", disk, "20M")
+    superblock = bytearray(disk.read_bytes()[1024:2048])
+    superblock[-1] ^= 0xFF  # the end of its checksum
+    block.write_bytes(superblock)
+    script.write_text(f"jo\njw -b 1 {block}\njc\n")
+    run_tool("debugfs", "-w", "-f", script, disk)
+
+    report = riorecover.recover(ram, disk, tmp_path, fsck_log=log)
+    assert report["e2fsck_status"] == 1
+    said = log.read_text()
+    assert said.index("while trying to re-open") < said.index("trying backup blocks")
+    assert "clean" in run_tool("e2fsck", "-n", disk)
