@@ -99,7 +99,7 @@ def test_qemu_that_ends_or_hangs_is_an_infra_error_and_the_guest_comes_back(
     monkeypatch.setattr(libvirt, "_CALL_S", 3.0)
     guest = guest_in("rio")
     guest.ready()
-    (pid,) = qemus_with(guest.machine.config.name.encode())
+    (pid,) = qemus_with(f"guest={guest.machine.config.name},".encode())
     # When it has been injected: the trial is being watched.
     threading.Timer(6.0, os.kill, [pid, number]).start()
     with pytest.raises(InfraError, match=error):
