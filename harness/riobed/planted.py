@@ -1,30 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control `planted`: one bit of one file is changed behind the workload's back, and must be found.
+"""The control `planted`: one bit is changed behind the workload's back, and must be found.
 
-Stray: in memory, as a store that went astray would; nobody says to be changing the page, so its
-checksum is wrong. Written: by a legal write to the wrong file, which every checksum follows.
+In memory that is kept: `stray`, in a cached page, as a store that went astray would do it; nobody says to be
+changing the page, so its checksum is wrong. `entry`, in both copies of a page's entry in the registry, which
+is then not followed. Where nothing but the disk is kept: `block`, on it, under a file system that knows
+nothing of it. Everywhere: `written`, by a legal write to the wrong file, which every checksum follows.
 """
 
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from mmap import mmap
 from typing import Any, Literal
 
 from riobed import registry
 from riobed.errors import InfraError
+from riobed.extents import place
 from riobed.guest import Guest
 from riobed.layout import PAGE, Layout
 from riobed.workload import GUEST_DIR
 
 PLANTED = "planted"
 
+Kind = Literal["stray", "entry", "block", "written"]
+
 _FIND = f"find {GUEST_DIR} -type f -size +0 -printf '%s %i %p\\0'"
+_DISK = "/dev/vdb"
+_SECTOR = 512
+_ONE = ["count=1", "status=none"]
+# A byte may lie in a hole of its file.
+_DRAWS = 20
 
 
 @dataclass(frozen=True)
 class Plant:
-    """What was changed: bit `bit` of byte `offset` of the file with that inode."""
+    """What was changed: bit `bit` of byte `offset` of the file with that inode.
 
-    kind: Literal["stray", "written"]
+    Of kind `entry`: of the 256 bits of the entry of the file's page that begins there.
+    """
+
+    kind: Kind
     ino: int
     offset: int
     bit: int
@@ -35,45 +51,85 @@ class Plant:
 
 
 def plant(guest: Guest, rng: random.Random) -> Plant:
-    """Change a bit, drawn uniformly over the bytes there are; nothing may be writing.
+    """Change a bit, of a kind that the cache mode has; nothing may be writing.
 
-    Stray in half of the trials of a mode that keeps memory. InfraError if there is nothing to change.
+    Drawn uniformly over the kinds, then over the bytes there are. InfraError if there is nothing to change.
     """
-    stray = rng.random() < 0.5 and guest.mode.restores_memory
-    return _stray(guest, rng) if stray else _written(guest, rng)
+    kinds = (_stray, _entry, _written) if guest.mode.restores_memory else (_block, _written)
+    return rng.choice(kinds)(guest, rng)
 
 
 def _stray(guest: Guest, rng: random.Random) -> Plant:
-    """In a dirty page of a file: what is in a clean one is on disk, too, and is not restored."""
     bit = rng.randrange(8)
+    with _dirty_page(guest, rng) as (memory, page):
+        byte = rng.randrange(page.bytes)
+        memory[page.address + byte] ^= 1 << bit
+    return Plant("stray", page.ino, page.index * PAGE + byte, bit)
+
+
+def _entry(guest: Guest, rng: random.Random) -> Plant:
+    bit = rng.randrange(8 * registry.ENTRY_SIZE)
+    with _dirty_page(guest, rng) as (memory, page):
+        for copy in range(2):
+            memory[page.pair + copy * registry.ENTRY_SIZE + bit // 8] ^= 1 << bit % 8
+    return Plant("entry", page.ino, page.index * PAGE, bit)
+
+
+@contextmanager
+def _dirty_page(guest: Guest, rng: random.Random) -> Iterator[tuple[mmap, registry.Listed]]:
+    """A dirty page of a file, in a guest that stands still; what is in a clean one is not restored."""
     guest.machine.pause()
     with registry.mapped(guest.machine.ram_path()) as memory:
         listed = registry.listed(memory, Layout(guest.machine.config.memory))
         pages = [page for page in listed if page.state == registry.DIRTY and page.bytes]
         if not pages:
             raise InfraError("planted: no dirty page of a file is in memory")
-        page = rng.choices(pages, [page.bytes for page in pages])[0]
-        byte = rng.randrange(page.bytes)
-        memory[page.address + byte] ^= 1 << bit
+        yield memory, rng.choices(pages, [page.bytes for page in pages])[0]
     guest.machine.resume()
-    return Plant("stray", page.ino, page.index * PAGE + byte, bit)
+
+
+def _block(guest: Guest, rng: random.Random) -> Plant:
+    bit = rng.randrange(8)
+    for _ in range(_DRAWS):
+        ino, offset, name = _byte_of_a_file(guest, rng)
+        extents = guest.machine.run(["/bin/sh", "-c", 'sync "$0" && filefrag -e -v -b1 "$0"', name])
+        if (on_disk := place(extents.stdout, offset)) is not None:
+            changed = _on_disk(guest, on_disk) ^ 1 << bit
+            guest.machine.write_disk(on_disk, changed)
+            if _on_disk(guest, on_disk) != changed:
+                raise InfraError(f"planted: the disk's byte {on_disk} cannot be written")
+            return Plant("block", ino, offset, bit)
+    raise InfraError(f"planted: none of {_DRAWS} bytes has a place on the disk")
+
+
+def _on_disk(guest: Guest, byte: int) -> int:
+    """Read past every cache."""
+    sector, rest = divmod(byte, _SECTOR)
+    argv = ["/bin/dd", f"if={_DISK}", f"bs={_SECTOR}", f"skip={sector}", *_ONE, "iflag=direct"]
+    read = guest.machine.run(argv).stdout
+    if len(read) != _SECTOR:
+        raise InfraError(f"planted: sector {sector} of the disk cannot be read")
+    return read[rest]
 
 
 def _written(guest: Guest, rng: random.Random) -> Plant:
     bit = rng.randrange(8)
+    ino, offset, name = _byte_of_a_file(guest, rng)
+    old = guest.machine.run(["/bin/dd", f"if={name}", "bs=1", f"skip={offset}", *_ONE])
+    if len(old.stdout) != 1:
+        raise InfraError(f"planted: inode {ino} cannot be read")
+    new = bytes([old.stdout[0] ^ 1 << bit])
+    put = ["/bin/dd", f"of={name}", "bs=1", f"seek={offset}", *_ONE, "conv=notrunc,fsync"]
+    if guest.machine.run(put, stdin=new).status:
+        raise InfraError(f"planted: inode {ino} cannot be written")
+    return Plant("written", ino, offset, bit)
+
+
+def _byte_of_a_file(guest: Guest, rng: random.Random) -> tuple[int, int, str]:
+    """Inode, offset and name."""
     found = guest.machine.run(["/bin/sh", "-c", _FIND])
     files = [line.split(b" ", 2) for line in found.stdout.split(b"\0") if line]
     if found.status or not files:
         raise InfraError("planted: no file to change")
     size, ino, path = rng.choices(files, [int(size) for size, *_ in files])[0]
-    offset = rng.randrange(int(size))
-    name = path.decode("utf-8", "surrogateescape")
-    at = ["bs=1", "count=1", "status=none"]
-    old = guest.machine.run(["/bin/dd", f"if={name}", f"skip={offset}", *at])
-    if len(old.stdout) != 1:
-        raise InfraError(f"planted: inode {int(ino)} cannot be read")
-    new = bytes([old.stdout[0] ^ 1 << bit])
-    put = ["/bin/dd", f"of={name}", f"seek={offset}", "conv=notrunc,fsync", *at]
-    if guest.machine.run(put, stdin=new).status:
-        raise InfraError(f"planted: inode {int(ino)} cannot be written")
-    return Plant("written", int(ino), offset, bit)
+    return int(ino), rng.randrange(int(size)), path.decode("utf-8", "surrogateescape")

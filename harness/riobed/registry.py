@@ -15,15 +15,17 @@ from pathlib import Path
 from riobed.layout import PAGE, PAIR_SIZE, Layout
 
 _ENTRY = struct.Struct("<IIQIHBBII")
+ENTRY_SIZE = _ENTRY.size
 FREE, DIRTY, SHADOWED = 0, 2, 3
 STATE_MASK, METADATA, CHANGING = 0x0F, 0x40, 0x80
 
 
 @dataclass(frozen=True)
 class Listed:
-    """One page the registry lists; its newest entry lies at `entry`."""
+    """One page the registry lists; the two copies of its entry lie at `pair`, the newest at `entry`."""
 
     address: int
+    pair: int
     entry: int
     ino: int
     index: int
@@ -46,11 +48,12 @@ def listed(memory: mmap.mmap, layout: Layout) -> list[Listed]:
         pair = memory[base + pfn * PAIR_SIZE : base + (pfn + 1) * PAIR_SIZE]
         if not any(pair):
             continue
-        copies = [_ENTRY.unpack_from(pair, offset) for offset in (0, _ENTRY.size)]
+        copies = [_ENTRY.unpack_from(pair, offset) for offset in (0, ENTRY_SIZE)]
         newer = (copies[1][6] - copies[0][6]) % 256
         newest = 1 if 0 < newer < 128 else 0
         ino, _generation, index, _dev, size, state, _seq, _data_crc, _crc = copies[newest]
         if state & STATE_MASK != FREE:
-            at = base + pfn * PAIR_SIZE + newest * _ENTRY.size
-            found.append(Listed(pfn * PAGE, at, ino, index, size, state))
+            at = base + pfn * PAIR_SIZE
+            entry = at + newest * ENTRY_SIZE
+            found.append(Listed(pfn * PAGE, at, entry, ino, index, size, state))
     return found

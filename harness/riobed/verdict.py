@@ -5,7 +5,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from riobed_results.recovery import checksum_mismatches
+from riobed_results.recovery import went_astray
 
 from riobed.errors import InfraError
 from riobed.vm.agent import ExecResult
@@ -67,10 +67,11 @@ def decide(
 def _classify(recovery: dict[str, Any]) -> Corruption:
     """Of a corruption: direct if any cached page had another checksum than its last legal writer left.
 
-    Which page it was is not compared with which file differs: a damaged block of metadata can
-    make any file differ. The pages are in the stored report, for whoever wants to look closer.
+    Or if a store went into the registry, whose entries have checksums, too. Which page it was is not compared
+    with which file differs: a damaged block of metadata can make any file differ. The pages are in the stored
+    report, for whoever wants to look closer.
     """
-    mismatches = checksum_mismatches(recovery)
-    if mismatches is None:
+    astray = went_astray(recovery)
+    if astray is None:
         return "unclassified"
-    return "direct" if mismatches else "indirect"
+    return "direct" if astray else "indirect"

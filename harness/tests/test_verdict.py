@@ -12,7 +12,7 @@ from riobed.vm.agent import ExecResult
 from riobed.watch import Observation
 
 CRASHED = Observation(Crash("oops", "BUG at fs/inode.c"), 1.5, "running")
-MOUNTED: dict[str, Any] = {"mount_error": "", "registry": "valid"}
+MOUNTED: dict[str, Any] = {"mount_error": 0, "registry": "recovered", "entries": {"rejected": 0}}
 
 
 def test_no_crash_is_a_discard() -> None:
@@ -52,6 +52,15 @@ def test_block_checksums_tell_direct_from_indirect(sums: dict[str, Any], corrupt
     assert decide(CRASHED, report, {"equal": False}).corruption == corruption
     assert decide(CRASHED, report | {"mount_error": 22}, None).corruption == corruption
     # A page that mismatches while every file is right is stored, but is no corruption.
+    assert decide(CRASHED, report, {"equal": True}).corruption == "none"
+
+
+@pytest.mark.parametrize("sums", [{}, {"intact": 400, "corrupt": 0, "changing": 2, "mismatches": []}])
+@pytest.mark.parametrize("damage", [{"registry": "damaged"}, {"entries": {"rejected": 1}}])
+def test_damage_to_the_registry_is_direct(damage: dict[str, Any], sums: dict[str, Any]) -> None:
+    report = MOUNTED | damage | {"checksums": sums}
+    assert decide(CRASHED, report, {"equal": False}).corruption == "direct"
+    # An entry that says nothing of a file in use costs nothing.
     assert decide(CRASHED, report, {"equal": True}).corruption == "none"
 
 

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which oracle found what: the workload's check, block checksums, or both."""
+"""Which oracle found what: the workload's check, checksums, or both."""
 
 from riobed_results.by_mode import Design, Value
 from riobed_results.models import TrialRow
-from riobed_results.recovery import checksum_mismatches
+from riobed_results.recovery import went_astray
 
 
 def _lines(rows: list[TrialRow]) -> dict[str, Value]:
-    mismatch = [bool(checksum_mismatches(row.recovery)) for row in rows]
+    astray = [bool(went_astray(row.recovery)) for row in rows]
     differs = [row.corruption != "none" for row in rows]
-    found = list(zip(differs, mismatch, strict=True))
+    found = list(zip(differs, astray, strict=True))
     return {
         "Crashes": len(rows),
         "Protection traps": sum(row.crash_kind == "trap" for row in rows),
@@ -24,8 +24,8 @@ ORACLES = Design(
     name="oracles",
     title="Which oracle found what",
     note="Crashes after which block checksums could be compared. Direct corruption: a file differs and a "
-    "cached page had another checksum than its last legal writer left; indirect: a file differs and no page "
-    "had. Checksums alone: a page had, and yet all files are as they must be.",
-    wants=lambda row: row.outcome == "crash" and checksum_mismatches(row.recovery) is not None,
+    "cached page had another checksum than its last legal writer left, or the registry is damaged; indirect: "
+    "a file differs and neither is so. Checksums alone: one is, and yet all files are as they must be.",
+    wants=lambda row: row.outcome == "crash" and went_astray(row.recovery) is not None,
     lines=_lines,
 )

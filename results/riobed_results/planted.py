@@ -5,24 +5,36 @@ from riobed_results.by_mode import Design, Value
 from riobed_results.models import TrialRow
 from riobed_results.recovery import checksum_mismatches
 
-# What a planted change must be called; a written one has a right checksum, where there are checksums.
-_STRAY, _WRITTEN = "direct", "indirect"
+# What a change of each kind is called in the table, and what corruption it must be found to be. The kinds are
+# those of riobed.planted.
+KINDS = {
+    "stray": ("in a cached page", "direct"),
+    "entry": ("in an entry of the registry", "direct"),
+    "block": ("in a block of the disk", "unclassified"),
+    "written": ("written to a file", "indirect"),
+}
+
+
+def kind(row: TrialRow) -> str:
+    """Return of which kind a planted change was."""
+    return str(row.faults[0].params["kind"])
 
 
 def expected(row: TrialRow) -> str:
-    """Return what the corruption of a planted change must be called."""
-    if checksum_mismatches(row.recovery) is None:
-        return "unclassified"
-    return _STRAY if row.faults[0].params.get("kind") == "stray" else _WRITTEN
+    """Return what the corruption of a planted change must be called.
+
+    Without checksums of cached pages only damage to the registry can be told from the rest.
+    """
+    told_apart = kind(row) == "entry" or checksum_mismatches(row.recovery) is not None
+    return KINDS[kind(row)][1] if told_apart else "unclassified"
 
 
 def _lines(rows: list[TrialRow]) -> dict[str, Value]:
-    kinds = [row.faults[0].params.get("kind") for row in rows]
+    kinds = [kind(row) for row in rows]
     found = [row for row in rows if row.corruption != "none"]
     return {
         "Changes": len(rows),
-        "stray, in memory": kinds.count("stray"),
-        "written to a file": kinds.count("written"),
+        **{where: kinds.count(name) for name, (where, _) in KINDS.items()},
         "Found": len(found),
         "Found and rightly classed": sum(row.corruption == expected(row) for row in found),
         "Not found": len(rows) - len(found),
@@ -32,9 +44,9 @@ def _lines(rows: list[TrialRow]) -> dict[str, Value]:
 PLANTED = Design(
     name="planted",
     title="Planted changes",
-    note="Trials of fault class planted: one bit of one file was changed behind the workload's back, and "
-    "then the machine was reset. Rightly classed: a stray change direct, a written one indirect; "
-    "unclassified where there are no checksums.",
+    note="Trials of fault class planted: one bit was changed behind the workload's back, then the machine "
+    "was reset. Rightly classed: direct in a cached page or in the registry, indirect if it was written to a "
+    "file; unclassified where there are no checksums.",
     wants=lambda row: row.outcome == "crash" and row.fault_class == "planted" and bool(row.faults),
     lines=_lines,
 )

@@ -27,6 +27,18 @@ def rejected_entries(report: Report) -> int:
     return int(report["entries"]["rejected"])
 
 
+def went_astray(report: Report | None) -> bool | None:
+    """Return whether checksums tell of a store that went astray; None where none were kept.
+
+    Those of cached pages, and those of the registry: a reset alone leaves a whole copy of each entry.
+    """
+    entries = (report or {}).get("entries") or {}
+    if (report or {}).get("registry") == "damaged" or entries.get("rejected"):
+        return True
+    mismatches = checksum_mismatches(report)
+    return None if mismatches is None else mismatches > 0
+
+
 def restored_pages(report: Report) -> int:
     """Return how many pages of metadata and file data were written back."""
     return int(report["metadata"]["written"] + report["data"]["pages"])

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from riobed_results.environment import Environment
 from riobed_results.models import FaultRow, TrialRow
 from riobed_results.queries import Results
-from riobed_results.recovery import checksum_mismatches
+from riobed_results.recovery import went_astray
 from riobed_results.render import Grid, Page, printable, source_text
 
 HEAD = [
@@ -127,7 +127,7 @@ def _oracles(row: TrialRow) -> list[str]:
     said = {
         "mount": bool(_dict(row.recovery).get("mount_error")),
         "check": row.check is not None and not _dict(row.check).get("equal"),
-        "checksums": bool(checksum_mismatches(row.recovery)),
+        "checksums": bool(went_astray(row.recovery)),
         "read": (row.workload_status or "").startswith("mismatch"),
     }
     return [name for name, found in said.items() if found]

@@ -225,14 +225,16 @@ def test_planted_changes(store: Store) -> None:
         store,
         planted("stray", "direct", recovery=report(corrupt=1)),
         planted("stray", "indirect"),
+        planted("entry", "direct", recovery=report(rejected=1)),
         planted("written", "indirect"),
         planted("written", "none"),
+        planted("block", "unclassified", **no_checksums),
         planted("written", "unclassified", **no_checksums),
         planted("written", "direct", **no_checksums),
         {"outcome": "infra_error"},
         fault_class="planted",
     )
     lines = mode_table(read_results(store), PLANTED).lines
-    assert [cells["rio"] for cells in lines.values()] == [4, 2, 2, 3, 2, 1]
-    assert [cells["write-through"] for cells in lines.values()] == [2, 0, 2, 2, 1, 0]
+    assert [cells["rio"] for cells in lines.values()] == [5, 2, 1, 0, 2, 4, 3, 1]
+    assert [cells["write-through"] for cells in lines.values()] == [3, 0, 0, 1, 2, 3, 2, 0]
     assert "planted" in campaign_pages(read_results(store))

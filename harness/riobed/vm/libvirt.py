@@ -33,6 +33,8 @@ _START = 1767225600
 _CALL_S = 120.0
 # QEMU stops a guest whose image cannot be written for lack of room (its werror=enospc).
 _DISK_FAILED = [libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_IOERROR]
+# libvirt's name of vdb in domain.xml.j2.
+_TEST_DISK = "/machine/peripheral/virtio-disk1/virtio-backend"
 _template = jinja2.Environment(
     loader=jinja2.PackageLoader("riobed", "vm"), undefined=jinja2.StrictUndefined
 ).get_template("domain.xml.j2")
@@ -151,6 +153,10 @@ class LibvirtMachine:
         self._agent.close()
         if not self.poll(lambda: "disconnected:" in self._ask("info chardev"), _HANG_UP_S):
             raise InfraError(f"{self.config.name}: the agent's channel stays open")
+
+    def write_disk(self, byte: int, value: int) -> None:
+        # What became of it QEMU tells its own log only.
+        self._monitor(f'qemu-io -d {_TEST_DISK} "write -P {value} {byte} 1"')
 
     def log_code(self, path: Path | None) -> None:
         if path:

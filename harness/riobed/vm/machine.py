@@ -105,6 +105,9 @@ class Machine(Protocol):
     def load(self, name: str) -> None:
         """Go back to a snapshot, with the processors standing still and nobody talking to the agent."""
 
+    def write_disk(self, byte: int, value: int) -> None:
+        """Change one byte of the test disk behind the guest's back."""
+
     def log_code(self, path: Path | None) -> None:
         """Write each block of code to a file when the emulator meets it first; None: no longer.
 

@@ -53,10 +53,10 @@ def once(text: str) -> dict[str, Any]:
 
 
 def test_the_way_to_a_planted_change(tmp_path: Path) -> None:
-    store = run(tmp_path, "planted", 2)
+    store = run(tmp_path, "planted", 3)
     opened = open_store(store)
     kinds = {row.position: row.faults[0].params["kind"] for row in trial_rows(opened, opened.campaign().id)}
-    assert kinds == {0: "written", 1: "stray"}
+    assert kinds == {0: "written", 1: "entry", 2: "stray"}
     for position, kind in kinds.items():
         answer = traced(store, position)
         assert all(answer["same"].values()), answer
@@ -68,7 +68,7 @@ def test_the_way_to_a_planted_change(tmp_path: Path) -> None:
         # The check names the file, and of a stray change the checksums name the page.
         assert len(damaged["what"]) == (2 if kind == "stray" else 1)
         writers = [event for event in damaged["events"] if "generic_perform_write" in event["callers"]]
-        # The legal writer of the wrong bytes is seen; of the stray change only the legal ones before it.
+        # The legal writer of the wrong bytes is seen; of a stray store only the legal ones before it.
         assert writers[-1]["task"] == ("dd" if kind == "written" else "memtest")
         last = damaged["events"][-1]
         assert (last["kind"], last["state"], last["ino"]) == ("entry", "dirty", plant["ino"])
