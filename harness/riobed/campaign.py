@@ -9,7 +9,7 @@ import os
 import platform
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import yaml
@@ -18,6 +18,7 @@ from riobed_results.queries import trial_rows
 from riobed_results.recovery import ENDED, cut_short
 from riobed_results.store import Store
 
+from riobed.basis import Basis, basis
 from riobed.errors import EnvironmentFault, UsageError
 from riobed.faults import Catalogue, Fault
 from riobed.guest import GuestSetup
@@ -86,6 +87,8 @@ class Campaign:
         pending: dict[Future[Attempt], Task] = {}
         try:
             for planned in plan(self.spec):
+                if self._complete_cells():
+                    break
                 if planned.position in self._complete or self._enough(planned):
                     continue
                 while len(pending) >= workers.slots():
@@ -96,6 +99,8 @@ class Campaign:
                 task = Task(planned, draw_faults(self.spec, planned, self._catalogue))
                 pending[workers.submit(task.planned, task.faults)] = task
             while pending:
+                # A cluster says then who came and who left.
+                workers.slots()
                 self._collect(workers, pending, report)
         finally:
             workers.close()
@@ -119,6 +124,7 @@ class Campaign:
                 "cpus": len(os.sched_getaffinity(0)),
                 "kernel": platform.release(),
                 "machine": platform.machine(),
+                "basis": asdict(basis(self._setup, self.spec.workload.path)),
             },
             **environment(self._setup, str(self.spec.seed)).model_dump(exclude={"created"}),
         )
@@ -136,6 +142,11 @@ class Campaign:
                     f"campaign {self.spec.name!r} is in this store with another {what}; "
                     "give this one another name or another store"
                 )
+        if difference := other_basis(old, new):
+            raise UsageError(
+                f"campaign {self.spec.name!r} was begun on something else: {difference}; go on with what it "
+                "was begun with, or give this one another name or another store"
+            )
         return old
 
     def _count_what_is_there(self) -> None:
@@ -143,6 +154,9 @@ class Campaign:
             cell = self.cells.get((row.mode, row.fault_class))
             if cell and row.outcome != "infra_error":
                 cell.count(row)
+
+    def _complete_cells(self) -> bool:
+        return all(cell.crashes >= self.spec.crashes_wanted(name) for (_, name), cell in self.cells.items())
 
     def _enough(self, planned: PlannedTrial) -> bool:
         wanted = self.spec.crashes_wanted(planned.fault_class)
@@ -185,6 +199,16 @@ class Campaign:
         row.finished = attempt.finished
         row.log = write_log(self._logs, row, attempt.record.console)
         return self.store.add_trial(row)
+
+
+def other_basis(old: CampaignRow, new: CampaignRow) -> str:
+    """What else than the kernel is not what the campaign began with; "" also if it does not say."""
+    begun = (old.host or {}).get("basis")
+    if not isinstance(begun, dict) or begun.keys() != new.host["basis"].keys():
+        return ""
+    # Dask's protocol is the matter of one run.
+    here = Basis(**{**new.host["basis"], "dask": begun["dask"]})
+    return Basis(**begun).difference(here)
 
 
 def failed(future: Future[Attempt]) -> bool:

@@ -14,7 +14,7 @@ from riobed.errors import InfraError
 from riobed.guest import Guest
 from riobed.layout import PAGE
 from riobed.propagation import Place
-from riobed.trial import TrialRecord
+from riobed.record import TrialRecord
 from riobed.workload import GUEST_DIR
 
 # Of so many damages at most, and of so many pages of each, the way is looked for.

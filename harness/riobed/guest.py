@@ -149,13 +149,14 @@ class Guest:
         # Trials after one with a fresh boot begin from what is kept.
         self._snapshot = not (fresh and self._kept())
 
-    def ready(self, fresh: bool = False, check: bool = False) -> None:
-        """Bring the guest to where a trial begins, with empty logs.
+    def ready(self, fresh: bool = False, check: bool = False) -> bool:
+        """Bring the guest to where a trial begins, with empty logs; was its memory compared?
 
-        From the snapshot if there is one, else (or if `fresh`) from power-on. InfraError if there is a
-        `check` and memory is not what it was when the snapshot was taken.
+        From the snapshot if there is one, else (or if `fresh`) from power-on: nothing to compare there.
+        InfraError if there is a `check` and memory is not what it was when the snapshot was taken.
         """
-        if fresh or not self._snapshot or not self.machine.alive():
+        restored = self._snapshot and self.machine.alive() and not fresh
+        if not restored:
             self.take_snapshot(fresh)
             self._clear_logs()
         else:
@@ -167,6 +168,7 @@ class Guest:
             raise InfraError(f"{self.machine.config.name}: no agent after the snapshot was restored")
         if self.setup.trace:
             self._start_trace()
+        return restored and check
 
     def start(self, argv: list[str], stdin: bytes, fresh: bool = False, check: bool = False) -> int:
         """Bring a repeatable guest to where a trial begins, as ready() does, and have it run a command.

@@ -34,6 +34,11 @@ def qemu_version() -> str:
     return run_tool(["qemu-system-x86_64", "--version"], "QEMU").splitlines()[0]
 
 
+# Bytes left after a trial that was not short of any: on a full disk a guest's logs end early, as if it had
+# fallen silent.
+LEAST_ROOM = 64 * MIB
+
+
 def need_room(folder: Path, size: int) -> None:
     """EnvironmentFault unless the file system of `folder` has `size` bytes left."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -64,7 +64,8 @@ class Progress:
             return False
         kind, step = match[2], int(match[3])
         if kind == b"I":
-            self.intent = max(self.intent, step)
+            # The one before it is done, also if its own record is damaged: steps come one after the other.
+            self.intent, self.done = max(self.intent, step), max(self.done, step - 1)
         elif kind == b"D":
             self.done = max(self.done, step)
         elif kind == b"F":

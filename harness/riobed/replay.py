@@ -7,6 +7,7 @@ a replay is of the same trial or refused.
 
 import gzip
 import json
+import sys
 import zlib
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -31,9 +32,11 @@ from riobed.evidence import Evidence
 from riobed.faults import Catalogue, Fault
 from riobed.faults.vmlinux import Vmlinux
 from riobed.guest import Guest, GuestSetup, machine_config
+from riobed.images import LEAST_ROOM, need_room
 from riobed.modes import cache_mode
 from riobed.plan import PlannedTrial, plan
 from riobed.planted import PLANTED
+from riobed.record import TrialRecord
 from riobed.registry import mapped
 from riobed.rows import fault_row, trial_row
 from riobed.run import beside
@@ -44,7 +47,7 @@ from riobed.stored import stored_spec
 from riobed.symbols import Symbols
 from riobed.trace import TraceLog, find_chunks
 from riobed.trace_report import trace_answer, trace_text
-from riobed.trial import TrialRecord, run_trial
+from riobed.trial import run_trial
 from riobed.vm.connection import connect
 from riobed.vm.libvirt import LibvirtMachine
 
@@ -54,6 +57,7 @@ _MAX_LOG = 64 << 20
 _BEHIND = b"\n=== recovery"
 # The host may be slower than it was then, and limits are by its clock.
 _PATIENCE = 2.0
+_MAX_ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,7 @@ class StoredTrial:
 def replay(request: Request, as_json: bool, uri: str | None) -> str:
     """Run a stored trial again; what was then and is now, as text or JSON.
 
-    Raises UsageError when it cannot be the same trial, InfraError when the guest did not get that far.
+    Raises UsageError when it cannot be the same trial, EnvironmentFault if we always fail.
     """
     stored = find(request)
     manifest = load_manifest()
@@ -94,7 +98,8 @@ def replay(request: Request, as_json: bool, uri: str | None) -> str:
         status.update(f"Running trial {stored.row.position} of {stored.campaign.name!r} again")
         replayer = Replayer(replace(setup, trace=request.trace), stored.planned.mode, uri)
         with replayer:
-            replays = [replayer.run(stored, faults, folder, number) for number in range(1, request.times + 1)]
+            numbers = range(1, request.times + 1)
+            replays = [replayer.run(stored, faults, folder, number) for number in numbers]
     answer = describe(stored, replays)
     (folder / "replay.json").write_text(json.dumps(answer, indent=1) + "\n", encoding="utf-8")
     return json.dumps(answer, indent=1) + "\n" if as_json else as_text(answer, folder)
@@ -188,7 +193,20 @@ class Replayer:
         self._guest.discard()
 
     def run(self, stored: StoredTrial, faults: list[Fault], folder: Path, number: int = 1) -> "Replay":
-        """What came of it, compared with what is stored; InfraError when the guest did not get that far."""
+        """What came of it, compared with what is stored; EnvironmentFault if we fail again and again."""
+        position = stored.row.position
+        for attempt in range(1, _MAX_ATTEMPTS + 1):
+            try:
+                return self._run(stored, faults, folder, number)
+            except InfraError as error:
+                print(f"{position:5d}  attempt {attempt}: {error}", file=sys.stderr)
+                self._guest.discard()
+                self._snapshot = False
+        raise EnvironmentFault(
+            f"trial {position}: {_MAX_ATTEMPTS} replays failed for our own reasons; see above"
+        )
+
+    def _run(self, stored: StoredTrial, faults: list[Fault], folder: Path, number: int) -> "Replay":
         record = TrialRecord(stored.planned, faults)
         suffix = "" if number == 1 else f"-{number}"
         try:
@@ -196,15 +214,11 @@ class Replayer:
                 self._guest.take_snapshot()
                 self._snapshot = True
             run_trial(self._guest, _patient(stored), record)
+            need_room(self._guest.machine.config.folder, LEAST_ROOM)
             trace = self._follow(record, folder / f"trace{suffix}.log.gz") if self._setup.trace else None
         finally:
             _keep(folder / f"console{suffix}.log.gz", record.console)
         return Replay(compare(stored, self._setup, record), trace)
-
-    def start_again(self) -> None:
-        """Throw the guest away, after an error."""
-        self._guest.discard()
-        self._snapshot = False
 
     def _follow(self, record: TrialRecord, path: Path) -> dict[str, Any]:
         """The guest is where the trial left it, so that it can be asked where its files lie."""

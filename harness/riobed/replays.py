@@ -20,14 +20,12 @@ from riobed_results.store import open_store
 from riobed_results.titles import titled
 
 from riobed.artifacts import load_manifest
-from riobed.errors import EnvironmentFault, InfraError, UsageError
+from riobed.errors import UsageError
 from riobed.guest import GuestSetup
 from riobed.replay import Replayer, Request, check_kernel, find, make_folder, redraw, replay_setup
 from riobed.run import beside
 from riobed.setup import environment
 from riobed.stored import stored_spec
-
-_MAX_ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
@@ -94,21 +92,12 @@ def stored_replays(folder: Path, campaign: CampaignRow, setup: GuestSetup) -> li
 
 
 def run_one(replayer: Replayer, request: Request, folder: Path) -> ReplayRun:
-    """One replay, tried again when we failed; EnvironmentFault if we always do."""
+    """One replay, with a line about it; EnvironmentFault if we always fail."""
     stored = find(request)
     faults = redraw(stored, load_manifest())
-    for attempt in range(1, _MAX_ATTEMPTS + 1):
-        try:
-            run = replayer.run(stored, faults, make_folder(folder / f"{request.position:05d}")).run
-        except InfraError as error:
-            print(f"{request.position:5d}  attempt {attempt}: {error}", file=sys.stderr)
-            replayer.start_again()
-        else:
-            print(_line(run), file=sys.stderr)
-            return run
-    raise EnvironmentFault(
-        f"trial {request.position}: {_MAX_ATTEMPTS} replays failed for our own reasons; see above"
-    )
+    run = replayer.run(stored, faults, make_folder(folder / f"{request.position:05d}")).run
+    print(_line(run), file=sys.stderr)
+    return run
 
 
 def _line(run: ReplayRun) -> str:

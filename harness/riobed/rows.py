@@ -13,7 +13,7 @@ from riobed.errors import EnvironmentFault
 from riobed.evidence import Evidence
 from riobed.faults import Fault
 from riobed.planted import PLANTED, Plant
-from riobed.trial import TrialRecord
+from riobed.record import TrialRecord
 from riobed.watch import Observation
 
 
@@ -41,7 +41,7 @@ def trial_row(record: TrialRecord, campaign_id: int, attempt: int, started: str,
         first_activation_s=min(activations, default=None),
         steps_done=record.progress.done,
         fresh_boot=planned.fresh_boot,
-        detail=error or (observed(observation) if observation else ""),
+        detail=error or (observed(observation, record.unrecovered) if observation else ""),
         recovery=record.recovery,
         check=record.check,
         phases=record.phases,
@@ -59,10 +59,10 @@ def trial_row(record: TrialRecord, campaign_id: int, attempt: int, started: str,
     return row
 
 
-def observed(observation: Observation) -> str:
-    """What there is to say of the end of a trial: which silence it was, and what its log lacks."""
+def observed(observation: Observation, unrecovered: str = "") -> str:
+    """What there is to say of a trial's end: which silence it was, what its log lacks, what failed after."""
     damage = observation.crash.damage if observation.crash else ""
-    return "; ".join(filter(None, (observation.detail, damage and DAMAGED_LOG + damage)))
+    return "; ".join(filter(None, (observation.detail, damage and DAMAGED_LOG + damage, unrecovered)))
 
 
 def fault_row(fault: Fault, evidence: Evidence) -> FaultRow:

@@ -53,11 +53,13 @@ def run_campaign(spec_path: Path, store: str, logs: Path | None, where: Where) -
         kernel = setup.manifest.kernel
         catalogue = Catalogue.open(kernel.vmlinux, cache_dir(), kernel.build_id).narrowed(spec.sites)
         check_classes(catalogue, map(spec.fault_class, spec.classes), spec.faults)
-    logs = logs or beside(store, "logs")
+    logs = (logs or beside(store, "logs")).absolute()
+    if logs.name == "..":
+        logs = logs.resolve()
     campaign = Campaign(spec, setup, catalogue, open_store(store, create=True), logs)
     workers = make_workers(spec, setup, where, console)
     # A row's log begins with the name of the folder of logs.
-    fresh = FreshReport(store, spec.name, logs.absolute().parent, locate(store).folder / REPORT_FILE)
+    fresh = FreshReport(store, spec.name, logs.parent, locate(store).folder / REPORT_FILE)
     console.print(f"Report, fresh while the campaign runs: {fresh.output}", highlight=False)
     try:
         with fresh:

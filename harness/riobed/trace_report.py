@@ -9,11 +9,11 @@ from riobed.evidence import Evidence
 from riobed.faults import Fault
 from riobed.guest import Guest
 from riobed.propagation import Follower, Place, Way
+from riobed.record import TrialRecord
 from riobed.registry import CHANGING, METADATA, STATE_MASK
 from riobed.rows import fault_row
 from riobed.symbols import Symbols
 from riobed.trace import Event, TraceLog
-from riobed.trial import TrialRecord
 
 # Events of a page that are printed; the answer as JSON has more of them.
 _PRINTED = 30

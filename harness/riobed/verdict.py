@@ -44,18 +44,24 @@ def read_check(result: ExecResult) -> dict[str, Any]:
 
 
 def decide(
-    observation: Observation, recovery: dict[str, Any] | None, check: dict[str, Any] | None
+    observation: Observation,
+    recovery: dict[str, Any] | None,
+    check: dict[str, Any] | None,
+    unrecovered: str = "",
 ) -> Verdict:
     """The verdict on a trial.
 
-    `recovery` is riorecover's report and `check` the workload's; both None when there was no
-    crash. A file system that cannot be mounted any more is corruption of all its files.
+    `recovery` is riorecover's report and `check` the workload's; both None when there was no crash, or if
+    `unrecovered` says why recovery never ended well. A file system that cannot be mounted any more is
+    corruption of all its files, and so is one that cannot be recovered.
     """
     if observation.crash is None:
         return Verdict("discard")
+    kind, title = observation.crash.kind, observation.crash.title
+    if unrecovered:
+        return Verdict("crash", kind, title, "unclassified", "disk")  # type: ignore[arg-type]
     if recovery is None:
         raise InfraError("a crash without a recovery report")
-    kind, title = observation.crash.kind, observation.crash.title
     if recovery["mount_error"]:
         return Verdict("crash", kind, title, _classify(recovery), "disk")  # type: ignore[arg-type]
     if check is None:

@@ -38,6 +38,14 @@ class Observation:
     restarted: bool = False
 
 
+def crash_on(console: bytes) -> Crash | None:
+    """The crash that a console tells of: a report, or else a reset that nobody asked for."""
+    before, stage0, _ = console.partition(_STAGE0)
+    if crash := oops.recognise(before):
+        return crash
+    return Crash("reset", oops.with_telling_line("processor reset", before)) if stage0 else None
+
+
 class Watcher:
     """Follows one trial from injection on."""
 
@@ -70,17 +78,15 @@ class Watcher:
                 raise InfraError(f"{self._machine.config.name}: {trouble}")
             console = self._machine.console.text()
             if _STAGE0 in console:
-                return self._seen(self._reset_crash(console), restarted=True)
+                return self._seen(crash_on(console))
             if oops.started(console):
                 return self._seen(self._read_report())
             now = time.monotonic()
             if self._machine.evidence.new():
                 self._quiet_since = now
             silence = None
-            if self._progress.feed(self._machine.progress.new()):
-                self._alive_at = now
-                if self._goes_well(now):
-                    return self._seen(None, "went well")
+            if self._stepped() and self._goes_well(now):
+                return self._seen(None, "went well")
             if now > self._until:
                 silence = self._out_of_time()
             elif now - self._alive_at > self._spec.hang_s:
@@ -88,6 +94,18 @@ class Watcher:
             if silence:
                 return silence
             time.sleep(_POLL_S)
+
+    def _stepped(self) -> bool:
+        """Has the workload made a step since this was asked last?"""
+        if not self._progress.feed(self._machine.progress.new()):
+            return False
+        self._alive_at = time.monotonic()
+        return True
+
+    def _crashed(self) -> bool:
+        """Has it crashed by now, perhaps while it was being asked something?"""
+        console = self._machine.console.text()
+        return _STAGE0 in console or oops.started(console)
 
     def _goes_well(self, now: float) -> bool:
         """Has no fault been heard of for the spec's time? To be asked when the workload made a step.
@@ -100,16 +118,12 @@ class Watcher:
         activated = read_evidence(self._machine.evidence.text()).activated
         return all(index in activated for index in self._waiting)
 
-    def _seen(self, crash: Crash | None, detail: str = "", restarted: bool = False) -> Observation:
+    def _seen(self, crash: Crash | None, detail: str = "") -> Observation:
         self._progress.feed(self._machine.progress.new())
         status = self._progress.error or self._status
+        # Any crash may end in a triple fault, also in the middle of its report.
+        restarted = _STAGE0 in self._machine.console.text()
         return Observation(crash, time.monotonic() - self._start, status, detail, restarted)
-
-    def _reset_crash(self, console: bytes) -> Crash:
-        """The processor was reset: by a triple fault, unless the console has a crash before it."""
-        before = console[: console.index(_STAGE0)]
-        reset = oops.with_telling_line("processor reset", before)
-        return oops.recognise(before) or Crash("reset", reset)
 
     def _read_report(self) -> Crash:
         deadline = time.monotonic() + _REPORT_S
@@ -122,11 +136,11 @@ class Watcher:
 
     def _out_of_time(self) -> Observation | None:
         """A discard, if the guest is alive: a hang may have begun less than hang_s ago."""
-        if self._machine.agent_answers(self._spec.hang_s) or self._progress.feed(
-            self._machine.progress.new()
-        ):
-            return self._seen(None, "timed out")
-        return self._hung()
+        alive = self._machine.agent_answers(self._spec.hang_s) or self._stepped()
+        if self._crashed():
+            # The agent may have been that of stage 0.
+            return None
+        return self._seen(None, "timed out") if alive else self._hung()
 
     def _silent(self) -> Observation | None:
         """No step for too long: the workload ended, the guest hangs, or both."""
@@ -150,11 +164,15 @@ class Watcher:
 
     def _stuck(self) -> Observation | None:
         """The workload waits for ever in a kernel that still answers: ask it where."""
+        if self._crashed() or self._stepped():
+            return None
         before = len(self._machine.console.text())
         try:
             self._machine.run(["/bin/sh", "-c", "echo w >/proc/sysrq-trigger"], timeout=_AGENT_S)
         except InfraError:
             return self._hung()
+        if self._stepped():
+            return None
         console = self._machine.console.text()
         title = f"workload stuck in {(where := oops.blocked_in(console[before:]))}"
         if where == place.UNKNOWN:
@@ -164,10 +182,9 @@ class Watcher:
 
     def _hung(self) -> Observation | None:
         """A non-maskable interrupt makes a hung kernel print where it is, if anything can."""
-        console = self._machine.console.text()
-        if _STAGE0 in console or oops.started(console):
-            # It crashed while we were asking.
+        if self._crashed() or self._stepped():
             return None
+        console = self._machine.console.text()
         # The clock stops here: what follows is asking.
         observation = self._seen(None)
         self._machine.nmi()
@@ -180,4 +197,4 @@ class Watcher:
         title = f"hang in {where}" if where else oops.with_telling_line(f"hang, {detail}", console + said)
         answer = oops.recognise(said)
         crash = Crash("hang", title, answer.damage if answer else "")
-        return replace(observation, crash=crash, detail=detail)
+        return replace(observation, crash=crash, detail=detail, restarted=_STAGE0 in said)

@@ -15,21 +15,19 @@ from riobed_results.models import utc_now
 from riobed.errors import EnvironmentFault, InfraError
 from riobed.faults import Fault
 from riobed.guest import Guest, GuestSetup, machine_config
-from riobed.images import need_room
-from riobed.layout import MIB
+from riobed.images import LEAST_ROOM, need_room
 from riobed.modes import cache_mode
 from riobed.plan import PlannedTrial
+from riobed.record import TrialRecord
 from riobed.scratch import scratch_dir
 from riobed.spec import CampaignSpec
-from riobed.trial import TrialRecord, run_trial
+from riobed.trial import run_trial
 from riobed.vm.connection import connect
 from riobed.vm.libvirt import LibvirtMachine
 
 # A process may have the guests of several campaigns.
 _numbers = itertools.count()
 _HEARSAY_S = 1.0
-# Bytes left after a trial that was not short of any.
-_LEAST_ROOM = 64 * MIB
 
 
 class Stopped(EnvironmentFault):
@@ -110,8 +108,7 @@ class Guests:
         try:
             if not self._stopped.is_set():
                 run_trial(guest, self._spec, record)
-                # On a full disk a guest's logs end early, as if the guest had fallen silent.
-                need_room(guest.machine.config.folder, _LEAST_ROOM)
+                need_room(guest.machine.config.folder, LEAST_ROOM)
                 guest.machine.pause()
         except InfraError as failure:
             # When QEMU dies its agent is lost at once, and libvirt hears of it a little later.

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 from harness_builders import spec, text_fault
+from riobed import basis, workers
 from riobed import setup as setup_module
-from riobed import workers
 from riobed.artifacts import Manifest
 from riobed.campaign import Campaign
 from riobed.guest import GuestSetup
 from riobed.modes import CacheMode, cache_mode
 from riobed.oops import Crash
+from riobed.record import TrialRecord
 from riobed.spec import CampaignSpec, MachineSpec
-from riobed.trial import TrialRecord
 from riobed.verdict import Verdict
 from riobed.watch import Observation
 from riobed.workers import LocalWorkers
@@ -75,7 +75,9 @@ class World:
         self.build_id = "0123abcd"
         self.accelerator = "tcg"
         self.qemu = "QEMU emulator version 7.2.0"
-        monkeypatch.setattr(setup_module, "qemu_version", lambda: self.qemu)
+        self.image = "0" * 16
+        for module in (setup_module, basis):
+            monkeypatch.setattr(module, "qemu_version", lambda: self.qemu)
         monkeypatch.setattr(workers, "_HEARSAY_S", 0.0)
         monkeypatch.setattr(workers, "connect", lambda uri: None)
         monkeypatch.setattr(workers, "LibvirtMachine", lambda connection, config: config)
@@ -113,7 +115,7 @@ class World:
                 "toolchain": {"key": key, "root": somewhere},
                 "kernel": {"key": key, "release": "6.12.107", "build_id": self.build_id, "series_commit": key}
                 | dict.fromkeys(places, somewhere),
-                "image": {"key": key, "root": somewhere, "recovery": somewhere},
+                "image": {"key": self.image, "root": somewhere, "recovery": somewhere},
             }
         )
         return GuestSetup(manifest, MachineSpec(), self.accelerator)

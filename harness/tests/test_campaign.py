@@ -5,6 +5,7 @@ import gzip
 import multiprocessing
 import os
 import random
+import shutil
 import signal
 import threading
 import time
@@ -17,13 +18,14 @@ import pytest
 import yaml
 from campaign_world import CLASSES, MODES, SPEC, FakeGuest, Trial, World, essence, result
 from harness_builders import spec
+from riobed import basis as basis_module
 from riobed import campaign
 from riobed.artifacts import CHECKOUT
 from riobed.errors import EnvironmentFault, InfraError, RiobedError, UsageError
 from riobed.modes import cache_mode
 from riobed.plan import plan
+from riobed.record import TrialRecord
 from riobed.spec import CampaignSpec
-from riobed.trial import TrialRecord
 from riobed.verdict import Verdict
 from riobed_results.models import TrialRow
 from riobed_results.queries import trial_rows
@@ -426,13 +428,41 @@ def test_a_campaign_does_not_go_on_on_something_else(world: World, field: str, v
         world.campaign()
 
 
-def test_a_campaign_goes_on_in_a_moved_checkout(world: World) -> None:
-    world.run(changed(workload={"path": CHECKOUT / "workloads" / "memtest"}))
+def test_a_campaign_ends_when_all_its_cells_are_full(world: World) -> None:
+    # Else it would go through a plan of billions.
+    world.run(changed(max_trials_per_cell=10**9))
+    count = len(world.started)
+    world.run(changed(max_trials_per_cell=10**9))
+    assert len(world.started) == count
+
+
+def test_a_campaign_does_not_go_on_with_another_image(world: World) -> None:
+    world.run()
+    world.image = "f" * 16
+    with pytest.raises(UsageError, match="begun on something else: image is ffffffffffffffff, the"):
+        world.run()
+
+
+def test_a_campaign_goes_on_with_another_dask(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.run()
+    monkeypatch.setattr(basis_module, "version", lambda name: "2099.1.0")
+    world.run()
+
+
+def test_a_campaign_goes_on_in_a_moved_checkout(world: World, tmp_path: Path) -> None:
+    memtest, moved = CHECKOUT / "workloads/memtest", tmp_path / "elsewhere/memtest"
+    shutil.copytree(memtest, moved)
+    world.run(changed(workload={"path": memtest}))
     stored = yaml.safe_load(world.store().campaign().spec)
     assert not Path(stored["workload"]["path"]).is_absolute()
     count = len(world.started)
-    world.run(changed(workload={"path": "/elsewhere/workloads/memtest"}))
+    world.run(changed(workload={"path": moved}))
     assert len(world.started) == count
+    # But with a workload of that name that does something else it is no longer the same campaign.
+    with (moved / "workload.yaml").open("a") as file:
+        file.write("# changed\n")
+    with pytest.raises(UsageError, match="begun on something else: workload is"):
+        world.run(changed(workload={"path": moved}))
 
 
 def test_a_campaign_goes_on_with_its_list_wherever_the_file_lies(world: World) -> None:

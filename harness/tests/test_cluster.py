@@ -25,8 +25,8 @@ from riobed.cluster import ClusterWorkers
 from riobed.errors import EnvironmentFault, InfraError, UsageError
 from riobed.guest import GuestSetup
 from riobed.plan import plan
+from riobed.record import TrialRecord
 from riobed.spec import CampaignSpec
-from riobed.trial import TrialRecord
 from riobed_results.models import TrialRow
 
 BASIS = Basis("5a5a", "0123abcd", "feed", "beef", "QEMU emulator version 7.2.0", "tcg", "2026.8.0")

@@ -133,6 +133,12 @@ def test_garbage_does_not_count_and_does_not_spoil_what_follows(garbage: bytes) 
     assert (progress.done, progress.error) == (2, "")
 
 
+def test_a_step_that_begins_ends_the_one_before() -> None:
+    """Its own record may be damaged; what it did must not be judged as not done."""
+    progress = fed(record("D", 40), record("I", 41), record("D", 41)[:5], b"\n", record("I", 42))
+    assert (progress.done, progress.in_flight) == (41, 42)
+
+
 def test_a_line_cut_by_another_is_lost_alone() -> None:
     progress = fed(record("D", 1), record("D", 2)[:6], record("D", 3), record("D", 4))
     assert (progress.done, progress.damaged) == (4, 1)
@@ -160,7 +166,7 @@ def noisy(rng: random.Random) -> tuple[bytes, int, int]:
                     parts.append(line[:spot] + bytes([line[spot] ^ 0x80]) + line[spot + 1 :])
                     continue
             parts.append(line)
-            done, intent = (step, intent) if kind == "D" else (done, step)
+            done, intent = (step, intent) if kind == "D" else (max(done, step - 1), step)
     return b"".join(parts), done, intent
 
 

@@ -19,12 +19,12 @@ from riobed.guest import GuestSetup
 from riobed.oops import Crash
 from riobed.plan import plan
 from riobed.planted import Plant
+from riobed.record import TrialRecord
 from riobed.replay import Request, replay, same_fault, title_then
 from riobed.rows import fault_row, trial_row
 from riobed.setup import guest_setup
 from riobed.spec import CampaignSpec, MachineSpec, WorkloadSpec
 from riobed.stored import spec_data, stored_spec
-from riobed.trial import TrialRecord
 from riobed.verdict import Verdict
 from riobed.watch import Observation
 from riobed_results.errors import StoreError
@@ -62,7 +62,7 @@ class World:
         class FakeGuest:
             def __init__(self, setup: Any, mode: Any, machine: Any) -> None:
                 world.traced.append(setup.trace)
-                self.machine = SimpleNamespace()
+                self.machine = SimpleNamespace(config=SimpleNamespace(folder=folder))
 
             def take_snapshot(self) -> None:
                 world.asked.append("snapshot")
@@ -182,16 +182,29 @@ def test_a_fresh_boot_takes_no_snapshot_first(world: World) -> None:
 
 
 def test_our_own_failure_is_no_answer(world: World, tmp_path: Path) -> None:
+    failures = []
+
     def fail(record: TrialRecord) -> None:
+        failures.append(record)
         record.console = b"as far as it came"
         raise InfraError("no agent")
 
     world.run = fail
-    with pytest.raises(InfraError, match="no agent"):
+    with pytest.raises(EnvironmentFault, match="trial 1: 3 replays failed for our own reasons"):
         world.replay()
-    assert world.asked[-1] == "discard"
+    assert (world.asked[-1], len(failures)) == ("discard", 3)
     kept = tmp_path / "replays/test-00001/console.log.gz"
     assert gzip.decompress(kept.read_bytes()) == b"as far as it came"
+
+
+def test_a_replay_on_a_full_disk_is_no_answer(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its logs ended early, as if the guest had fallen silent."""
+    monkeypatch.setattr(replaying, "LEAST_ROOM", 1 << 60)
+    with pytest.raises(EnvironmentFault, match=r"MiB free, \d+ MiB needed; make room there"):
+        world.replay()
+    assert not (tmp_path / "replays/test-00001/replay.json").exists()
 
 
 def refusal(world: World, *arguments: Any, **words: Any) -> str:

@@ -11,8 +11,8 @@ from riobed.faults import Fault
 from riobed.oops import Crash
 from riobed.plan import plan
 from riobed.progress import Progress
+from riobed.record import TrialRecord
 from riobed.rows import fault_row, trial_row, write_log
-from riobed.trial import TrialRecord
 from riobed.verdict import Verdict
 from riobed.watch import Observation
 from riobed_results.models import CampaignRow, TrialRow

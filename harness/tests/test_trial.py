@@ -12,11 +12,15 @@ from typing import Any, cast
 import pytest
 from harness_builders import Clock, ScriptedMachine, record, spec, text_fault
 from riobed import interrupt, trial, watch
+from riobed import record as record_module
 from riobed.errors import BootError, InfraError
 from riobed.faults import commands
 from riobed.guest import Guest
 from riobed.plan import plan
-from riobed.trial import TrialRecord, inject, read_recovery, run_trial, warm_up
+from riobed.record import TrialRecord
+from riobed.recover import read_recovery
+from riobed.rows import trial_row
+from riobed.trial import inject, run_trial, warm_up
 from riobed.vm.agent import AgentLost, ExecResult
 
 PLANNED = next(plan(spec()))
@@ -28,6 +32,7 @@ REPORT = {"mount_error": "", "registry": "valid"}
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(trial, "time", clock)
+    monkeypatch.setattr(record_module, "time", clock)
     monkeypatch.setattr(watch, "time", clock)
     monkeypatch.setattr(interrupt, "time", clock)
     return clock
@@ -231,6 +236,22 @@ def test_a_file_system_that_does_not_mount_is_not_checked(crashing: Recovering) 
     assert "check" not in done.phases
 
 
+def test_a_processor_that_resets_itself_in_the_report_is_not_reset_again(
+    crashing: Recovering, clock: Clock
+) -> None:
+    def spawned() -> None:
+        if len(crashing.commands) == 2:
+            crashing.say(crashing.evidence, b"I 0 1000000000\n")
+            crashing.say(crashing.console, b"Kernel panic - not syncing: Fatal\n")
+            clock.after(1, lambda: crashing.say(crashing.console, b"riobed: stage 0\n"))
+
+    crashing.on_spawn = spawned
+    done = a_record()
+    run_trial(guest_of(crashing), spec(), done)
+    assert done.verdict is not None
+    assert (done.verdict.crash_title, crashing.resets) == ("panic: Fatal", 0)
+
+
 def test_a_processor_that_reset_itself_is_not_reset_again(crashing: Recovering) -> None:
     def spawned() -> None:
         if len(crashing.commands) == 2:
@@ -296,7 +317,7 @@ def test_a_recovery_that_never_begins_is_our_failure(crashing: Recovering) -> No
     done = cut_short_at(0.1)
     with pytest.raises(InfraError, match="after the crash: no recovery began within 90 s"):
         run_trial(guest_of(crashing), spec(), done)
-    assert (crashing.resets, done.verdict) == (1, None)
+    assert (crashing.resets, done.verdict) == (3, None)
 
 
 def test_without_a_planned_moment_recovery_is_left_alone(crashing: Recovering) -> None:
@@ -330,13 +351,128 @@ def test_a_discarded_guest_is_told_nothing_more(crashing: Recovering, clock: Clo
     assert "stop" not in [argv[0] for argv in crashing.commands]
 
 
+BEGUN = b"riobed: stage 0\nriorecover: registry\nriorecover: e2fsck\n"
+
+
+def failing_recovery(machine: Recovering, times: int, said: bytes = BEGUN) -> list[int]:
+    """That many recoveries of the machine do not end; the resets before each."""
+    seen: list[int] = []
+
+    def wait_stage0(timeout: float) -> None:
+        seen.append(machine.resets)
+        if len(seen) <= times:
+            machine.say(machine.console, said)
+            raise BootError("vm: riobed: stage 0 failed: riorecover, status 1")
+
+    machine.wait_stage0 = wait_stage0  # type: ignore[method-assign]
+    return seen
+
+
+def test_a_recovery_that_fails_is_begun_anew(crashing: Recovering) -> None:
+    seen = failing_recovery(crashing, 2)
+    done = a_record()
+    run_trial(guest_of(crashing), spec(), done)
+    assert seen == [1, 2, 3]
+    assert done.verdict is not None
+    assert (done.verdict.outcome, done.verdict.corruption, done.unrecovered) == ("crash", "none", "")
+    # What went wrong can be read.
+    assert done.console.count(b"=== recovery, failed ===\n" + BEGUN) == 2
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (BEGUN, "vm: riobed: stage 0 failed: riorecover, status 1"),
+        (
+            BEGUN + b"kernel BUG at fs/ext4/inode.c:12!\nRIP: 0010:ext4_iget+0x1/0x2\n",
+            "BUG at fs/ext4/inode.c",
+        ),
+    ],
+)
+def test_a_recovery_that_always_fails_is_a_result(crashing: Recovering, said: bytes, why: str) -> None:
+    failing_recovery(crashing, 3, said)
+    done = a_record()
+    run_trial(guest_of(crashing), spec(), done)
+    assert done.verdict is not None
+    assert (done.verdict.outcome, done.verdict.corruption) == ("crash", "unclassified")
+    assert done.unrecovered.startswith(f"recovery failed: {why}")
+    row = trial_row(done, 1, 1, "2026-01-02T03:04:05.000+00:00", "")
+    assert (row.outcome, row.recovery, row.corruption_where) == ("crash", None, "disk")
+    assert row.detail == done.unrecovered
+
+
+def test_a_guest_that_dies_in_the_check_is_recovered_again(crashing: Recovering) -> None:
+    good = crashing.answers["check"]
+    lost = iter([True, False])
+
+    def run() -> None:
+        if crashing.commands[-1][0] == "check" and next(lost):
+            raise AgentLost("guest agent: no answer in time")
+
+    crashing.on_run = run
+    done = a_record()
+    run_trial(guest_of(crashing), spec(), done)
+    assert done.verdict is not None and done.verdict.corruption == "none"
+    assert (crashing.resets, done.check) == (2, {**json.loads(good.stdout), "equal": True})
+
+
+def test_qemu_that_ends_in_recovery_is_our_failure(crashing: Recovering) -> None:
+    def wait_stage0(timeout: float) -> None:
+        crashing.say(crashing.console, BEGUN)
+        crashing.running = False
+        raise BootError("vm: no answer")
+
+    crashing.wait_stage0 = wait_stage0  # type: ignore[method-assign]
+    with pytest.raises(InfraError, match="after the crash: QEMU is not running"):
+        run_trial(guest_of(crashing), spec(), a_record())
+
+
+TRAP = b"BUG: rio: protection trap in rio_open+0x12/0x40\n"
+
+
+# In the warm-up, and just after its last look.
+@pytest.mark.parametrize("at", [0.5, PLANNED.warmup_s + 0.001])
+def test_a_guest_without_faults_that_crashes_by_itself_is_no_reset(
+    crashing: Recovering, clock: Clock, at: float
+) -> None:
+    clock.after(at, lambda: crashing.say(crashing.console, TRAP))
+    done = a_record(0)
+    done.planned = replace(PLANNED, fault_class="none")
+    run_trial(guest_of(crashing), spec(), done)
+    assert done.verdict is not None
+    assert (done.verdict.crash_kind, done.verdict.crash_title) == (
+        "trap",
+        "protection trap in rio_open",
+    )
+
+
+def test_a_crash_before_the_faults_is_named(crashing: Recovering, clock: Clock) -> None:
+    clock.after(0.5, lambda: crashing.say(crashing.console, TRAP))
+    with pytest.raises(InfraError, match="before any fault was in place: protection trap in rio_open"):
+        run_trial(guest_of(crashing), spec(), a_record())
+
+
+def test_a_fault_that_bites_between_two_looks_was_in_place(machine: ScriptedMachine) -> None:
+    read = machine.evidence.text
+
+    def text() -> bytes:
+        before = read()
+        if machine.commands and not before:
+            machine.say(machine.evidence, b"I 0 5\n")
+            machine.say(machine.console, PANIC)
+        return before
+
+    machine.evidence.text = text  # type: ignore[method-assign]
+    inject(guest_of(machine), a_record())
+
+
 def test_our_failures_leave_the_console_for_the_log(crashing: Recovering) -> None:
     crashing.stage0 = BootError("vm: no 'riobed: stage 0 ready' within 90 s")
     done = a_record()
     with pytest.raises(InfraError, match="after the crash: vm: no") as caught:
         run_trial(guest_of(crashing), spec(), done)
     assert not isinstance(caught.value, BootError)
-    assert done.console == PANIC
+    assert done.console.startswith(PANIC) and done.console.count(b"=== recovery, failed ===") == 3
     assert done.verdict is None
     assert "reset" in done.phases
 

@@ -64,6 +64,11 @@ def test_damage_to_the_registry_is_direct(damage: dict[str, Any], sums: dict[str
     assert decide(CRASHED, report, {"equal": True}).corruption == "none"
 
 
+def test_what_cannot_be_recovered_is_corruption() -> None:
+    verdict = decide(CRASHED, None, None, "recovery failed: panic: out of memory")
+    assert verdict == Verdict("crash", "oops", "BUG at fs/inode.c", "unclassified", "disk")
+
+
 def test_a_crash_without_a_report_or_check_is_our_failure() -> None:
     with pytest.raises(InfraError, match="a crash without a recovery report"):
         decide(CRASHED, None, {"equal": True})

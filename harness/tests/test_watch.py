@@ -252,6 +252,34 @@ def test_a_reset_while_the_agent_is_asked_is_no_hang(machine: ScriptedMachine) -
     assert (seen.crash, seen.restarted, machine.nmis) == (Crash("reset", "processor reset"), True, 0)
 
 
+def test_a_reset_on_the_interrupt_that_asks_is_seen(machine: ScriptedMachine) -> None:
+    machine.agent = False
+    machine.on_nmi = lambda: machine.clock.after(
+        1, lambda: machine.say(machine.console, b"riobed: stage 0\n")
+    )
+    seen = observe(machine)
+    assert seen.restarted and seen.crash is not None and seen.crash.kind == "hang"
+
+
+@pytest.mark.parametrize("said", [b"riobed: stage 0\nriobed: stage 0 ready\n", OOPS + END])
+def test_an_agent_that_answers_after_the_time_may_be_that_of_stage_0(
+    machine: ScriptedMachine, said: bytes
+) -> None:
+    steps(machine, 59)
+    machine.on_ask = lambda: machine.say(machine.console, said)
+    assert observe(machine).crash is not None
+
+
+@pytest.mark.parametrize("agent", [True, False])
+def test_a_step_while_the_agent_is_asked_is_a_sign_of_life(machine: ScriptedMachine, agent: bool) -> None:
+    steps(machine, 5)
+    numbers = iter(range(6, 1000))
+    machine.agent = agent
+    machine.on_ask = lambda: machine.say(machine.progress, record("D", next(numbers)))
+    seen = observe(machine)
+    assert (seen.crash, seen.detail, machine.nmis) == (None, "timed out", 0)
+
+
 def test_a_slow_workload_is_no_hang(machine: ScriptedMachine) -> None:
     steps(machine, 100, every=7.5)
     assert observe(machine).crash is None

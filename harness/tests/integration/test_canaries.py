@@ -11,8 +11,10 @@ from riobed.errors import InfraError
 from riobed.faults import Fault
 from riobed.guest import Guest
 from riobed.plan import PlannedTrial
+from riobed.record import TrialRecord
+from riobed.recover import recover
 from riobed.spec import CampaignSpec
-from riobed.trial import TrialRecord, recover, run_trial, start_workload, warm_up
+from riobed.trial import run_trial, start_workload, warm_up
 from riobed.verdict import decide
 from riobed.vm import libvirt
 from riobed.vm.process import qemus_with

@@ -11,8 +11,10 @@ from riobed.layout import Layout
 from riobed.oops import Crash
 from riobed.plan import PlannedTrial
 from riobed.progress import Progress
+from riobed.record import TrialRecord
+from riobed.recover import recover
 from riobed.spec import CampaignSpec
-from riobed.trial import TrialRecord, recover, run_trial, start_workload, warm_up
+from riobed.trial import run_trial, start_workload, warm_up
 from riobed.verdict import decide
 from riobed.watch import Observation
 from riobed_results.recovery import checksum_mismatches

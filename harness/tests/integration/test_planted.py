@@ -8,9 +8,10 @@ from riobed.guest import Guest
 from riobed.layout import PAGE
 from riobed.plan import PlannedTrial
 from riobed.planted import PLANTED
+from riobed.record import TrialRecord
 from riobed.rows import trial_row
 from riobed.spec import CampaignSpec
-from riobed.trial import TrialRecord, run_trial
+from riobed.trial import run_trial
 from riobed_results.planted import expected
 from riobed_results.recovery import checksum_mismatches, rejected_entries
 

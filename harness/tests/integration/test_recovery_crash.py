@@ -6,8 +6,9 @@ from collections.abc import Callable
 import pytest
 from riobed.guest import Guest
 from riobed.plan import PlannedTrial
+from riobed.record import TrialRecord
 from riobed.spec import CampaignSpec
-from riobed.trial import TrialRecord, run_trial
+from riobed.trial import run_trial
 from riobed_results.recovery import ENDED, cut_short, restored_pages
 
 # Seconds after recovery's first line; on a fast and idle host the whole takes 0.2 s.

@@ -11,8 +11,8 @@ from riobed import registry
 from riobed.guest import Guest, GuestSetup, machine_config
 from riobed.layout import Layout
 from riobed.modes import cache_mode
+from riobed.recover import read_recovery
 from riobed.scratch import scratch_dir
-from riobed.trial import read_recovery
 from riobed.vm.connection import connect
 from riobed.vm.libvirt import LibvirtMachine
 

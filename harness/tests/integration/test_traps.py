@@ -13,8 +13,10 @@ from riobed.faults import Fault
 from riobed.guest import Guest
 from riobed.layout import Layout
 from riobed.plan import PlannedTrial
+from riobed.record import TrialRecord
+from riobed.recover import read_recovery
 from riobed.spec import CampaignSpec
-from riobed.trial import TrialRecord, inject, read_recovery
+from riobed.trial import inject
 from riobed.watch import Watcher
 
 from .conftest import UD2

@@ -9,10 +9,11 @@ from riobed.faults import Fault
 from riobed.guest import Guest, machine_config
 from riobed.modes import cache_mode
 from riobed.plan import PlannedTrial
+from riobed.record import TrialRecord
 from riobed.scratch import scratch_dir
 from riobed.setup import guest_setup
 from riobed.spec import CampaignSpec, MachineSpec, WorkloadSpec
-from riobed.trial import TrialRecord, run_trial
+from riobed.trial import run_trial
 from riobed.vm.connection import connect
 from riobed.vm.libvirt import LibvirtMachine
 

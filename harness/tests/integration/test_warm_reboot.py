@@ -10,7 +10,7 @@ from riobed import registry
 from riobed.errors import InfraError
 from riobed.guest import Guest
 from riobed.layout import Layout
-from riobed.trial import read_recovery
+from riobed.recover import read_recovery
 
 _HASHES = "cd /mnt/test && find . -type f ! -path './lost+found*' -exec sha256sum {} + | sort -k 2"
 _NAMES = (

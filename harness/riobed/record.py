@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known of a trial while it runs and after."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from riobed.evidence import Evidence
+from riobed.faults import Fault
+from riobed.interrupt import Interruption
+from riobed.plan import PlannedTrial
+from riobed.planted import Plant
+from riobed.progress import Progress
+from riobed.verdict import Verdict
+from riobed.watch import Observation
+
+
+@dataclass
+class TrialRecord:
+    """All that is known of a trial, complete or cut short by an infra error."""
+
+    planned: PlannedTrial
+    faults: list[Fault]
+    plant: Plant | None = None
+    phases: dict[str, float] = field(default_factory=dict)
+    progress: Progress = field(default_factory=lambda: Progress(0))
+    evidence: Evidence = field(default_factory=Evidence)
+    observation: Observation | None = None
+    interruption: Interruption | None = None
+    recovery: dict[str, Any] | None = None
+    check: dict[str, Any] | None = None
+    # Why there are neither after a crash, in one line.
+    unrecovered: str = ""
+    verdict: Verdict | None = None
+    console: bytes = b""
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Measure a phase in seconds of host time; of one that comes again, all of them."""
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            self.phases[name] = round(self.phases.get(name, 0.0) + time.monotonic() - start, 3)

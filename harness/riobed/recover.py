@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""After a crash: the reset with RAM kept, stage 0's recovery, and what the check says of the files.
+
+Recovery can be begun anew at any moment. One that does not end well is, by another reset, as at a machine
+with nobody at its keyboard. What never ends well is what the crash led to: a result, and a bad one, which
+must not be drawn again.
+"""
+
+import json
+from typing import Any
+
+from riobed import oops
+from riobed.errors import BootError, InfraError
+from riobed.guest import Guest
+from riobed.interrupt import interrupt_recovery
+from riobed.record import TrialRecord
+from riobed.verdict import read_check
+from riobed.vm.agent import AgentLost
+
+_BOOT_S = 90.0
+_CHECK_S = 300.0
+_TRIES = 3
+_BEGUN = b"riorecover: "
+_MAX_REPORT = 1 << 16
+
+
+def recover(guest: Guest, record: TrialRecord) -> None:
+    """Fill in `recovery` and `check`, or `unrecovered` if there can be none; InfraError when we failed."""
+    machine = guest.machine
+    reset = not (record.observation and record.observation.restarted)
+    for _ in range(_TRIES):
+        try:
+            restart(guest, record, reset)
+            judge(guest, record)
+            return
+        except (BootError, AgentLost) as error:
+            if trouble := machine.trouble():
+                raise InfraError(f"after the crash: {trouble}") from None
+            console, why = machine.console.text(), error
+            record.console += b"\n=== recovery, failed ===\n" + console
+            record.recovery = record.check = None
+            reset = True
+    if _BEGUN not in console:
+        # The recovery kernel did not come up; it has nothing of the crashed one but what riorecover reads.
+        raise InfraError(f"after the crash: {why}")
+    crash = oops.recognise(console)
+    record.unrecovered = f"recovery failed: {crash.title if crash else why}"
+
+
+def restart(guest: Guest, record: TrialRecord, reset: bool) -> None:
+    """Unless the processor has reset itself, reset it; wait for what riorecover reports."""
+    machine = guest.machine
+    with record.phase("reset"):
+        if reset:
+            machine.console.clear()
+            machine.reset()
+        if record.planned.recovery_reset_s is not None and not record.interruption:
+            cut_recovery_short(guest, record, record.planned.recovery_reset_s)
+        machine.wait_stage0(_BOOT_S)
+        # The workload may have gone on until the very moment of the reset.
+        record.progress.feed(machine.progress.new())
+    with record.phase("report"):
+        record.recovery = read_recovery(guest)
+        if record.interruption:
+            record.recovery["interrupted"] = record.interruption.as_stored()
+
+
+def judge(guest: Guest, record: TrialRecord) -> None:
+    """Let the workload check its files, if there is a file system."""
+    if record.recovery and record.recovery["mount_error"]:
+        keep_recovery_log(guest, record)
+        return
+    with record.phase("check"):
+        argv = guest.command(
+            "check",
+            seed=record.planned.workload_seed,
+            done=record.progress.done,
+            intent=record.progress.in_flight,
+        )
+        record.check = read_check(guest.machine.run(argv, timeout=_CHECK_S))
+    if not record.check["equal"]:
+        keep_recovery_log(guest, record)
+
+
+def cut_recovery_short(guest: Guest, record: TrialRecord, planned_s: float) -> None:
+    """Crash in recovery: reset once more in the middle of it; the next recovery has to do it all."""
+    record.interruption, log = interrupt_recovery(guest.machine, planned_s, _BOOT_S)
+    record.console += b"\n=== recovery, cut short ===\n" + log
+
+
+def keep_recovery_log(guest: Guest, record: TrialRecord) -> None:
+    """Behind the console log, what recovery said and what e2fsck changed: it may explain a corruption."""
+    fsck = guest.machine.run(["/bin/cat", "/run/e2fsck.log"]).stdout[:_MAX_REPORT]
+    record.console += b"\n=== recovery ===\n" + guest.machine.console.text() + b"\n=== e2fsck ===\n" + fsck
+
+
+def read_recovery(guest: Guest) -> dict[str, Any]:
+    """riorecover's report, from the guest; InfraError when it is not one."""
+    result = guest.machine.run(["/bin/cat", "/run/recovery.json"])
+    try:
+        report = json.loads(result.stdout[:_MAX_REPORT])
+        report["mount_error"], report["registry"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise InfraError("stage 0 left no readable recovery report") from None
+    return dict(report)
