@@ -7,6 +7,7 @@ Tables and lists of trials are computed from stored rows alone and need neither 
 import errno
 import os
 import shutil
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -295,16 +296,23 @@ def doctor(
 
 def main() -> None:
     """Entry point: one line for the user on an error, exit status 2 for wrong use, 1 for the rest."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # As Ctrl-C, so that guests end; one that is ignored (nohup) stays so.
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)
     try:
         app()
     except (RiobedError, StoreError) as error:
         print(f"riobed: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            where, do = error.filename or "a disk that is written to", "make room there, run the same again"
+        elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS) and error.filename:
+            where, do = error.filename, "choose another place, or see that it can be written to"
+        else:
             raise
-        where = error.filename or "a disk that is written to"
-        print(f"riobed: {where}: {error.strerror}; make room there, run the same again", file=sys.stderr)
+        print(f"riobed: {where}: {error.strerror}; {do}", file=sys.stderr)
         sys.exit(1)
 
 

@@ -5,6 +5,8 @@ A repeatable trial ends the same way again from the same snapshot, and only from
 kind of guest, and all of a campaign's guests of that kind begin from it.
 """
 
+import hashlib
+import json
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -15,6 +17,8 @@ from riobed.errors import EnvironmentFault
 from riobed.images import need_room
 from riobed.vm.machine import Machine, MachineConfig
 
+_SUMS = "sha256.json"
+
 
 def keep_snapshot(machine: Machine, kept: Path) -> None:
     """Keep the disks of a guest that has just been saved, unless another worker was first.
@@ -22,25 +26,42 @@ def keep_snapshot(machine: Machine, kept: Path) -> None:
     EnvironmentFault if there is no room for them.
     """
     disks = _disks(machine.config)
-    # When it stops, QEMU writes to the files what it still has of them.
-    machine.pause()
     with _explained(kept.parent):
         need_room(kept.parent, sum(disk.stat().st_size for disk in disks))
         with tempfile.TemporaryDirectory(dir=kept.parent, ignore_cleanup_errors=True) as made:
             for disk in disks:
                 shutil.copyfile(disk, Path(made) / disk.name)
+            sums = {disk.name: _hash(Path(made) / disk.name) for disk in disks}
+            (Path(made) / _SUMS).write_text(json.dumps(sums), encoding="utf-8")
             # A folder with something in it is not replaced: rename(2), ENOTEMPTY.
             with suppress(OSError):
                 Path(made).rename(kept)
 
 
 def restore_disks(machine: Machine, kept: Path) -> None:
-    """Give a guest, which is ended, the disks that were kept; EnvironmentFault if they cannot be copied."""
+    """Give a guest, which is ended, the disks that were kept; EnvironmentFault if they are not whole."""
     machine.destroy()
     need_room(machine.config.folder, 2 * machine.config.memory)
     with _explained(kept):
         for disk in _disks(machine.config):
             shutil.copyfile(kept / disk.name, disk)
+        # A host that goes down may leave less in files than was written to them.
+        if _sums(kept) != {disk.name: _hash(disk) for disk in _disks(machine.config)}:
+            raise EnvironmentFault(
+                f"{kept}: this snapshot is damaged; remove it (its trials will not end the same way again)"
+            )
+
+
+def _sums(kept: Path) -> object:
+    try:
+        return json.loads((kept / _SUMS).read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager

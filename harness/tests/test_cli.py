@@ -322,12 +322,14 @@ def test_tables_and_trials_need_neither_qemu_nor_libvirt(tmp_path: Path) -> None
     assert str(run[0]).endswith("was imported")
 
 
-def test_the_installed_command_passes_signals_on(tmp_path: Path) -> None:
-    """Ctrl-C while a campaign is set up: the line, the status, and no traceback."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_the_installed_command_passes_signals_on(number: signal.Signals) -> None:
+    """Ctrl-C, a kill, a closed terminal while a campaign is set up: a line, a status, no traceback."""
     program = (
         "import signal, sys, time; from riobed import cli, run\n"
         # Ignored if the tests were started in the background; a terminal's is not.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
         "def wait(*_): print(flush=True); time.sleep(60)\n"
         "run.run_campaign = wait; sys.argv = ['riobed', 'run', 'x']; cli.main()"
     )
@@ -337,6 +339,21 @@ def test_the_installed_command_passes_signals_on(tmp_path: Path) -> None:
     assert process.stdout
     process.stdout.readline()
     time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, error = process.communicate(timeout=10)
     assert (process.returncode, error) == (130, "riobed: stopped; run the same command to go on\n")
+
+
+def test_a_file_that_cannot_be_written_is_said_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "/there/answer")
+
+    monkeypatch.setattr(cli, "app", fail)
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    assert caught.value.code == 1
+    assert capsys.readouterr().err == (
+        "riobed: /there/answer: Permission denied; choose another place, or see that it can be written to\n"
+    )

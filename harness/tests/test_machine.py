@@ -11,6 +11,7 @@ import pytest
 from riobed.guest import GuestSetup, machine_config
 from riobed.modes import cache_mode
 from riobed.spec import MachineSpec
+from riobed.vm import libvirt as driver
 from riobed.vm.emulator import REPEATABLE
 from riobed.vm.libvirt import LibvirtMachine
 
@@ -76,3 +77,20 @@ def test_a_repeatable_guest_has_nothing_of_the_hosts_time(tmp_path: Path, accele
     assert (timer is not None and timer.get("track") == "guest") == repeatable
     for line in (config.stage0_cmdline, config.production_cmdline):
         assert ("idle=poll" in line.split()) == repeatable
+
+
+def test_the_ram_of_a_machine_is_not_anothers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """libvirt names folders by the domain's number and the first 20 characters of its name."""
+    monkeypatch.setattr(driver, "memory_dir", lambda: tmp_path)
+    names = (
+        "qemu-embed-ab12-1-riobed-4242-w0-rio",
+        "qemu-embed-ab12-11-riobed-4242-w0-rio-p",
+        "21-riobed-4242-w0-rio",
+    )
+    for name in names:
+        (tmp_path / "libvirt" / name).mkdir(parents=True)
+        (tmp_path / "libvirt" / name / "pc.ram").touch()
+    machine = LibvirtMachine.__new__(LibvirtMachine)
+    machine.config = cast(Any, SimpleNamespace(name="riobed-4242-w0-rio"))
+    monkeypatch.setattr(machine, "_running", lambda: SimpleNamespace(ID=lambda: 1))
+    assert machine.ram_path() == tmp_path / "libvirt" / names[0] / "pc.ram"

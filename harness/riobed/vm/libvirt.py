@@ -6,6 +6,7 @@ libvirt's snapshot calls. So one domain is kept alive and never destroyed betwee
 """
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -189,8 +190,10 @@ class LibvirtMachine:
     def ram_path(self) -> Path:
         # libvirt names the folder by the domain's number and 20 characters of its name.
         name = f"{self._running().ID()}-{self.config.name[:20]}"
-        found = sorted(memory_dir().rglob(f"*{name}*/*"))
-        files = [path for path in found if path.is_file()]
+        found = sorted(memory_dir().rglob(f"*{name}/*"))
+        # Not of domain 11, nor of one whose name begins like this one's.
+        mine = re.compile(rf"(?:^|[^0-9]){re.escape(name)}$")
+        files = [path for path in found if path.is_file() and mine.search(path.parent.name)]
         if len(files) != 1:
             raise InfraError(f"{self.config.name}: its RAM is not one file: {files}")
         return files[0]
