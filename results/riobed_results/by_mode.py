@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables with a line for each thing counted and a column for each cache mode."""
 
-import csv
-import io
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -11,7 +9,7 @@ from pydantic import BaseModel
 from riobed_results.environment import Environment
 from riobed_results.models import TrialRow
 from riobed_results.queries import Results, in_order
-from riobed_results.render import Grid, Page, printable, source_text
+from riobed_results.render import Grid, Page, csv_text, printable, source_text
 
 Value = int | float | None
 
@@ -85,8 +83,5 @@ def _text(value: Value) -> str:
 
 
 def _csv(table: ModeTable) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["line", *table.modes])
-    writer.writerows([name, *(cells[mode] for mode in table.modes)] for name, cells in table.lines.items())
-    return out.getvalue()
+    lines = ([name, *(cells[mode] for mode in table.modes)] for name, cells in table.lines.items())
+    return csv_text(["line", *table.modes], lines)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Do two cache modes differ in how often a crash corrupts something?"""
 
-import csv
-import io
 import math
 from itertools import combinations
 
@@ -11,7 +9,7 @@ from pydantic import BaseModel
 from riobed_results.environment import Environment
 from riobed_results.errors import StoreUsageError
 from riobed_results.queries import Counts, CrashesBySeed
-from riobed_results.render import Grid, Page, printable, source_text
+from riobed_results.render import Grid, Page, csv_text, printable, source_text
 from riobed_results.share import UNKNOWN
 
 ALPHA = 0.05
@@ -161,8 +159,6 @@ def p_text(p: float | None) -> str:
 
 
 def _csv(table: ComparisonTable) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(Comparison.model_fields)
-    writer.writerows(comparison.model_dump().values() for comparison in table.comparisons)
-    return out.getvalue()
+    return csv_text(
+        Comparison.model_fields, (comparison.model_dump().values() for comparison in table.comparisons)
+    )

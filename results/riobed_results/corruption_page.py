@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The corruption table as a page."""
 
-import csv
-import io
 from collections.abc import Callable, Iterator
 
 from riobed_results.comparison import comparison_grid, comparison_note
@@ -10,7 +8,7 @@ from riobed_results.corruption import CorruptionTable
 from riobed_results.paper import NOTE as PAPER_NOTE
 from riobed_results.paper import paper_grid
 from riobed_results.queries import Counts
-from riobed_results.render import Grid, Page, printable, source_text
+from riobed_results.render import Grid, Page, csv_text, printable, source_text
 from riobed_results.share import UNKNOWN, interval_text, mean_time_text, total_text
 
 NOTE = (
@@ -88,11 +86,11 @@ def _trials_text(counts: Counts) -> str:
 def _csv(table: CorruptionTable) -> str:
     """One table: the paper's form in the columns named like the modes, then the counts behind it."""
     behind = ("crashes", "discards", "traps", "infra_errors")
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["fault_class", *table.modes, *(f"{m} {name}" for m in table.modes for name in behind)])
-    lines = [(row.fault_class, row.cells, cell_text) for row in table.rows]
-    for label, cells, form in [*lines, ("Total", table.totals, total_text)]:
+    lines: list[list[object]] = []
+    labelled = [(row.fault_class, row.cells, cell_text) for row in table.rows]
+    for label, cells, form in [*labelled, ("Total", table.totals, total_text)]:
         of = [cells[mode] for mode in table.modes]
-        writer.writerow([label, *map(form, of), *(getattr(c, name) for c in of for name in behind)])
-    return out.getvalue()
+        lines.append([label, *map(form, of), *(getattr(c, name) for c in of for name in behind)])
+    return csv_text(
+        ["fault_class", *table.modes, *(f"{mode} {name}" for mode in table.modes for name in behind)], lines
+    )

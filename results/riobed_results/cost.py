@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What each variant costs: ratios of time and of instructions, paired by round."""
 
-import csv
-import io
 import random
 import statistics
 from collections.abc import Iterable
@@ -12,7 +10,7 @@ from pydantic import BaseModel
 from riobed_results.cost_runs import CostRun
 from riobed_results.environment import Environment
 from riobed_results.errors import StoreError
-from riobed_results.render import Grid, Page, printable, source_text
+from riobed_results.render import Grid, Page, csv_text, printable, source_text
 
 CONFIDENCE = 0.95
 RESAMPLES = 2000
@@ -179,11 +177,10 @@ def _ratio_text(found: Ratio | None) -> str:
 
 
 def _csv(table: CostTable) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["workload", "variant", "over", "kind", *Ratio.model_fields])
-    for row in table.rows:
-        for over, ratios in ((row.versus, row.to_versus), (table.rows[0].variant, row.to_first)):
-            for kind, found in ratios.items():
-                writer.writerow([row.workload, row.variant, over, kind, *found.model_dump().values()])
-    return out.getvalue()
+    lines = (
+        [row.workload, row.variant, over, kind, *found.model_dump().values()]
+        for row in table.rows
+        for over, ratios in ((row.versus, row.to_versus), (table.rows[0].variant, row.to_first))
+        for kind, found in ratios.items()
+    )
+    return csv_text(["workload", "variant", "over", "kind", *Ratio.model_fields], lines)

@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from riobed_results.models import Base, FaultRow, TrialRow
+from riobed_results.models import Base, FaultRow, TrialRow, columns
 
 
 def trials_parquet(campaign: str, rows: list[TrialRow]) -> bytes:
@@ -32,22 +32,18 @@ def trials_parquet(campaign: str, rows: list[TrialRow]) -> bytes:
     return out.getvalue()
 
 
-def _columns(model: type[Base]) -> list[Any]:
-    return list(model.__table__.columns)
-
-
 def _fields(model: type[Base]) -> list[Any]:
     import pyarrow as pa
 
     types = {int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
     return [
-        pa.field(column.name, types.get(column.type.python_type, pa.string())) for column in _columns(model)
+        pa.field(column.name, types.get(column.type.python_type, pa.string())) for column in columns(model)
     ]
 
 
 def _values(row: Base) -> dict[str, Any]:
     values = {}
-    for column in _columns(type(row)):
+    for column in columns(type(row)):
         value = getattr(row, column.name)
         is_json = isinstance(column.type, sa.JSON) and value is not None
         values[column.name] = json.dumps(value) if is_json else value

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table of fault classes: what was asked for, what bit, and what became of the trials."""
 
-import csv
-import io
 import statistics
 from collections.abc import Callable
 
@@ -11,7 +9,7 @@ from pydantic import BaseModel
 from riobed_results.environment import Environment
 from riobed_results.models import TrialRow
 from riobed_results.queries import Results, in_order
-from riobed_results.render import Grid, Page, printable, source_text
+from riobed_results.render import Grid, Page, csv_text, printable, source_text
 
 NOTE = (
     "Faults of trials that gave a result. Activated: executed or used, of those that can be watched; trials "
@@ -148,10 +146,9 @@ def _cells(name: str, line: ClassLine) -> list[str]:
 
 
 def _csv(table: ClassTable) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["mode", "fault_class", *ClassLine.model_fields])
-    for mode, lines in table.lines.items():
-        for name, line in lines.items():
-            writer.writerow([mode, name, *line.model_dump().values()])
-    return out.getvalue()
+    lines = (
+        [mode, name, *line.model_dump().values()]
+        for mode, of_mode in table.lines.items()
+        for name, line in of_mode.items()
+    )
+    return csv_text(["mode", "fault_class", *ClassLine.model_fields], lines)

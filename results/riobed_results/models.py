@@ -58,6 +58,11 @@ class Base(MappedAsDataclass, DeclarativeBase, kw_only=True):
     }
 
 
+def columns(model: type[Base]) -> list[Any]:
+    """Return the columns of a table, in its order; each is called as the attribute of a row."""
+    return list(model.__table__.columns)
+
+
 class MetaRow(Base):
     """What the store says of itself; `schema_version` is the one key."""
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where a trial's time goes: host seconds by phase, over the trials that gave a result."""
 
-import csv
-import io
 import statistics
 from collections.abc import Iterable
 
@@ -11,7 +9,7 @@ from pydantic import BaseModel
 from riobed_results.environment import Environment
 from riobed_results.models import TrialRow
 from riobed_results.queries import Results, in_order
-from riobed_results.render import Grid, Page, printable, source_text
+from riobed_results.render import Grid, Page, csv_text, printable, source_text
 
 WHOLE = "whole trial"
 OUTCOMES = ("crash", "discard")
@@ -107,11 +105,10 @@ def _cell(spread: Spread | None) -> str:
 
 
 def _csv(table: PhaseTable) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["outcome", "mode", "phase", *Spread.model_fields])
-    for outcome, by_mode in table.spreads.items():
-        for mode, spreads in by_mode.items():
-            for phase, spread in spreads.items():
-                writer.writerow([outcome, mode, phase, *spread.model_dump().values()])
-    return out.getvalue()
+    lines = (
+        [outcome, mode, phase, *spread.model_dump().values()]
+        for outcome, by_mode in table.spreads.items()
+        for mode, spreads in by_mode.items()
+        for phase, spread in spreads.items()
+    )
+    return csv_text(["outcome", "mode", "phase", *Spread.model_fields], lines)

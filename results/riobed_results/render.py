@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables as text: Markdown, LaTeX, CSV, HTML and JSON."""
 
+import csv
+import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,6 +48,15 @@ def render(page: Page, form: str) -> str:
 def printable(text: str) -> str:
     """Return `text` with control characters as escapes: names and titles may come from a crashed guest."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def csv_text(head: Iterable[object], lines: Iterable[Iterable[object]]) -> str:
+    """Return a table as CSV whose lines end in a newline; None is an empty field."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(head)
+    writer.writerows(lines)
+    return out.getvalue()
 
 
 def source_text(campaign: str, on: Environment) -> str:

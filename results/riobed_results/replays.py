@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replays: stored crashes run again, and how many of them ended the same way."""
 
-import csv
-import io
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -11,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from riobed_results.environment import Environment
 from riobed_results.errors import StoreError
 from riobed_results.lines import add_line, read_lines
-from riobed_results.render import Grid, Page, printable, source_text
+from riobed_results.render import Grid, Page, csv_text, printable, source_text
 from riobed_results.share import Share, count_text, interval_text, share_of
 
 FILE = "replays.jsonl"
@@ -154,11 +152,9 @@ def _cells(name: str, matches: Matches) -> list[str]:
 
 
 def _csv(table: ReplayTable) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    names = [name for name in Matches.model_fields if name != "share"]
-    writer.writerow(["fault_class", *names, *Share.model_fields])
-    for name, matches in [*table.classes.items(), ("total", table.total)]:
-        counts = [getattr(matches, name) for name in names]
-        writer.writerow([name, *counts, *matches.share.model_dump().values()])
-    return out.getvalue()
+    counts = [name for name in Matches.model_fields if name != "share"]
+    lines = (
+        [name, *(getattr(matches, count) for count in counts), *matches.share.model_dump().values()]
+        for name, matches in [*table.classes.items(), ("total", table.total)]
+    )
+    return csv_text(["fault_class", *counts, *Share.model_fields], lines)

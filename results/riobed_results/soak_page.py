@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A soak as a page."""
 
-import csv
-import io
 from collections.abc import Callable
 
-from riobed_results.render import Grid, Page, printable, source_text
+from riobed_results.recovery import restored_pages
+from riobed_results.render import Grid, Page, csv_text, printable, source_text
+from riobed_results.share import UNKNOWN
 from riobed_results.soak import Soak, SoakRow
 
-UNKNOWN = "-"
 HEAD = [
     "Stressor",
     "Seconds",
@@ -64,19 +63,12 @@ def verdict(row: SoakRow) -> str:
     return next((printable(str(word)) for there, word in found if there), "good")
 
 
-def restored(row: SoakRow) -> int | None:
-    """Pages of data and metadata that recovery wrote from memory to the disk."""
-    if not row.recovery:
-        return None
-    return int(row.recovery["data"]["pages"]) + int(row.recovery["metadata"]["written"])
-
-
 # The columns between status and verdict.
 _NUMBERS: list[Callable[[SoakRow], int | None]] = [
     lambda row: row.traps,
     lambda row: row.mismatches,
     lambda row: row.recovery_mismatches,
-    restored,
+    lambda row: restored_pages(row.recovery) if row.recovery else None,
     lambda row: row.files,
     lambda row: row.files_different,
 ]
@@ -105,9 +97,5 @@ def _total(rows: list[SoakRow]) -> list[str]:
 
 
 def _csv(soak: Soak) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([name.lower().replace(" ", "_") for name in HEAD])
-    for row in soak.rows:
-        writer.writerow([row.stressor, row.seconds, row.status, *_numbers(row), verdict(row)])
-    return out.getvalue()
+    lines = ([row.stressor, row.seconds, row.status, *_numbers(row), verdict(row)] for row in soak.rows)
+    return csv_text([name.lower().replace(" ", "_") for name in HEAD], lines)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each corruption with its story: the faults, the crash, which bytes differ, and which oracle said so."""
 
-import csv
-import io
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -11,7 +9,7 @@ from riobed_results.environment import Environment
 from riobed_results.models import FaultRow, TrialRow
 from riobed_results.queries import Results
 from riobed_results.recovery import went_astray
-from riobed_results.render import Grid, Page, printable, source_text
+from riobed_results.render import Grid, Page, csv_text, printable, source_text
 
 HEAD = [
     "Position",
@@ -206,9 +204,5 @@ def _cells(story: Story) -> list[str]:
 
 
 def _csv(table: StoryTable) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*(name.lower().replace(" ", "_") for name in HEAD), "seed", "log"])
-    for story in table.stories:
-        writer.writerow([*_cells(story), story.seed, story.log])
-    return out.getvalue()
+    head = [*(name.lower().replace(" ", "_") for name in HEAD), "seed", "log"]
+    return csv_text(head, ([*_cells(story), story.seed, story.log] for story in table.stories))

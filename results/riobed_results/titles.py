@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Crash titles: in how many ways the system died, and how often in each."""
 
-import csv
-import io
 from collections import Counter
 
 from pydantic import BaseModel
@@ -12,7 +10,7 @@ from riobed_results.environment import Environment
 from riobed_results.logs import DAMAGED_LOG
 from riobed_results.models import TrialRow
 from riobed_results.queries import Results, in_order
-from riobed_results.render import Grid, Page, printable, source_text
+from riobed_results.render import Grid, Page, csv_text, printable, source_text
 
 NOTE = (
     "Crashes by title, which is what the kernel said without addresses and numbers, so that equal crashes "
@@ -97,20 +95,18 @@ def title_page(table: TitleTable) -> Page:
 
 
 def _cells(title: Title) -> list[str]:
-    counts = [*title.crashes.values(), title.total, title.corrupted, title.damaged]
-    return [
-        printable(title.title),
-        printable(title.kind),
-        *(str(count or "") for count in counts),
-        printable(title.log or ""),
-    ]
+    return [*_names(title), *(str(count or "") for count in _counts(title)), printable(title.log or "")]
+
+
+def _names(title: Title) -> list[str]:
+    """Return them as in `stories`, by which rows of the two are brought together."""
+    return [printable(title.title), printable(title.kind)]
+
+
+def _counts(title: Title) -> list[int]:
+    return [*title.crashes.values(), title.total, title.corrupted, title.damaged]
 
 
 def _csv(table: TitleTable) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["title", "kind", *table.modes, "total", "corrupted", "damaged", "log"])
-    for title in table.titles:
-        counts = [*title.crashes.values(), title.total, title.corrupted, title.damaged]
-        writer.writerow([title.title, title.kind, *counts, title.log])
-    return out.getvalue()
+    head = ["title", "kind", *table.modes, "total", "corrupted", "damaged", "log"]
+    return csv_text(head, ([*_names(title), *_counts(title), title.log] for title in table.titles))

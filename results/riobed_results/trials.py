@@ -8,20 +8,19 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
-from sqlalchemy import inspect
 
-from riobed_results.models import Base, TrialRow
+from riobed_results.models import Base, TrialRow, columns
 from riobed_results.render import printable
 
 
-def _columns(row: Base) -> dict[str, Any]:
-    return {column.key: getattr(row, column.key) for column in inspect(row).mapper.column_attrs}
+def _values(row: Base) -> dict[str, Any]:
+    return {column.name: getattr(row, column.name) for column in columns(type(row))}
 
 
 def trials_json(campaign: str, rows: list[TrialRow]) -> str:
     """Return a JSON array, one object a row: `campaign`, every column of the trial, and its `faults`."""
     trials = [
-        {"campaign": campaign, **_columns(row), "faults": [_columns(fault) for fault in row.faults]}
+        {"campaign": campaign, **_values(row), "faults": [_values(fault) for fault in row.faults]}
         for row in rows
     ]
     return json.dumps(trials, indent=1) + "\n"

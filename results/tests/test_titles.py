@@ -14,6 +14,7 @@ from riobed_results.logs import DAMAGED_LOG
 from riobed_results.queries import read_results
 from riobed_results.render import render
 from riobed_results.store import Store
+from riobed_results.stories import story_page, story_table
 from riobed_results.titles import title_page, title_table
 
 MODES = ["rio", "delayed"]
@@ -63,3 +64,12 @@ def test_only_controls_have_no_titles(store: Store) -> None:
     store.add_trial(trial(store.add_campaign(campaign()).id, 0, fault_class="none"))
     with pytest.raises(StoreError, match="no crashes yet"):
         title_table(read_results(store))
+
+
+def test_a_title_is_the_same_text_in_the_table_of_stories(store: Store) -> None:
+    added = store.add_campaign(campaign())
+    store.add_trial(trial(added.id, 0, crash_title="BUG\x1b[2J in\nf", corruption="direct"))
+    results = read_results(store)
+    pages = title_page(title_table(results)), story_page(story_table(results))
+    (title,), (story,) = (list(csv.DictReader(io.StringIO(render(page, "csv")))) for page in pages)
+    assert title["title"] == story["crash"] == "BUG\\x1b[2J in\\nf"
