@@ -68,9 +68,16 @@ def source_text(campaign: str, on: Environment) -> str:
     )
 
 
+# What may be markup to CommonMark, or to GitHub in its tables, formulas, struck-out text and bare addresses:
+# & before the name of a character, _ unless letters or digits are on both sides.
+_MARKUP = re.compile(
+    r"[\\|`*<\[\]~$]|&(?=[#a-z])|(?<!\w)_++|(?<!_)_++(?![^\W_])|:(?=//)|(?<=www)\.", re.IGNORECASE
+)
+
+
 def _markdown(page: Page) -> str:
     def text(plain: str) -> str:
-        return re.sub(r"([\\|`*<])", r"\\\1", plain)
+        return _MARKUP.sub(lambda found: "".join(f"\\{c}" for c in found[0]), plain)
 
     def line(cells: list[str]) -> str:
         return "| " + " | ".join(map(text, cells)) + " |"
@@ -79,13 +86,17 @@ def _markdown(page: Page) -> str:
     for grid in page.grids:
         rule = "|" + "|".join([":--", *["--:"] * (len(grid.head) - 1)]) + "|"
         lines = [line(grid.head), rule, *map(line, grid.body), *map(line, grid.foot)]
-        parts += [f"**{grid.title}**", "\n".join(lines)]
+        parts += [f"**{text(grid.title)}**", "\n".join(lines)]
     return "\n\n".join([*parts, page.note]) + "\n"
 
 
+# OT1, the encoding of fonts without fontenc, has other characters in the places of <, > and |, and one
+# quotation mark but in typewriter. After \\, which ends a line, [ and * would be its arguments.
 LATEX_ESCAPES = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "_": r"\_", "%": r"\%", "&": r"\&", "#": r"\#",
     "$": r"\$", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': r'\texttt{"}',
+    "[": "{[}", "*": "{*}",
 }  # fmt: skip
 
 

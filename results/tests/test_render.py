@@ -8,11 +8,12 @@ import re
 from html.parser import HTMLParser
 
 import pytest
+from markdown_it import MarkdownIt
 from results_builders import campaign, trial
 from riobed_results.corruption import CorruptionTable, corruption_table
 from riobed_results.corruption_page import corruption_page
 from riobed_results.queries import read_results
-from riobed_results.render import render
+from riobed_results.render import Grid, Page, render
 from riobed_results.store import Store
 
 MODES = ["write-through", "rio_%", "late"]
@@ -74,10 +75,14 @@ def table(store: Store) -> CorruptionTable:
     return corruption_table(read_results(store))
 
 
+def plain(cell: str) -> str:
+    return re.sub(r"\\(.)", r"\1", cell.strip())
+
+
 def test_markdown(table: CorruptionTable) -> None:
     text = render(corruption_page(table), "md")
     blocks = [block.splitlines() for block in text.split("\n\n") if block.startswith("|")]
-    read = [[[cell.strip() for cell in line[1:-1].split("|")] for line in block] for block in blocks]
+    read = [[[plain(cell) for cell in line[1:-1].split("|")] for line in block] for block in blocks]
     assert [lines.pop(1) for lines in read] == [[":--", *["--:"] * (len(lines[0]) - 1)] for lines in ALL]
     assert read == ALL
     assert "accelerator tcg" in text
@@ -176,6 +181,53 @@ def test_hostile_names_stay_text(store: Store) -> None:
     assert len(re.findall(r"(?<!\\)\|", header)) == 3
     latex = render(corruption_page(table), "latex")
     assert latex.count(r"\end{table}") == 1
-    assert r"a|b \& <i>" in latex
+    assert r'a\textbar{}b \& \textless{}i\textgreater{}\texttt{"}x' in latex
     assert "\x1b" not in latex + render(corruption_page(table), "md") + render(table, "html")
     assert next(csv.reader(io.StringIO(render(corruption_page(table), "csv"))))[1] == mode
+
+
+# What a crashed guest may have printed: each would be markup, or a link.
+MARKUP = [
+    "[text](https://example.org)",
+    "![image](x)",
+    "[text][1]",
+    "__list_del__ *a* **b**",
+    "_a b_ (_c_) a__b_c",
+    "~~gone~~ ~out~",
+    "&lt;&#60;&amp; a & b",
+    "`code` <b>bold</b> <https://example.org>",
+    "a|b \\ \\| $x$",
+]
+
+
+def page_of(*cells: str) -> Page:
+    return Page(cells[0], cells[0], [Grid(cells[0], list(cells), [list(cells)], [])], "note", "", "", cells)
+
+
+def test_markdown_has_no_markup_of_its_own_in_cells_titles_and_warnings() -> None:
+    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    found = parser.parse(render(page_of(*MARKUP), "md"))
+    texts = [token.children or [] for token in found if token.type == "inline"]
+    allowed = {"text", "text_special", "strong_open", "strong_close"}
+    assert {child.type for text in texts for child in text} <= allowed
+    read = ["".join(child.content for child in text) for text in texts]
+    assert read == [MARKUP[0], *MARKUP, MARKUP[0], *MARKUP, *MARKUP, "note"]
+    # Each stands in ** of ours, none else is strong.
+    assert sum(child.type == "strong_open" for text in texts for child in text) == len(MARKUP) + 1
+
+
+def test_markdown_has_no_addresses_that_github_makes_links_of() -> None:
+    text = render(page_of("see https://a.example/x www.b.example WWW.c.example"), "md")
+    assert "://" not in text.replace(r"\://", "") and not re.search(r"www\.", text, re.IGNORECASE)
+
+
+def test_markdown_leaves_what_is_no_markup() -> None:
+    harmless = "page_fault in ext4_map_blocks at fs/ext4/inode.c:12 (2.5 %), a & b, -1 > 0: x!"
+    assert harmless in render(page_of(harmless), "md")
+
+
+def test_latex_prints_what_it_is_given_also_in_the_oldest_fonts() -> None:
+    text = render(page_of('[0pt] a<b>c|d "e"', "* f"), "latex")
+    assert r'{[}0pt] a\textless{}b\textgreater{}c\textbar{}d \texttt{"}e\texttt{"} & {*} f \\' in text
+    # At the start of a line of a table they would be arguments of the \\ before.
+    assert not re.search(r"^\s*[\[*]", text, re.MULTILINE)
