@@ -14,6 +14,7 @@ from riobed_results.render import Grid, Page, csv_text, printable, source_text
 
 CONFIDENCE = 0.95
 RESAMPLES = 2000
+FEWEST = 6  # ratios to take samples from: of fewer, the interval could only be from smallest to largest
 REGISTRY_BYTES = 64  # a page: a pair of entries, struct rio_pair in the kernel's rio_registry.h
 COUNTERS = (
     "registry_updates", "windows", "flushes", "remote_flushes", "checksums", "changes", "shadows",
@@ -21,8 +22,9 @@ COUNTERS = (
 )  # fmt: skip
 KINDS = ("time", "instructions")
 NOTE = (
-    "Ratios are paired by round: median, and in brackets the 95 % bootstrap interval of the median. Times "
-    "are those of the guest's clock. Instructions are the guest's, user and kernel, counted in runs of "
+    "Ratios are paired by round: median, and in brackets the 95 % bootstrap interval of the median; of fewer "
+    f"than {FEWEST} rounds the smallest and the largest, which is less than a 95 % interval (of 3: 75 %). "
+    "Times are those of the guest's clock. Instructions are the guest's, user and kernel, counted in runs of "
     "their own, each repetition of a string instruction as one. "
     f"Counters: median of a run. The registry takes {REGISTRY_BYTES} bytes for each page of RAM and one page."
 )
@@ -113,13 +115,19 @@ def _ratios(runs: list[CostRun], own: list[CostRun], base: str | None, kinds: li
 
 
 def ratio(values: list[float]) -> Ratio:
-    """Return the median with its percentile bootstrap interval, always the same for the same values."""
+    """Return the median with its percentile bootstrap interval, always the same for the same values.
+
+    Of fewer than `FEWEST` values the interval is all of them: it has the median with probability
+    1 - 2^(1 - n) (order statistics: Conover, Practical Nonparametric Statistics, confidence intervals of
+    quantiles), less than 0.95.
+    """
+    median = statistics.median(values)
+    if len(values) < FEWEST:
+        return Ratio(n=len(values), median=median, low=min(values), high=max(values))
     rng = random.Random(0)
     medians = sorted(statistics.median(rng.choices(values, k=len(values))) for _ in range(RESAMPLES))
     tail = round(RESAMPLES * (1 - CONFIDENCE) / 2)
-    return Ratio(
-        n=len(values), median=statistics.median(values), low=medians[tail], high=medians[RESAMPLES - 1 - tail]
-    )
+    return Ratio(n=len(values), median=median, low=medians[tail], high=medians[RESAMPLES - 1 - tail])
 
 
 def cost_page(table: CostTable) -> Page:
@@ -177,10 +185,12 @@ def _ratio_text(found: Ratio | None) -> str:
 
 
 def _csv(table: CostTable) -> str:
+    # What others of a workload build on comes first.
+    first = {row.workload: row.variant for row in reversed(table.rows)}
     lines = (
         [row.workload, row.variant, over, kind, *found.model_dump().values()]
         for row in table.rows
-        for over, ratios in ((row.versus, row.to_versus), (table.rows[0].variant, row.to_first))
+        for over, ratios in {row.versus: row.to_versus, first[row.workload]: row.to_first}.items()
         for kind, found in ratios.items()
     )
     return csv_text(["workload", "variant", "over", "kind", *Ratio.model_fields], lines)

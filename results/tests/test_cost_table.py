@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from results_builders import Invoke
-from riobed_results.cost import cost_page, cost_table, ratio
+from riobed_results.cost import FEWEST, NOTE, cost_page, cost_table, ratio
 from riobed_results.cost_runs import FILE, CostRun, add_run, read_runs
 from riobed_results.environment import Environment
 from riobed_results.errors import StoreError
@@ -70,7 +70,15 @@ def test_the_interval_of_a_median_is_wider_where_values_scatter() -> None:
     tight, wide = ratio([1.0, 1.01, 1.02, 1.01, 1.0]), ratio([0.5, 1.01, 2.0, 1.5, 0.7])
     assert tight.median == wide.median == 1.01
     assert wide.low < tight.low <= tight.median <= tight.high < wide.high
-    assert ratio([0.5, 2.0, 1.0]) == ratio([0.5, 2.0, 1.0])
+    many = [0.5, 2.0, 1.0, 1.2, 0.9, 1.1, 1.3]
+    assert ratio(many) == ratio(many)
+
+
+@pytest.mark.parametrize("rounds", range(1, 6))
+def test_of_few_rounds_the_smallest_and_the_largest_are_shown_and_called_that(rounds: int) -> None:
+    values = [1.0 + n for n in range(rounds)]
+    assert (ratio(values).low, ratio(values).high) == (1.0, rounds)
+    assert f"of fewer than {FEWEST} rounds the smallest and the largest" in NOTE and FEWEST == 6
 
 
 def test_runs_are_stored_whole(tmp_path: Path) -> None:
@@ -102,7 +110,18 @@ def test_as_text(tmp_path: Path, invoke: Invoke) -> None:
     found = json.loads(invoke("table", "cost", tmp_path, "--format", "json").stdout)
     assert found["registry_bytes_per_page"] == 64
     lines = invoke("table", "cost", tmp_path, "--format", "csv").stdout.splitlines()
-    assert lines[1:3] == ["w,off,off,time,3,1.0,1.0,1.0", "w,registry,off,time,3,1.2,1.1,1.3"]
+    assert lines[1:] == [
+        "w,off,off,time,3,1.0,1.0,1.0",
+        "w,registry,off,time,3,1.2,1.1,1.3",
+        "w,pte,registry,time,3,2.0,2.0,2.0",
+        "w,pte,off,time,3,2.4,2.2,2.6",
+    ]
+
+
+def test_each_workload_has_a_first_variant_of_its_own() -> None:
+    other = [run("registry", 0, 2.0, workload="v", versus=None), run("pte", 0, 3.0, workload="v")]
+    lines = cost_page(cost_table([*RUNS, *other])).csv.splitlines()
+    assert lines[-2:] == ["v,registry,registry,time,1,1.0,1.0,1.0", "v,pte,registry,time,1,1.5,1.5,1.5"]
 
 
 @pytest.mark.parametrize("folder", PUBLISHED, ids=lambda folder: folder.name)
