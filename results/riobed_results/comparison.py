@@ -20,8 +20,9 @@ HEAD = ["Modes", "Fisher's p", "Pairs", "Only first", "Only second", "McNemar's 
 class Comparison(BaseModel):
     """Two modes. p-values are two-sided; None where there is nothing to compare.
 
-    `pairs` counts the trials that gave a crash in both modes with the same faults, `both`, `only_first` and
-    `only_second` those of them that corrupted something there. `crashes_needed` is for each mode.
+    `pairs` counts the trials with the same faults planned that gave a crash in both modes, `both`,
+    `only_first` and `only_second` those of them that corrupted something there. `crashes_needed` is for each
+    mode.
     """
 
     first: str
@@ -134,10 +135,12 @@ def comparison_note(power: float) -> str:
     """Return what stands under such a grid."""
     return (
         "Modes compared: Fisher's exact test on the totals; McNemar's exact test on pairs, which are the "
-        "trials of one fault class and seed, so with the same faults, that gave a crash in both modes (only "
-        "first, only second: pairs with a corruption in that mode alone). p-values are two-sided and not "
-        "corrected for their number; -: nothing to compare. Crashes needed: about so many in each mode for "
-        f"Fisher's test to find p < {ALPHA} with probability {power:g} if the shares are as they seem."
+        "trials of one fault class and seed, so with the same faults planned, that gave a crash in both "
+        "modes (only first, only second: pairs with a corruption in that mode alone). Heap, stack, "
+        "allocation, copy_overrun and synchronization take what they hit at run time, which may differ. "
+        "p-values are two-sided and not corrected for their number. Crashes needed: about so many in each "
+        f"mode for Fisher's test to find p < {ALPHA} with probability {power:g} if the shares are as they "
+        "seem. -: nothing to compare, or the shares are equal."
     )
 
 

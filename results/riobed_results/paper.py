@@ -57,7 +57,9 @@ NOTE = (
     "Beside the paper: corruptions of crashes, here and in table 1 of Chen et al., ASPLOS 1996 (50 crashes "
     "of each fault class; its systems are called "
     + "; ".join(f"{name} for {mode}" for mode, name in SYSTEMS.items())
-    + "), for the fault classes and modes that both have; Fisher's exact test says whether the totals differ."
+    + "), for the fault classes and modes that both have; Fisher's exact test says whether the totals "
+    "differ. Where classes have not equally many crashes, a total mixes them otherwise than the paper's. "
+    "How long a crash is waited for and where faults may be is what the campaign's spec says, not the paper."
 )
 
 # Counts by fault class and mode.

@@ -175,6 +175,7 @@ def test_the_command_in_every_form(invoke: Invoke, store: Store, path: Any) -> N
         assert float(line["fisher_p"]) == expected.fisher_p
         assert int(line["pairs"]) == expected.pairs
     shown = invoke("table", "comparison", "--store", path).stdout
+    assert "the same faults planned" in shown and "or the shares are equal" in shown
     assert "with probability 0.8 " in shown and "| write-through, rio |" in shown
 
 

@@ -52,6 +52,7 @@ def test_only_what_both_have_stands_side_by_side(store: Store) -> None:
     shown = render(corruption_page(table), "md")
     assert "| Fault class | rio | paper | write-through | paper |" in shown
     assert "| copy_overrun | 1 of 2 | 4 of 50 | 0 of 0 | 0 of 50 |" in shown
+    assert "a total mixes them otherwise than the paper's" in shown and "the campaign's spec says" in shown
     assert "| Total | 1 of 2 (50.0 %) | 5 of 100 (5.0 %) | 0 of 0 | 2 of 100 (2.0 %) |" in shown
 
 
