@@ -6,7 +6,7 @@ from collections import Counter
 
 from riobed_results.by_mode import Design, Value
 from riobed_results.models import TrialRow
-from riobed_results.recovery import ENDED, checksum_mismatches, cut_short, rejected_entries, restored_pages
+from riobed_results.recovery import checksum_mismatches, counts, cut_short, rejected_entries, restored_pages
 
 # In the order in which riorecover comes to them.
 PHASES = ("registry", "save", "metadata", "e2fsck", "data")
@@ -37,7 +37,7 @@ def _no_fault_lines(rows: list[TrialRow]) -> dict[str, Value]:
 
 
 def _recovery_crash_lines(rows: list[TrialRow]) -> dict[str, Value]:
-    hit = [row for row in rows if cut_short(row.recovery) != ENDED]
+    hit = [row for row in rows if counts(row.recovery)]
     phases = Counter(cut_short(row.recovery) for row in hit)
     named = dict.fromkeys([*PHASES, *(str(phase) for phase in phases)])
     return {

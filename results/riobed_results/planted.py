@@ -23,9 +23,11 @@ def kind(row: TrialRow) -> str:
 def expected(row: TrialRow) -> str:
     """Return what the corruption of a planted change must be called.
 
-    Without checksums of cached pages only damage to the registry can be told from the rest.
+    Without checksums of cached pages only damage to the registry can be told from the rest; nothing can
+    where recovery failed.
     """
-    told_apart = kind(row) == "entry" or checksum_mismatches(row.recovery) is not None
+    damaged = kind(row) == "entry" and row.recovery is not None
+    told_apart = damaged or checksum_mismatches(row.recovery) is not None
     return KINDS[kind(row)][1] if told_apart else "unclassified"
 
 

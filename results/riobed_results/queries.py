@@ -12,13 +12,16 @@ from sqlalchemy.orm import selectinload
 
 from riobed_results.errors import StoreError
 from riobed_results.models import CampaignRow, TrialRow
+from riobed_results.recovery import counts
 from riobed_results.store import Store
 
 
 class Counts(BaseModel):
-    """What happened in one cell: `trials` = `crashes` + `discards`, and only crashes can be `corrupted`.
+    """What happened in one cell; only crashes can be `corrupted`.
 
-    `traps` are the crashes that were protection traps. `infra_errors` counts attempts, not positions.
+    `trials` = `crashes` + `discards` + trials whose reset in recovery came too late, which were run but tell
+    nothing. `traps` are the crashes that were protection traps. `infra_errors` counts attempts, not
+    positions.
     """
 
     trials: int = 0
@@ -59,21 +62,26 @@ def read_results(store: Store, name: str | None = None, *, faults: Faults = True
     return Results(store.location.name, campaign, trial_rows(store, campaign.id, faults=faults))
 
 
+def counted(row: TrialRow) -> bool:
+    """Is this a crash of its cell?"""
+    return row.outcome == "crash" and counts(row.recovery)
+
+
 def cell_counts(rows: Iterable[TrialRow]) -> dict[tuple[str, str], Counts]:
     """Return the counts by (mode, fault class), in the order in which these first appear.
 
     The schema allows one result a position, so a row that is no infra error is a position.
     """
-    counts: dict[tuple[str, str], Counts] = {}
+    cells: dict[tuple[str, str], Counts] = {}
     for row in rows:
-        cell = counts.setdefault((row.mode, row.fault_class), Counts())
+        cell = cells.setdefault((row.mode, row.fault_class), Counts())
         cell.trials += row.outcome != "infra_error"
-        cell.crashes += row.outcome == "crash"
-        cell.corrupted += row.outcome == "crash" and row.corruption != "none"
+        cell.crashes += counted(row)
+        cell.corrupted += counted(row) and row.corruption != "none"
         cell.discards += row.outcome == "discard"
         cell.infra_errors += row.outcome == "infra_error"
-        cell.traps += row.crash_kind == "trap"
-    return counts
+        cell.traps += counted(row) and row.crash_kind == "trap"
+    return cells
 
 
 # By mode, then by fault class and seed: did that crash corrupt anything?
@@ -84,7 +92,7 @@ def crashes_by_seed(rows: Iterable[TrialRow]) -> CrashesBySeed:
     """Return the crashes among `rows`. A plan has each seed once in a mode; of more the first counts."""
     crashes: CrashesBySeed = {}
     for row in rows:
-        if row.outcome == "crash":
+        if counted(row):
             of_mode = crashes.setdefault(row.mode, {})
             of_mode.setdefault((row.fault_class, row.seed), row.corruption != "none")
     return crashes

@@ -44,6 +44,11 @@ def restored_pages(report: Report) -> int:
     return int(report["metadata"]["written"] + report["data"]["pages"])
 
 
+def counts(report: Report | None) -> bool:
+    """Return whether a crash counts for its cell: one to be reset in recovery does not if that had ended."""
+    return cut_short(report) != ENDED
+
+
 def cut_short(report: Report | None) -> str | None:
     """Return the phase a reset cut short, `ENDED` if it came too late, None if there was none."""
     interrupted = (report or {}).get("interrupted")

@@ -26,7 +26,7 @@ NOTE = (
     "Crashes after which something differed, but for planted changes. Activated first: of its faults. "
     "Seconds: from injection to the crash, on the host's clock. Differs: the first difference the "
     "workload's check named, and how many more there are. Oracle: the workload's check, block checksums, the "
-    "mount, or a read of the workload itself before the crash."
+    "mount, a read of the workload itself before the crash, or recovery, which failed for good."
 )
 
 
@@ -121,8 +121,12 @@ def _story(row: TrialRow) -> Story:
 
 
 def _oracles(row: TrialRow) -> list[str]:
-    """Return who found it; a check that did not run said nothing, and a mount that failed says enough."""
+    """Return who found it; a check that did not run said nothing, and a mount that failed says enough.
+
+    Recovery that failed for good left nothing for any other oracle.
+    """
     said = {
+        "recovery": row.recovery is None and row.check is None,
         "mount": bool(_dict(row.recovery).get("mount_error")),
         "check": row.check is not None and not _dict(row.check).get("equal"),
         "checksums": bool(went_astray(row.recovery)),

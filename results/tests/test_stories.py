@@ -80,6 +80,7 @@ def test_the_first_fault_is_the_one_activated_first(store: Store) -> None:
         (CHECK, RECOVERY | {"checksums": {"intact": 9, "corrupt": 0, "changing": 0}}, ["check"]),
         (None, {"mount_error": 22}, ["mount"]),
         ({"equal": False}, {}, ["check"]),
+        (None, None, ["recovery"]),
     ],
 )
 def test_who_found_it(store: Store, check: Any, recovery: Any, oracles: list[str]) -> None:

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A crash whose recovery failed for good: all that is known of it is that all is lost."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from results_builders import campaign, faults, trial
+from riobed_results.by_mode import mode_table
+from riobed_results.controls import failed_controls
+from riobed_results.corruption import corruption_table
+from riobed_results.logs import Links
+from riobed_results.loss import NO_FAULT
+from riobed_results.models import FaultRow
+from riobed_results.pages import campaign_pages
+from riobed_results.planted import PLANTED
+from riobed_results.queries import Results, read_results
+from riobed_results.render import FORMS, render
+from riobed_results.report import report
+from riobed_results.store import Store
+from riobed_results.stories import story_table
+
+FAILED: dict[str, Any] = {
+    "corruption": "unclassified",
+    "corruption_where": "disk",
+    "detail": "recovery failed: mount: Structure needs cleaning",
+    "recovery": None,
+    "check": None,
+    "phases": {"watch": 1.0, "reset": 2.0},
+}
+
+
+@pytest.fixture
+def results(store: Store) -> Results:
+    added = store.add_campaign(campaign("lost", ["rio"], ["kernel_text", "none", "planted"]))
+
+    def planted(kind: str) -> list[FaultRow]:
+        return [FaultRow(index=0, fault_class="planted", injected=True, params={"kind": kind})]
+
+    rows: list[dict[str, Any]] = [
+        {"faults": faults(2), "requested": 2, "log": "logs/0.log.gz"},
+        {"fault_class": "none"},
+        {"fault_class": "planted", "faults": planted("entry")},
+        {"fault_class": "planted", "faults": planted("stray")},
+    ]
+    for position, fields in enumerate(rows):
+        store.add_trial(trial(added.id, position, **FAILED | fields))
+    return read_results(store)
+
+
+def test_every_table_and_the_report_can_be_made(results: Results, store: Store, path: Path) -> None:
+    pages = campaign_pages(results)
+    assert set(pages) == {"corruption", "faults", "titles", "stories", "phases", "no-fault", "planted"}
+    assert all(render(page, form) for page in pages.values() for form in FORMS)
+    assert "recovery" in report(store, None, Links(path.parent, path.parent))
+
+
+def test_it_is_a_corruption_that_recovery_found(results: Results) -> None:
+    cell = corruption_table(results).totals["rio"]
+    assert (cell.crashes, cell.corrupted) == (1, 1)
+    story, of_none = story_table(results).stories
+    assert story.oracles == of_none.oracles == ["recovery"]
+    assert (story.where, story.differing, story.mismatches) == ("disk", None, [])
+
+
+def test_a_reset_without_a_fault_lost_something(results: Results) -> None:
+    lines = {name: cells["rio"] for name, cells in mode_table(results, NO_FAULT).lines.items()}
+    assert (lines["Resets"], lines["Lost or changed a file"]) == (1, 1)
+    assert (lines["Checksum mismatches"], lines["Pages restored, median"]) == (None, None)
+    assert failed_controls(results.rows) == [
+        "Control failed in mode rio: 1 of 1 resets without a fault lost or changed a file."
+    ]
+
+
+def test_a_planted_change_cannot_be_classed(results: Results) -> None:
+    lines = {name: cells["rio"] for name, cells in mode_table(results, PLANTED).lines.items()}
+    assert (lines["Found"], lines["Found and rightly classed"]) == (2, 2)
