@@ -51,7 +51,9 @@ def mode_table(results: Results, design: Design) -> ModeTable:
     if not rows:
         raise results.without(f"trials for the table {design.name}")
     modes = in_order(campaign, "modes", (row.mode for row in rows))
-    columns = {mode: design.lines([row for row in rows if row.mode == mode]) for mode in modes}
+    of_mode = {mode: [row for row in rows if row.mode == mode] for mode in modes}
+    # Zeros would be a claim where nothing was counted.
+    columns = {mode: design.lines(found) if found else {} for mode, found in of_mode.items()}
     names = dict.fromkeys(name for column in columns.values() for name in column)
     return ModeTable(
         campaign=campaign.name,

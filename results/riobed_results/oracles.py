@@ -2,6 +2,7 @@
 """Which oracle found what: the workload's check, checksums, or both."""
 
 from riobed_results.by_mode import Design, Value
+from riobed_results.controls import CONTROLS
 from riobed_results.models import TrialRow
 from riobed_results.recovery import went_astray
 
@@ -23,9 +24,12 @@ def _lines(rows: list[TrialRow]) -> dict[str, Value]:
 ORACLES = Design(
     name="oracles",
     title="Which oracle found what",
-    note="Crashes after which block checksums could be compared. Direct corruption: a file differs and a "
-    "cached page had another checksum than its last legal writer left, or the registry is damaged; indirect: "
-    "a file differs and neither is so. Checksums alone: one is, and yet all files are as they must be.",
-    wants=lambda row: row.outcome == "crash" and went_astray(row.recovery) is not None,
+    note="Crashes by faults after which block checksums could be compared. Direct corruption: a file differs "
+    "and a cached page had another checksum than its last legal writer left, or the registry is damaged; "
+    "indirect: a file differs and neither is so. Checksums alone: one is, and yet all files are as they must "
+    "be. A file system that could not be mounted counts as a file that differs.",
+    wants=lambda row: (
+        row.outcome == "crash" and row.fault_class not in CONTROLS and went_astray(row.recovery) is not None
+    ),
     lines=_lines,
 )

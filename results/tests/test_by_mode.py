@@ -3,7 +3,10 @@
 
 import csv
 import io
+import itertools
 import json
+import random
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -101,10 +104,8 @@ def test_resets_in_recovery(store: Store) -> None:
         "Pages restored, median": 110.0,
         "Resets after its end": 1,
     }
-    # A mode without a trial: nothing is no zero where it would be a claim.
-    empty = column(store, RECOVERY_CRASH, "rio-protected")
-    assert (empty["Resets in recovery"], empty["Pages restored, median"]) == (0, None)
-    assert (empty["Checksum mismatches"], empty["in its phase later"]) == (None, None)
+    # A mode without a trial: zeros would be a claim.
+    assert set(column(store, RECOVERY_CRASH, "rio-protected").values()) == {None}
 
 
 def test_which_oracle_found_what(store: Store) -> None:
@@ -118,6 +119,10 @@ def test_which_oracle_found_what(store: Store) -> None:
         # No checksums: not in this table.
         {"recovery": OLD, "check": differing(1), "corruption": "unclassified"},
         {"recovery": None, "check": differing(1), "corruption": "unclassified"},
+        # Controls: what they find was no fault's doing.
+        {"fault_class": "none"},
+        {"fault_class": "planted", "recovery": report(corrupt=1), "corruption": "direct"},
+        {"fault_class": "none", "mode": "rio-protected"},
     ]
     assert column(filled(store, *found, fault_class="kernel_text"), ORACLES) == {
         "Crashes": 6,
@@ -127,6 +132,7 @@ def test_which_oracle_found_what(store: Store) -> None:
         "Checksums alone": 1,
         "Nothing found": 2,
     }
+    assert set(column(store, ORACLES, "rio-protected").values()) == {None}
 
 
 def test_without_checksums_none_were_right(store: Store) -> None:
@@ -152,7 +158,7 @@ def test_a_campaign_has_the_tables_that_say_something_of_it(store: Store) -> Non
     filled(store, {"recovery": OLD})
     assert list(campaign_pages(read_results(store))) == ["phases", "no-fault"]
     for name, fields, pages in [
-        ("cut", {"fault_class": "none", "recovery": report(phase="data")}, {"recovery-crash", "oracles"}),
+        ("cut", {"fault_class": "none", "recovery": report(phase="data")}, {"recovery-crash"}),
         ("faults", {"recovery": report()}, {"corruption", "titles", "oracles"}),
         ("before", {"recovery": OLD}, {"corruption", "titles"}),
     ]:
@@ -172,15 +178,50 @@ def test_trials_from_power_on_beside_those_from_the_snapshot(store: Store) -> No
     store.add_trial(trial(added.id, 99, "infra_error", **text))
     store.add_trial(trial(added.id, 100, fault_class="none"))
     assert "starts" in campaign_pages(read_results(store))
-    # 6 of 6 and 1 of 4: 6 is 1.8 more than expected, with variance 0.56; chi2 is 1.3^2 / 0.56.
+    # Of 7 crashes among 10 trials 1 or none is among 4 of them: 4 of 120 ways, and no likelier ones.
     assert column(store, STARTS) == {
         "From the snapshot": 6,
         "Memory compared with the snapshot's": 2,
         "From the snapshot: crashed": 6,
         "From power-on": 4,
         "From power-on: crashed": 1,
-        "Crashed, within fault classes: p": 0.082,
+        "Crashed, within fault classes: p": 0.033,
     }
+
+
+def p_by_hand(classes: list[tuple[int, int, int, int]]) -> float:
+    """Of all ways to choose the trials that began with a boot: how many are no likelier, by their crashes."""
+    sums = Counter({0: 1})
+    for crashed, discarded, boots, _ in classes:
+        trials = [1] * crashed + [0] * discarded
+        ways = Counter(map(sum, itertools.combinations(trials, boots)))
+        sums = sum((Counter({a + b: n * m for b, m in ways.items()}) for a, n in sums.items()), Counter())
+    seen = sums[sum(of_class[-1] for of_class in classes)]
+    return sum(count for count in sums.values() if count <= seen) / sum(sums.values())
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_starts_against_all_ways_they_could_have_fallen(store: Store, seed: int) -> None:
+    rng = random.Random(seed)
+    added = store.add_campaign(campaign("starts", ["rio"]))
+    classes = []
+    for name in ("kernel_text", "pointer", "off_by_one"):
+        rows = [(rng.random() < 0.5, n == 0 or rng.random() < 0.4) for n in range(rng.randrange(5, 9))]
+        booted = [crashed for crashed, fresh in rows if fresh]
+        crashed = sum(crashed for crashed, _ in rows)
+        classes.append((crashed, len(rows) - crashed, len(booted), sum(booted)))
+        with store.session() as session:
+            session.add_all(
+                trial(
+                    added.id,
+                    100 * len(classes) + n,
+                    "crash" if crashed else "discard",
+                    fault_class=name,
+                    fresh_boot=fresh,
+                )
+                for n, (crashed, fresh) in enumerate(rows)
+            )
+    assert column(store, STARTS)["Crashed, within fault classes: p"] == round(p_by_hand(classes), 3)
 
 
 def test_a_class_that_never_crashes_says_nothing_of_starts(store: Store) -> None:
@@ -206,7 +247,7 @@ def test_its_command(invoke: Invoke, store: Store, path: Any, design: Design) ->
     )
     result = invoke("table", design.name, "--store", path)
     assert result.exit_code == 0, result.output
-    assert result.stdout == render(mode_page(design, mode_table(read_results(store), design)), "md")
+    assert result.stdout == render(campaign_pages(read_results(store))[design.name], "md")
     store.add_trial(trial(store.add_campaign(campaign("other")).id, 0, "infra_error"))
     refused = invoke("table", design.name, "--store", path)
     assert isinstance(refused.exception, StoreError)
