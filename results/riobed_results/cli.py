@@ -25,7 +25,7 @@ from riobed_results.export import trials_parquet
 from riobed_results.fault_classes import class_page, class_table
 from riobed_results.location import DEFAULT_STORE, REPORT_FILE
 from riobed_results.logs import Links
-from riobed_results.pages import BY_MODE
+from riobed_results.pages import BY_MODE, warned
 from riobed_results.phases import phase_page, phase_table
 from riobed_results.publish import publish
 from riobed_results.queries import read_results
@@ -86,7 +86,8 @@ def corruption(
 ) -> None:
     """How often a crash corrupted a file, by fault class and cache mode."""
     results = read_results(open_store(store), campaign, faults=CONTROLS)
-    emit(render(corruption_page(corruption_table(results)), form), output)
+    page = corruption_page(corruption_table(results))
+    emit(render(warned("corruption", page, results), form), output)
 
 
 @table_app.command("comparison")
@@ -99,7 +100,8 @@ def comparison(
 ) -> None:
     """Whether cache modes differ, and how many crashes it takes to say so."""
     results = read_results(open_store(store), campaign, faults=CONTROLS)
-    emit(render(comparison_page(comparison_table(results, power)), form), output)
+    page = comparison_page(comparison_table(results, power))
+    emit(render(warned("comparison", page, results), form), output)
 
 
 @table_app.command("titles")
@@ -110,8 +112,8 @@ def titles(
     output: OutputOption = None,
 ) -> None:
     """Crash titles, how often each came, and in which mode."""
-    results = read_results(open_store(store), campaign, faults=False)
-    emit(render(title_page(title_table(results)), form), output)
+    results = read_results(open_store(store), campaign, faults=CONTROLS)
+    emit(render(warned("titles", title_page(title_table(results)), results), form), output)
 
 
 @table_app.command("stories")
@@ -122,7 +124,8 @@ def stories(
     output: OutputOption = None,
 ) -> None:
     """Each corruption: which fault, which crash, what differs, which oracle said so."""
-    emit(render(story_page(story_table(read_results(open_store(store), campaign))), form), output)
+    results = read_results(open_store(store), campaign)
+    emit(render(warned("stories", story_page(story_table(results)), results), form), output)
 
 
 @table_app.command("faults")
@@ -133,7 +136,8 @@ def faults(
     output: OutputOption = None,
 ) -> None:
     """What each fault class did: faults injected and activated, and what became of the trials."""
-    emit(render(class_page(class_table(read_results(open_store(store), campaign))), form), output)
+    results = read_results(open_store(store), campaign)
+    emit(render(warned("faults", class_page(class_table(results)), results), form), output)
 
 
 @table_app.command("phases")
@@ -179,7 +183,8 @@ def _add_by_mode(design: Design) -> None:
         output: OutputOption = None,
     ) -> None:
         results = read_results(open_store(store), campaign, faults=CONTROLS)
-        emit(render(mode_page(design, mode_table(results, design)), form), output)
+        page = mode_page(design, mode_table(results, design))
+        emit(render(warned(design.name, page, results), form), output)
 
 
 for _design in BY_MODE:

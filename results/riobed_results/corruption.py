@@ -7,7 +7,7 @@ Its form is that of table 1 of Chen et al., "The Rio File Cache", ASPLOS 1996.
 from pydantic import BaseModel
 
 from riobed_results.comparison import ALPHA, POWER, Comparison, ComparisonTable, compare
-from riobed_results.controls import CONTROLS, failed_controls
+from riobed_results.controls import CONTROLS, failed_controls, missing_controls
 from riobed_results.environment import Environment
 from riobed_results.paper import Beside, beside_paper
 from riobed_results.queries import Counts, CrashesBySeed, Results, cell_counts, crashes_by_seed, in_order
@@ -25,6 +25,7 @@ class Statistics(BaseModel):
     """What is computed from the totals, and where they were measured.
 
     `failed_controls` has a sentence for each; the campaign's numbers are not to be believed then.
+    `missing_controls` has one if a control has not run in a mode that has crashes by faults.
     """
 
     interval: str = "Clopper-Pearson"
@@ -36,6 +37,7 @@ class Statistics(BaseModel):
     comparisons: list[Comparison]
     paper: Beside | None
     failed_controls: list[str]
+    missing_controls: list[str]
     environment: Environment
 
 
@@ -70,6 +72,7 @@ def corruption_table(results: Results) -> CorruptionTable:
         comparisons=compare(totals, _judged(results)),
         paper=beside_paper({row.fault_class: row.cells for row in faulty}, modes),
         failed_controls=failed_controls(results.rows),
+        missing_controls=missing_controls(results),
         environment=Environment.model_validate(campaign, from_attributes=True),
     )
     return CorruptionTable(

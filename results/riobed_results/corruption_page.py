@@ -15,8 +15,9 @@ NOTE = (
     "Corruptions: crashes after which a file or directory differed from what it must be; blank: none, "
     "-: no crash counted. Totals: corruptions of crashes, with the exact (Clopper-Pearson) 95 % interval; "
     "years to a corruption: mean of a machine that crashes every two months, with the same interval. "
-    "A discard (no crash within the limit) and an infra error (our own failure, tried again) are in no "
-    "denominator."
+    "Rows none and planted are controls, and in no total. "
+    "A discard (no crash within the limit, or given up early) and an infra error (our own failure, tried "
+    "again) are in no denominator."
 )
 
 
@@ -27,7 +28,6 @@ def corruption_page(table: CorruptionTable) -> Page:
         source=source_text(table.campaign, table.statistics.environment),
         grids=grids(table),
         note=" ".join(_notes(table)),
-        warnings=table.statistics.failed_controls,
         csv=_csv(table),
         json=table.model_dump_json(indent=2) + "\n",
     )

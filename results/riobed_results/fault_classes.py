@@ -6,16 +6,18 @@ from collections.abc import Callable
 
 from pydantic import BaseModel
 
+from riobed_results.controls import CONTROLS
 from riobed_results.environment import Environment
 from riobed_results.models import TrialRow
 from riobed_results.queries import Results, in_order
 from riobed_results.render import Grid, Page, csv_text, printable, source_text
+from riobed_results.share import percent
 
 NOTE = (
     "Faults of trials that gave a result. Activated: executed or used, of those that can be watched; trials "
     "activated: at least one of its faults was. Crashed, of which hung, and discarded (no crash within the "
-    "limit): trials. Seconds: median from injection to the crash, on the host's clock. Titles: "
-    "different crash titles."
+    "limit, or given up early): trials. Seconds: median from injection to the crash, on the host's clock. "
+    "Titles: different crash titles."
 )
 
 
@@ -53,7 +55,7 @@ class ClassTable(BaseModel):
 def class_table(results: Results) -> ClassTable:
     """Compute the table of a campaign; StoreError if no trial of it asked for a fault."""
     campaign = results.campaign
-    rows = [row for row in results.rows if row.requested]
+    rows = list(filter(asked, results.rows))
     if not rows:
         raise results.without("trials with faults")
     modes = in_order(campaign, "modes", (row.mode for row in rows))
@@ -70,6 +72,11 @@ def class_table(results: Results) -> ClassTable:
         totals={mode: class_line([row for row in rows if row.mode == mode]) for mode in modes},
         environment=Environment.model_validate(campaign, from_attributes=True),
     )
+
+
+def asked(row: TrialRow) -> bool:
+    """Did this trial ask for faults? What a control changes on purpose is none."""
+    return row.requested > 0 and row.fault_class not in CONTROLS
 
 
 def _of(rows: list[TrialRow], mode: str, fault_class: str) -> list[TrialRow]:
@@ -102,21 +109,16 @@ def class_line(rows: list[TrialRow]) -> ClassLine:
 _COLUMNS: dict[str, Callable[[ClassLine], str]] = {
     "Requested": lambda line: str(line.requested),
     "Injected": lambda line: str(line.injected),
-    "Activated": lambda line: share(line.activated, line.watched),
+    "Activated": lambda line: percent(line.activated, line.watched),
     "Trials": lambda line: str(line.trials),
-    "Trials activated": lambda line: share(line.trials_activated, line.trials),
-    "Crashed": lambda line: share(line.crashed, line.trials),
+    "Trials activated": lambda line: percent(line.trials_activated, line.trials),
+    "Crashed": lambda line: percent(line.crashed, line.trials),
     "of which hung": lambda line: str(line.hung),
-    "Discarded": lambda line: share(line.discarded, line.trials),
+    "Discarded": lambda line: percent(line.discarded, line.trials),
     "Seconds": lambda line: "-" if line.median_s is None else f"{line.median_s:.2f}",
     "Titles": lambda line: str(line.titles),
     "Infra errors": lambda line: str(line.infra_errors),
 }
-
-
-def share(part: int, whole: int) -> str:
-    """Return `p %`; - of nothing."""
-    return f"{part / whole:.0%}".replace("%", " %") if whole else "-"
 
 
 def class_page(table: ClassTable) -> Page:

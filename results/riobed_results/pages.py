@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every table there is: which ones a campaign has, as pages."""
 
+from dataclasses import replace
+
 from riobed_results.by_mode import mode_page, mode_table
 from riobed_results.comparison import comparison_page
-from riobed_results.controls import CONTROLS
+from riobed_results.controls import CONTROLS, control_warnings
 from riobed_results.corruption import comparison_table, corruption_table
 from riobed_results.corruption_page import corruption_page
-from riobed_results.fault_classes import class_page, class_table
+from riobed_results.fault_classes import asked, class_page, class_table
 from riobed_results.loss import NO_FAULT, RECOVERY_CRASH
 from riobed_results.oracles import ORACLES
 from riobed_results.phases import phase_page, phase_table, timed
@@ -17,7 +19,19 @@ from riobed_results.starts import STARTS
 from riobed_results.stories import story_page, story_table, told
 from riobed_results.titles import title_page, title_table, titled
 
-BY_MODE = (NO_FAULT, RECOVERY_CRASH, PLANTED, ORACLES, STARTS)
+# What controls did, and what faults did.
+CONTROL_DESIGNS = (NO_FAULT, RECOVERY_CRASH, PLANTED)
+FAULT_DESIGNS = (ORACLES, STARTS)
+BY_MODE = (*CONTROL_DESIGNS, *FAULT_DESIGNS)
+# Tables above which it stands that a control failed or is missing.
+ABOUT_FAULTS = frozenset(
+    {"corruption", "comparison", "faults", "titles", "stories", *(design.name for design in FAULT_DESIGNS)}
+)
+
+
+def warned(name: str, page: Page, results: Results) -> Page:
+    """Return the page of that name with its warnings; `results` need the faults of controls."""
+    return replace(page, warnings=control_warnings(results)) if name in ABOUT_FAULTS else page
 
 
 def campaign_pages(results: Results) -> dict[str, Page]:
@@ -30,7 +44,7 @@ def campaign_pages(results: Results) -> dict[str, Page]:
         pages["corruption"] = corruption_page(corruption_table(results))
         if len({row.mode for row in rows}) > 1:
             pages["comparison"] = comparison_page(comparison_table(results))
-    if any(row.requested for row in rows):
+    if any(map(asked, rows)):
         pages["faults"] = class_page(class_table(results))
     if any(map(titled, rows)):
         pages["titles"] = title_page(title_table(results))
@@ -41,4 +55,4 @@ def campaign_pages(results: Results) -> dict[str, Page]:
     for design in BY_MODE:
         if design.of(rows):
             pages[design.name] = mode_page(design, mode_table(results, design))
-    return pages
+    return {name: warned(name, page, results) for name, page in pages.items()}

@@ -6,13 +6,19 @@ from collections.abc import Iterable
 
 from pydantic import BaseModel
 
+from riobed_results.controls import CONTROLS
 from riobed_results.environment import Environment
 from riobed_results.models import TrialRow
 from riobed_results.queries import Results, in_order
 from riobed_results.render import Grid, Page, csv_text, printable, source_text
 
 WHOLE = "whole trial"
-OUTCOMES = ("crash", "discard")
+# What is told apart, and its title. A control is reset at once: with it crashes would seem shorter.
+GROUPS = {
+    "crash": "Trials that ended in a crash",
+    "discard": "Trials that ended in a discard",
+    "control": "Trials of controls (none, planted)",
+}
 NOTE = (
     "Host seconds: median (first to third quartile; number of trials). The whole trial is the sum of its "
     "phases, so its median is not the sum of theirs. Trials that began with a fresh boot are left out."
@@ -29,7 +35,7 @@ class Spread(BaseModel):
 
 
 class PhaseTable(BaseModel):
-    """`spreads` by outcome, mode and phase, the last of which is the whole trial."""
+    """`spreads` by group, mode and phase, the last of which is the whole trial."""
 
     campaign: str
     modes: list[str]
@@ -50,11 +56,11 @@ def phase_table(results: Results) -> PhaseTable:
     phases += [name for row in rows for name in row.phases if name not in phases]
     phases = [*dict.fromkeys(phases), WHOLE]
     spreads = {
-        outcome: {
-            mode: _spreads(phases, [row for row in rows if (row.outcome, row.mode) == (outcome, mode)])
+        group: {
+            mode: _spreads(phases, [row for row in rows if (_group(row), row.mode) == (group, mode)])
             for mode in modes
         }
-        for outcome in OUTCOMES
+        for group in GROUPS
     }
     environment = Environment.model_validate(campaign, from_attributes=True)
     return PhaseTable(
@@ -64,21 +70,25 @@ def phase_table(results: Results) -> PhaseTable:
 
 def timed(row: TrialRow) -> bool:
     """Do the times of this trial count?"""
-    return row.outcome in OUTCOMES and not row.fresh_boot
+    return row.outcome != "infra_error" and not row.fresh_boot
+
+
+def _group(row: TrialRow) -> str:
+    return "control" if row.fault_class in CONTROLS else row.outcome
 
 
 def phase_page(table: PhaseTable) -> Page:
     """Return the phase times for people and programs."""
     head = ["Phase", *map(printable, table.modes)]
     grids = []
-    for outcome, by_mode in table.spreads.items():
+    for group, by_mode in table.spreads.items():
         lines = [
             [printable(phase), *(_cell(by_mode[mode].get(phase)) for mode in table.modes)]
             for phase in table.phases
             if any(phase in spreads for spreads in by_mode.values())
         ]
         if lines:
-            grids.append(Grid(f"Trials that ended in a {outcome}", head, lines[:-1], lines[-1:]))
+            grids.append(Grid(GROUPS[group], head, lines[:-1], lines[-1:]))
     return Page(
         title=f"Phase times of {table.campaign}",
         source=source_text(table.campaign, table.environment),
@@ -106,9 +116,9 @@ def _cell(spread: Spread | None) -> str:
 
 def _csv(table: PhaseTable) -> str:
     lines = (
-        [outcome, mode, phase, *spread.model_dump().values()]
-        for outcome, by_mode in table.spreads.items()
+        [group, mode, phase, *spread.model_dump().values()]
+        for group, by_mode in table.spreads.items()
         for mode, spreads in by_mode.items()
         for phase, spread in spreads.items()
     )
-    return csv_text(["outcome", "mode", "phase", *Spread.model_fields], lines)
+    return csv_text(["group", "mode", "phase", *Spread.model_fields], lines)

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from markupsafe import Markup
 
 from riobed_results import plots
-from riobed_results.controls import CONTROLS, failed_controls
+from riobed_results.controls import CONTROLS, failed_controls, judged, missing_controls
 from riobed_results.corruption import CorruptionTable, corruption_table
 from riobed_results.logs import Links
 from riobed_results.models import CampaignRow, TrialRow, utc_now
-from riobed_results.pages import BY_MODE, campaign_pages
+from riobed_results.pages import CONTROL_DESIGNS, FAULT_DESIGNS, campaign_pages
 from riobed_results.paper import SYSTEMS, total
 from riobed_results.progress import Progress, progress
 from riobed_results.queries import in_order, read_results
@@ -24,7 +24,6 @@ from riobed_results.store import Store
 from riobed_results.stories import Story, story_table, told
 from riobed_results.titles import Title, title_table, titled
 
-CONTROL_PAGES = [design.name for design in BY_MODE]
 SHOWN = 12  # differences of a story; the store has all
 
 
@@ -37,6 +36,7 @@ class Report:
     reload_s: int | None
     progress: Progress
     failed: list[str]
+    missing: list[str]
     controls_ran: bool
     link: Links
     pages: dict[str, Page]
@@ -60,7 +60,8 @@ def report(store: Store, name: str | None, link: Links, reload_s: int | None = N
         reload_s=reload_s,
         progress=progress(campaign, rows),
         failed=failed_controls(rows),
-        controls_ran=any(row.outcome == "crash" and row.fault_class in CONTROLS for row in rows),
+        missing=missing_controls(results),
+        controls_ran=any(map(judged, rows)),
         link=link,
         pages=campaign_pages(results),
     )
@@ -76,7 +77,8 @@ def report(store: Store, name: str | None, link: Links, reload_s: int | None = N
         made.stories = {mode: of_mode for mode, of_mode in by_mode.items() if of_mode}
     template = TEMPLATES.get_template("report.html.j2")
     host = campaign.host if isinstance(campaign.host, dict) else {}
-    return template.render(report=made, host=host, shown=SHOWN, control_pages=CONTROL_PAGES) + "\n"
+    designs = {"about_faults": FAULT_DESIGNS, "about_controls": CONTROL_DESIGNS}
+    return template.render(report=made, host=host, shown=SHOWN, **designs) + "\n"
 
 
 def _plots(table: CorruptionTable, rows: list[TrialRow]) -> dict[str, Markup]:

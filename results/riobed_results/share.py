@@ -62,8 +62,12 @@ def total_text(counts: Counts) -> str:
 
 def count_text(count: int, total: int) -> str:
     """Return `n of N (p %)`, without the percentage if N is 0."""
-    share = f" ({count / total:.1%})".replace("%", " %") if total else ""
-    return f"{count} of {total}{share}"
+    return f"{count} of {total}" + (f" ({percent(count, total)})" if total else "")
+
+
+def percent(part: int, whole: int) -> str:
+    """Return `p %`, with a digit after the point so that shares of one whole make 100; - of nothing."""
+    return f"{part / whole:.1%}".replace("%", " %") if whole else UNKNOWN
 
 
 def interval_text(share: Share) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import yaml
+from riobed_results.controls import CONTROLS
 from riobed_results.models import CampaignRow, FaultRow, Outcome, TrialRow
 
 FORK = multiprocessing.get_context("fork")
@@ -31,7 +32,10 @@ def campaign(name: str = "first", modes: Sequence[str] = (), classes: Sequence[s
 
 
 def trial(campaign_id: int, position: int, outcome: Outcome = "crash", **fields: Any) -> TrialRow:
-    """A row that the schema allows; a crash is a panic that corrupted nothing unless `fields` say more."""
+    """A row that the schema allows; a crash is a panic that corrupted nothing unless `fields` say more.
+
+    A control is reset.
+    """
     base: dict[str, Any] = {
         "attempt": 1,
         "mode": "rio",
@@ -41,7 +45,8 @@ def trial(campaign_id: int, position: int, outcome: Outcome = "crash", **fields:
         "finished": "2026-01-02T03:04:09.000+00:00",
     }
     if outcome == "crash":
-        base |= {"crash_kind": "panic", "crash_title": "panic: it died", "corruption": "none"}
+        kind = "reset" if fields.get("fault_class") in CONTROLS else "panic"
+        base |= {"crash_kind": kind, "crash_title": f"{kind}: it died", "corruption": "none"}
     return TrialRow(campaign_id=campaign_id, position=position, outcome=outcome, **base | fields)
 
 

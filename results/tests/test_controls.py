@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 from results_builders import Invoke, campaign, trial
-from riobed_results.controls import failed_controls
+from riobed_results.controls import failed_controls, missing_controls
 from riobed_results.models import FaultRow
+from riobed_results.pages import ABOUT_FAULTS, campaign_pages
 from riobed_results.queries import read_results
+from riobed_results.render import render
 from riobed_results.store import Store
 
+CLASSES = ["none", "planted", "kernel_text"]
 SUMS = {"intact": 5, "corrupt": 0, "changing": 0, "mismatches": []}
 RECOVERY = {"entries": {"rejected": 0}, "metadata": {"written": 1}, "data": {"pages": 1}, "checksums": SUMS}
 
@@ -27,8 +30,14 @@ def reset(corruption: str = "none", mode: str = "rio") -> dict[str, Any]:
     return {"fault_class": "none", "mode": mode, "corruption": corruption, "recovery": RECOVERY}
 
 
-def filled(store: Store, *fields: dict[str, Any]) -> Store:
-    added = store.add_campaign(campaign("controlled", ["rio", "delayed"], ["none", "planted", "kernel_text"]))
+def astray(**changes: Any) -> dict[str, Any]:
+    return reset() | {"recovery": RECOVERY | changes}
+
+
+def filled(store: Store, *fields: dict[str, Any], spec: str = "") -> Store:
+    row = campaign("controlled", ["rio", "delayed"], ["kernel_text"] if spec else CLASSES)
+    row.spec += spec
+    added = store.add_campaign(row)
     for position, more in enumerate(fields):
         store.add_trial(trial(added.id, position, **more))
     return store
@@ -53,6 +62,21 @@ def filled(store: Store, *fields: dict[str, Any]) -> Store:
             [reset("direct"), planted("written", "none")],
             ["mode rio: 1 of 1 resets", "mode rio: 1 of 1 planted changes were not found"],
         ),
+        (
+            [reset(), astray(checksums=SUMS | {"corrupt": 1})],
+            ["mode rio: 1 of 2 resets without a fault left a page or registry entry with a wrong checksum"],
+        ),
+        (
+            [reset(), astray(entries={"rejected": 1}), astray(registry="damaged")],
+            ["mode rio: 2 of 3 resets without a fault left a page or registry entry with a wrong checksum"],
+        ),
+        # What a guest that died by itself lost is no reset's doing.
+        (
+            [reset(), reset("direct") | {"crash_kind": "oops"}],
+            ["mode rio: 1 of 2 guests without a fault crashed by themselves"],
+        ),
+        # Where data is lost anyway, the check finds something after each change.
+        ([planted("stray", "indirect", "delayed"), planted("written", "none", "delayed")], []),
     ],
 )
 def test_which_controls_failed(store: Store, fields: list[dict[str, Any]], sentences: list[str]) -> None:
@@ -83,4 +107,65 @@ def test_a_failed_control_stands_above_the_table(invoke: Invoke, store: Store, p
 
 def test_a_control_that_holds_says_nothing(invoke: Invoke, store: Store, path: Path) -> None:
     filled(store, reset(), planted("stray", "direct"), {})
-    assert "Control failed" not in invoke("table", "corruption", "--store", path).stdout
+    assert "Control" not in invoke("table", "corruption", "--store", path).stdout.replace("controls", "")
+
+
+FAULTS = [{}, {"mode": "delayed"}, {"mode": "write-through", "outcome": "discard"}]
+
+
+@pytest.mark.parametrize(
+    ("fields", "spec", "said"),
+    [
+        ([], "", []),
+        ([reset(), planted("written", "none")], "", []),
+        ([{"outcome": "discard"}, {"outcome": "infra_error"}], "", []),
+        (FAULTS, "", ["none in modes rio, delayed; planted in mode rio"]),
+        ([*FAULTS, reset(), reset("direct", "delayed")], "", ["planted in mode rio"]),
+        ([*FAULTS, planted("stray", "direct")], "", ["none in modes rio, delayed"]),
+        (
+            [*FAULTS, {"fault_class": "none", "outcome": "infra_error"}],
+            "",
+            ["none in modes rio, delayed; planted in mode rio"],
+        ),
+        # A campaign that cannot plant, or shall not.
+        (FAULTS, "controls: {none: 0.1}", ["none in modes rio, delayed"]),
+        (FAULTS, "controls: {none: 0.1, planted: 0}", ["none in modes rio, delayed"]),
+        (FAULTS, "controls: null", ["none in modes rio, delayed"]),
+        (FAULTS, "controls: {planted: 0.1}", ["none in modes rio, delayed; planted in mode rio"]),
+        # A crash that does not count needs no control.
+        ([{"recovery": RECOVERY | {"interrupted": {"phase": "done"}}}], "", []),
+    ],
+)
+def test_which_controls_are_missing(
+    store: Store, fields: list[dict[str, Any]], spec: str, said: list[str]
+) -> None:
+    found = missing_controls(read_results(filled(store, *fields, spec=spec)))
+    assert found == [f"Controls that have not run: {each}." for each in said]
+
+
+@pytest.mark.parametrize(
+    "table", ["corruption", "comparison", "faults", "titles", "stories", "oracles", "starts"]
+)
+def test_every_table_about_faults_says_what_its_controls_say(
+    invoke: Invoke, store: Store, path: Path, table: str
+) -> None:
+    fault = {"requested": 1, "recovery": RECOVERY}
+    others = [planted("written", "none"), {"mode": "delayed", "outcome": "discard"}]
+    filled(store, fault | {"fresh_boot": True}, fault | {"corruption": "direct"}, *others)
+    failed, missing = (
+        "Control failed in mode rio: 1 of 1 planted",
+        "Controls that have not run: none in mode rio.",
+    )
+    assert {"corruption", "comparison", "faults", "titles", "stories", "oracles", "starts"} == ABOUT_FAULTS
+    shown = invoke("table", table, "--store", path).stdout
+    assert 0 < shown.index(failed) < shown.index(missing) < shown.index("\n| ")
+    page = campaign_pages(read_results(store))[table]
+    assert render(page, "md") == shown
+
+
+def test_tables_about_something_else_do_not(invoke: Invoke, store: Store, path: Path) -> None:
+    filled(store, {"phases": {"check": 1.0}}, reset("direct"), planted("written", "none"))
+    for table in ("phases", "no-fault", "planted"):
+        assert "Control failed" not in invoke("table", table, "--store", path).stdout
+    read = json.loads(invoke("table", "corruption", "--store", path, "--format", "json").stdout)
+    assert len(read["statistics"]["failed_controls"]) == 2 and read["statistics"]["missing_controls"] == []

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 from results_builders import campaign, trial
-from riobed_results.corruption import CorruptionTable, corruption_table
+from riobed_results.corruption import CorruptionTable, comparison_table, corruption_table
+from riobed_results.corruption_page import corruption_page
 from riobed_results.models import Outcome, TrialRow
+from riobed_results.progress import progress
 from riobed_results.queries import Counts, read_results
 from riobed_results.share import corrupted_share
 from riobed_results.store import Store
@@ -143,6 +145,23 @@ def test_intervals_leave_a_fortieth_on_either_side(corrupted: int, crashes: int)
     assert binom.cdf(corrupted, crashes, share.high) == pytest.approx(0.025)
 
 
+def test_a_reset_in_recovery_that_came_too_late_is_a_trial_but_no_crash(store: Store) -> None:
+    """Nor a discard: the harness runs another one for it, so the bar of the report must not have it."""
+    row = campaign(modes=["rio", "delayed"], classes=["kernel_text"])
+    row.spec += "crashes_per_cell: 2"
+    added = store.add_campaign(row)
+    late, hit = ({"recovery": {"interrupted": {"phase": phase}}} for phase in ("done", "e2fsck"))
+    trap = {"crash_kind": "trap", "corruption": "direct", "seed": "same"}
+    for position, fields in enumerate([late | trap, late | trap, hit, {"mode": "delayed"} | trap]):
+        store.add_trial(trial(added.id, position, **fields))
+    results = read_results(store)
+    cell = corruption_table(results).rows[0].cells["rio"]
+    assert cell == Counts(trials=3, crashes=1)
+    found = progress(results.campaign, results.rows)
+    assert (found.crashes, found.corrupted, found.discards, found.have) == (2, 1, 0, 2)
+    assert comparison_table(results).comparisons[0].pairs == 0
+
+
 def test_controls_are_rows_but_not_in_the_totals(store: Store) -> None:
     campaign_id = store.add_campaign(campaign()).id
     for position, fault_class in enumerate(["none", "kernel_text", "planted"]):
@@ -151,3 +170,5 @@ def test_controls_are_rows_but_not_in_the_totals(store: Store) -> None:
     assert [row.fault_class for row in table.rows] == ["none", "kernel_text", "planted"]
     assert all(row.cells["rio"].corrupted == 1 for row in table.rows)
     assert (table.totals["rio"].crashes, table.totals["rio"].corrupted) == (1, 1)
+    note = corruption_page(table).note
+    assert "Rows none and planted are controls" in note and "or given up early" in note

@@ -8,10 +8,11 @@ import json
 import pytest
 from results_builders import Invoke, campaign, faults, trial
 from riobed_results.errors import StoreError
-from riobed_results.fault_classes import class_page, class_table, share
+from riobed_results.fault_classes import class_page, class_table
 from riobed_results.pages import campaign_pages
 from riobed_results.queries import read_results
 from riobed_results.render import render
+from riobed_results.share import percent
 from riobed_results.store import Store
 
 
@@ -75,15 +76,30 @@ def test_a_total_counts_each_title_once(store: Store) -> None:
 def test_as_text(filled: Store) -> None:
     page = class_page(class_table(read_results(filled)))
     text = render(page, "md")
-    assert "| kernel_text | 16 | 15 | 21 % | 4 | 75 % | 75 % | 1 | 25 % | 4.00 | 2 | 1 |" in text
-    assert "| kernel_text | 1 | 1 | 100 % | 1 | 100 % | 0 % | 0 | 100 % | - | 0 | 0 |" in text
+    assert "| kernel_text | 16 | 15 | 21.4 % | 4 | 75.0 % | 75.0 % | 1 | 25.0 % | 4.00 | 2 | 1 |" in text
+    assert "| kernel_text | 1 | 1 | 100.0 % | 1 | 100.0 % | 0.0 % | 0 | 100.0 % | - | 0 | 0 |" in text
+    assert "(no crash within the limit, or given up early)" in page.note
     lines = list(csv.DictReader(io.StringIO(render(page, "csv"))))
     assert [(line["mode"], line["watched"]) for line in lines] == [("rio", "14"), ("delayed", "1")]
     assert json.loads(render(page, "json"))["lines"]["rio"]["kernel_text"]["titles"] == 2
 
 
-def test_a_share_of_nothing() -> None:
-    assert share(0, 0) == "-"
+def test_shares_of_one_whole_make_all_of_it() -> None:
+    assert (percent(17, 40), percent(23, 40)) == ("42.5 %", "57.5 %")
+    assert percent(0, 0) == "-"
+
+
+def test_a_control_is_in_no_line_and_no_total(filled: Store) -> None:
+    """What it changes on purpose is counted as a fault of its row, and would be one of the class's trials."""
+    before = class_table(read_results(filled))
+    added = filled.campaign().id
+    filled.add_trial(trial(added, 20, fault_class="planted", requested=1, faults=faults(1, "planted")))
+    filled.add_trial(trial(added, 21, fault_class="none", mode="rio-protected"))
+    assert class_table(read_results(filled)) == before
+    only = filled.add_campaign(campaign("only"))
+    filled.add_trial(trial(only.id, 0, fault_class="planted", requested=1, faults=faults(1, "planted")))
+    with pytest.raises(StoreError, match="no trials with faults"):
+        class_table(read_results(filled))
 
 
 def test_a_campaign_without_faults_has_no_such_page(store: Store) -> None:

@@ -25,6 +25,8 @@ def filled(store: Store) -> Store:
         trial(added.id, 4, phases={"restore": 99.0, "check": 99.0}, fresh_boot=True),
         trial(added.id, 5, "infra_error", phases={"restore": 99.0}),
         trial(added.id, 6, mode="delayed", phases={"restore": 3.0}),
+        trial(added.id, 7, fault_class="none", phases={"restore": 0.5}),
+        trial(added.id, 8, "discard", fault_class="planted", phases={"restore": 1.5}),
     ]
     for row in trials:
         store.add_trial(row)
@@ -43,6 +45,11 @@ def test_medians_and_quartiles(filled: Store) -> None:
     assert crashes["delayed"]["restore"].model_dump() == {"n": 1, "median": 3.0, "q1": 3.0, "q3": 3.0}
     assert "check" not in crashes["delayed"]
     assert set(table.spreads["discard"]["rio"]) == {"restore", WHOLE}
+    assert table.spreads["discard"]["rio"]["restore"].n == 1
+    assert table.spreads["control"]["rio"]["restore"].model_dump(include={"n", "median"}) == {
+        "n": 2,
+        "median": 1.0,
+    }
 
 
 def test_as_text(filled: Store) -> None:
@@ -50,8 +57,14 @@ def test_as_text(filled: Store) -> None:
     text = render(page, "md")
     assert "| check |  | 4.00 (2.50 to 6.00; 3) |" in text
     assert f"| {WHOLE} |  | 9.00 (9.00 to 9.00; 1) |" in text
+    assert [grid.title for grid in page.grids] == [
+        "Trials that ended in a crash",
+        "Trials that ended in a discard",
+        "Trials of controls (none, planted)",
+    ]
     lines = list(csv.reader(io.StringIO(render(page, "csv"))))
-    assert lines[0] == ["outcome", "mode", "phase", "n", "median", "q1", "q3"]
+    assert lines[0] == ["group", "mode", "phase", "n", "median", "q1", "q3"]
+    assert ["control", "rio", "restore", "2", "1.0", "0.75", "1.25"] in lines
     assert ["crash", "rio", "check", "3", "4.0", "2.5", "6.0"] in lines
     assert json.loads(render(page, "json"))["spreads"]["crash"]["rio"][WHOLE]["median"] == 7.0
 

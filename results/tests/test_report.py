@@ -27,6 +27,7 @@ RECOVERY = {
     "mount_error": 0,
     "checksums": {"intact": 9, "corrupt": 1, "changing": 0, "mismatches": [{"ino": 7, "index": 2}]},
 }
+SOUND = RECOVERY | {"checksums": {"intact": 9, "corrupt": 0, "changing": 0, "mismatches": []}}
 CHECK = {"equal": False, "difference_count": 1, "differences": [{"path": "tree/f1", "kind": "content"}]}
 PHASES = {"restore": 0.2, "watch": 1.0}
 
@@ -98,6 +99,7 @@ def filled(store: Store, folder: Path) -> Store:
     (folder / "logs/a b.log.gz").write_bytes(b"console")
     bad: dict[str, Any] = {"corruption": "direct", "check": CHECK, "recovery": RECOVERY}
     plant = FaultRow(index=0, fault_class="planted", injected=True, params={"kind": "stray"})
+    written = FaultRow(index=0, fault_class="planted", injected=True, params={"kind": "written"})
     fields: list[dict[str, Any]] = [
         {
             "mode": "rio",
@@ -111,7 +113,12 @@ def filled(store: Store, folder: Path) -> Store:
         {"mode": "write-through", "fault_class": "copy_overrun", "crash_kind": "hang"},
         {"mode": "write-through", "outcome": "discard", "phases": {"watch": 15.0}},
         {"mode": "write-through", "outcome": "infra_error"},
-        {"mode": "rio", "fault_class": "none", "recovery": RECOVERY},
+        {"mode": "rio", "fault_class": "none", "recovery": SOUND},
+        {"mode": "delayed", "fault_class": "none", "corruption": "direct"},
+        {"mode": "write-through", "fault_class": "none"},
+        {"mode": "write-through", "fault_class": "planted", "faults": [written]}
+        | {"corruption": "unclassified"},
+        {"mode": "rio", "fresh_boot": True, "outcome": "discard"},
         {"mode": "rio", "fault_class": "planted", "faults": [plant], "requested": 1} | bad,
     ]
     for position, more in enumerate(fields):
@@ -131,7 +138,10 @@ def test_everything_is_in_it(store: Store, path: Path) -> None:
         "Controls",
         "Environment",
     ]
-    assert "6 crashes (2 with corruption), 1 discards, 1 infra errors." in " ".join(page.text.split())
+    text = " ".join(page.text.split())
+    assert (
+        "4 crashes (2 with corruption), 2 discards, beside them 5 trials of controls; 1 infra errors." in text
+    )
     for grid in corruption_page(corruption_table(read_results(store))).grids:
         assert page.tables[grid.title] == [grid.head, *grid.body, *grid.foot]
     assert {"Modes compared", "Beside the paper", "Planted changes", "Resets without a fault"} <= set(
@@ -140,7 +150,11 @@ def test_everything_is_in_it(store: Store, path: Path) -> None:
     plots = [value for tag, name, value in page.attributes if (tag, name) == ("svg", "aria-label")]
     assert len(plots) == 4
     assert "vfs_read at fs/read_write.c:450" in page.text
-    assert "All that ran held." in page.text
+    assert "All that ran held." in page.text and "Controls that have not run" not in page.text
+    # What is about faults stands with the corruptions, what is about controls with these.
+    places = [page.text.rindex(f"\n{title}\n") for title in ("Fault classes", "Controls")]
+    assert page.text.index("Which oracle found what") < places[0] and page.text.index("Starts of") < places[0]
+    assert places[1] < page.text.index("Planted changes") < page.text.rindex("\nEnvironment\n")
     assert "QEMU emulator version 7.2.0" in page.text and "fault_classes:" in page.text
     ids = [value for _, name, value in page.attributes if name == "id"]
     assert len(ids) == len(set(ids))
@@ -154,6 +168,15 @@ def test_a_failed_control_is_said_at_the_top(store: Store, path: Path) -> None:
     assert page.text.index(sentence) < page.text.index(
         "Phase times" if "Phase times" in page.text else "Controls"
     )
+
+
+def test_a_control_that_is_missing_is_a_warning_and_no_verdict(store: Store, path: Path) -> None:
+    store.add_trial(trial(store.add_campaign(campaign()).id, 0))
+    page = made(store, path)
+    assert page.text.count("Controls that have not run: none in mode rio.") == 2
+    assert page.text.index("Controls that have not run") < page.text.index("Corruptions")
+    assert "not to be believed" not in page.text
+    assert "None ran in this campaign" in page.text
 
 
 @pytest.mark.parametrize(
