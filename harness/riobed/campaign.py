@@ -14,8 +14,7 @@ from pathlib import Path
 
 import yaml
 from riobed_results.models import CampaignRow, TrialRow
-from riobed_results.queries import trial_rows
-from riobed_results.recovery import ENDED, cut_short
+from riobed_results.queries import counted, trial_rows
 from riobed_results.store import Store
 
 from riobed.basis import Basis, basis
@@ -48,7 +47,7 @@ class Cell:
     def count(self, row: TrialRow) -> None:
         """Take in a trial; a crash in recovery that came too late is run, but not counted."""
         self.trials += 1
-        self.crashes += row.outcome == "crash" and cut_short(row.recovery) != ENDED
+        self.crashes += counted(row)
 
 
 @dataclass

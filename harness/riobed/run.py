@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
-from riobed_results.controls import CONTROLS, failed_controls
+from riobed_results.controls import CONTROLS, LOSING_MODES, failed_controls
 from riobed_results.fresh import FreshReport
 from riobed_results.location import REPORT_FILE, locate
 from riobed_results.models import TrialRow
@@ -111,9 +111,17 @@ def describe(row: TrialRow) -> str:
     if row.outcome == "discard":
         return f"{head} discard ({row.activated} of {row.requested} faults activated)"
     found = "" if row.corruption == "none" else "  CORRUPTION"
-    if found and row.fault_class in CONTROLS:
-        found = f"  {row.corruption}, as it shall be" if not failed_controls([row]) else "  CONTROL FAILED"
+    if control_failed(row):
+        found = "  CONTROL FAILED"
+    elif found and row.fault_class in CONTROLS:
+        found = f"  {row.corruption}, as it shall be"
     return f"{head} {row.crash_kind} after {row.time_to_crash_s:.1f} s: {row.crash_title}{found}"
+
+
+def control_failed(row: TrialRow) -> bool:
+    """Is this a trial of a control that failed? Of a mode that loses data a single reset may lose nothing."""
+    lucky = row.mode in LOSING_MODES and row.corruption == "none" and row.crash_kind == "reset"
+    return bool(failed_controls([row])) and not lucky
 
 
 class ProgressView:
@@ -126,13 +134,16 @@ class ProgressView:
         self._start = time.monotonic()
         self._lock = threading.Lock()
         self._outcomes = {"crash": 0, "discard": 0, "infra_error": 0}
-        self._corrupted = 0
+        self._corrupted = self._controls = 0
 
     def count(self, row: TrialRow) -> None:
         """Take in a row that was stored."""
         with self._lock:
+            if row.fault_class in CONTROLS and row.outcome != "infra_error":
+                self._controls += 1
+                return
             self._outcomes[row.outcome] += 1
-            self._corrupted += row.corruption not in (None, "none") and row.fault_class not in CONTROLS
+            self._corrupted += row.corruption not in (None, "none")
 
     def __rich__(self) -> Table:
         table = Table(title=f"{self._spec.name} ({self._accelerator}): crashes")
@@ -154,9 +165,9 @@ class ProgressView:
         cells = self._campaign.cells.items()
         have = sum(min(cell.crashes, self._spec.crashes_wanted(name)) for (_, name), cell in cells)
         left = ""
-        if crashes + discards:
+        if ended := crashes + discards + self._controls:
             trials = sum(trials_left(cell, name, self._spec) for (_, name), cell in cells)
-            left = f", about {trials / (crashes + discards) * hours * 60:.0f} min left"
+            left = f", about {trials / ended * hours * 60:.0f} min left"
         missing = len(self._campaign.missing())
         failures = f"{self._outcomes['infra_error']} infra errors"
         if missing:
@@ -164,7 +175,7 @@ class ProgressView:
         return (
             f"{have} of {self._wanted()} crashes ({have / self._wanted():.0%}). In {hours * 60:.1f} min: "
             f"{crashes} crashes ({self._corrupted} with corruption), {discards} discards, "
-            f"{failures}; {crashes / hours:.0f} crashes an hour{left}"
+            f"{self._controls} trials of controls, {failures}; {crashes / hours:.0f} crashes an hour{left}"
         )
 
 

@@ -59,15 +59,19 @@ def test_counts_rate_and_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
     now[0] += 1800
     for outcome, corruption in [("crash", "none"), ("crash", "direct"), ("infra_error", None)]:
         view.count(row(outcome, corruption))
-    for _ in range(6):
+    for _ in range(4):
         view.count(row("discard"))
+    for fault_class in ("none", "planted"):
+        control = row("crash", "none")
+        control.fault_class = fault_class
+        view.count(control)
     console = Console(width=400, record=True)
     console.print(view)
     said = " ".join(console.export_text().split())
     assert "kernel_text │ 4 (20 trials) │ 9 (90 trials)" in said
     assert (
-        "13 of 20 crashes (65%). In 30.0 min: 2 crashes (1 with corruption), 6 discards, 1 infra errors; "
-        "4 crashes an hour, about 150 min left" in said
+        "13 of 20 crashes (65%). In 30.0 min: 2 crashes (1 with corruption), 4 discards, "
+        "2 trials of controls, 1 infra errors; 4 crashes an hour, about 150 min left" in said
     )
     missing.append("a trial")
     console.print(view)
@@ -82,8 +86,10 @@ def test_counts_rate_and_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
         ("rio", "none", "none", ""),
         ("rio", "none", "indirect", "  CONTROL FAILED"),
         ("delayed", "none", "unclassified", "  unclassified, as it shall be"),
+        ("delayed", "none", "none", ""),
         ("rio", "planted", "direct", "  direct, as it shall be"),
         ("rio", "planted", "indirect", "  CONTROL FAILED"),
+        ("rio", "planted", "none", "  CONTROL FAILED"),
     ],
 )
 def test_a_line_says_what_is_a_corruption_and_what_a_control(
