@@ -73,7 +73,8 @@ struct expect inflight_at(const struct inflight *inflight, const struct node *no
 	} else if (node == step->node) {
 		if (changes_file(step)) {
 			expect.other = &inflight->after;
-			expect.mixed = step->kind != STEP_TRUNCATE;
+			expect.cut = step->kind == STEP_TRUNCATE;
+			expect.mixed = !expect.cut;
 		} else {
 			expect.absent_is_right = step->kind != STEP_READ;
 		}

@@ -23,6 +23,8 @@ struct expect {
 	const struct file *other;
 	/* ... or any mixture: a size from node's to other's, each byte from either (zero past its size). */
 	bool mixed;
+	/* ... or node's with zeros behind other's end, as far as that page goes. */
+	bool cut;
 	bool absent_is_right;
 };
 

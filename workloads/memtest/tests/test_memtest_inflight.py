@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from memtest_helper import SEED, Memtest, flip
 
+PAGE = 4096
+
 Step = dict[str, Any]
 
 
@@ -40,13 +42,18 @@ CASES: dict[str, Callable[[Step], bool]] = {
     ),
     "write past the end": lambda step: step["kind"] == "write" and step["offset"] > step["old_size"] > 0,
     "truncate shorter": lambda step: step["kind"] == "truncate" and 0 < step["size"] < step["old_size"] - 1,
+    "truncate shorter in a page": lambda step: (
+        step["kind"] == "truncate"
+        and step["size"] % PAGE > 100
+        and step["old_size"] // PAGE > step["size"] // PAGE + 1
+    ),
     "truncate longer": lambda step: step["kind"] == "truncate" and 0 < step["old_size"] < step["size"] - 1,
     "rename file": lambda step: _rename(step, "file", False),
     "rename over": lambda step: _rename(step, "file", True),
     "rename dir": lambda step: _rename(step, "dir", False),
 }
 WRITES = ["append", "write inside", "write over the end", "write past the end"]
-TRUNCATES = ["truncate shorter", "truncate longer"]
+TRUNCATES = ["truncate shorter", "truncate shorter in a page", "truncate longer"]
 
 
 @dataclass
@@ -223,6 +230,28 @@ def test_a_truncate_is_either_done_or_not(
         flip(root / flight.path, at)
         found = flight.memtest.verify(root, SEED, flight.done, flight.done + 1)["differences"]
         assert [(one["kind"], one["offset"], one["length"]) for one in found] == [("content", at, 1)]
+
+
+def test_a_page_may_be_cleared_before_the_file_is_cut(
+    flights: Callable[[str], Flight], tmp_path: Path
+) -> None:
+    """Seen on a disk with a journal: fsync writes data, the kernel crashes before the size is there."""
+    flight = flights("truncate shorter in a page")
+    root = copy(flight.before, tmp_path)
+    old, new = flight.sizes()
+    end = -(-new // PAGE) * PAGE
+    assert new < end < old - 1
+    with (root / flight.path).open("r+b") as file:
+        file.seek(new)
+        file.write(bytes(end - new))
+    assert flight.differences(root) == []
+    # Neither before the new end nor behind its page, nor if the step has not begun.
+    for at in (new - 1, end):
+        flip(root / flight.path, at)
+        found = flight.memtest.verify(root, SEED, flight.done, flight.done + 1)["differences"]
+        assert [(one["kind"], one["offset"], one["length"]) for one in found] == [("content", at, 1)]
+        flip(root / flight.path, at)
+    assert flight.memtest.differences(root, SEED, flight.done) == [(flight.path, "content")]
 
 
 @pytest.mark.parametrize("case", [*WRITES, *TRUNCATES, "read"])
