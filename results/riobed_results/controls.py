@@ -80,7 +80,7 @@ def missing_controls(results: Results) -> list[str]:
         ],
     }
     said = [
-        f"{name} in {'mode' if len(modes) == 1 else 'modes'} {', '.join(modes)}"
+        f"class {name} in {'mode' if len(modes) == 1 else 'modes'} {', '.join(modes)}"
         for name, modes in missing.items()
         if modes
     ]

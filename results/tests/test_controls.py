@@ -119,19 +119,19 @@ FAULTS = [{}, {"mode": "delayed"}, {"mode": "write-through", "outcome": "discard
         ([], "", []),
         ([reset(), planted("written", "none")], "", []),
         ([{"outcome": "discard"}, {"outcome": "infra_error"}], "", []),
-        (FAULTS, "", ["none in modes rio, delayed; planted in mode rio"]),
-        ([*FAULTS, reset(), reset("direct", "delayed")], "", ["planted in mode rio"]),
-        ([*FAULTS, planted("stray", "direct")], "", ["none in modes rio, delayed"]),
+        (FAULTS, "", ["class none in modes rio, delayed; class planted in mode rio"]),
+        ([*FAULTS, reset(), reset("direct", "delayed")], "", ["class planted in mode rio"]),
+        ([*FAULTS, planted("stray", "direct")], "", ["class none in modes rio, delayed"]),
         (
             [*FAULTS, {"fault_class": "none", "outcome": "infra_error"}],
             "",
-            ["none in modes rio, delayed; planted in mode rio"],
+            ["class none in modes rio, delayed; class planted in mode rio"],
         ),
         # A campaign that cannot plant, or shall not.
-        (FAULTS, "controls: {none: 0.1}", ["none in modes rio, delayed"]),
-        (FAULTS, "controls: {none: 0.1, planted: 0}", ["none in modes rio, delayed"]),
-        (FAULTS, "controls: null", ["none in modes rio, delayed"]),
-        (FAULTS, "controls: {planted: 0.1}", ["none in modes rio, delayed; planted in mode rio"]),
+        (FAULTS, "controls: {none: 0.1}", ["class none in modes rio, delayed"]),
+        (FAULTS, "controls: {none: 0.1, planted: 0}", ["class none in modes rio, delayed"]),
+        (FAULTS, "controls: null", ["class none in modes rio, delayed"]),
+        (FAULTS, "controls: {planted: 0.1}", ["class none in modes rio, delayed; class planted in mode rio"]),
         # A crash that does not count needs no control.
         ([{"recovery": RECOVERY | {"interrupted": {"phase": "done"}}}], "", []),
     ],
@@ -154,7 +154,7 @@ def test_every_table_about_faults_says_what_its_controls_say(
     filled(store, fault | {"fresh_boot": True}, fault | {"corruption": "direct"}, *others)
     failed, missing = (
         "Control failed in mode rio: 1 of 1 planted",
-        "Controls that have not run: none in mode rio.",
+        "Controls that have not run: class none in mode rio.",
     )
     assert {"corruption", "comparison", "faults", "titles", "stories", "oracles", "starts"} == ABOUT_FAULTS
     shown = invoke("table", table, "--store", path).stdout

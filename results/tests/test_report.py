@@ -173,7 +173,7 @@ def test_a_failed_control_is_said_at_the_top(store: Store, path: Path) -> None:
 def test_a_control_that_is_missing_is_a_warning_and_no_verdict(store: Store, path: Path) -> None:
     store.add_trial(trial(store.add_campaign(campaign()).id, 0))
     page = made(store, path)
-    assert page.text.count("Controls that have not run: none in mode rio.") == 2
+    assert page.text.count("Controls that have not run: class none in mode rio.") == 2
     assert page.text.index("Controls that have not run") < page.text.index("Corruptions")
     assert "not to be believed" not in page.text
     assert "None ran in this campaign" in page.text
