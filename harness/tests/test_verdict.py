@@ -64,6 +64,12 @@ def test_damage_to_the_registry_is_direct(damage: dict[str, Any], sums: dict[str
     assert decide(CRASHED, report, {"equal": True}).corruption == "none"
 
 
+def test_a_senseless_entry_was_written_the_legal_way() -> None:
+    sums = {"intact": 400, "corrupt": 0, "changing": 2, "mismatches": []}
+    report = MOUNTED | {"entries": {"rejected": 0, "senseless": 3}, "checksums": sums}
+    assert decide(CRASHED, report, {"equal": False}).corruption == "indirect"
+
+
 def test_what_cannot_be_recovered_is_corruption() -> None:
     verdict = decide(CRASHED, None, None, "recovery failed: panic: out of memory")
     assert verdict == Verdict("crash", "oops", "BUG at fs/inode.c", "unclassified", "disk")

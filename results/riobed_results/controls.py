@@ -7,7 +7,7 @@ from typing import Any
 from riobed_results.models import TrialRow
 from riobed_results.planted import PLANTED, expected
 from riobed_results.queries import Results, counted, stored_spec
-from riobed_results.recovery import went_astray
+from riobed_results.recovery import senseless_entries, went_astray
 from riobed_results.render import printable
 
 # Classes that inject nothing: rows of the table, but no part of its totals.
@@ -53,6 +53,8 @@ def _failures(mode: str, rows: list[TrialRow]) -> Iterator[str]:
             f"{astray} of {len(resets)} resets without a fault left a page or registry entry "
             "with a wrong checksum"
         )
+    if senseless := sum(senseless_entries(row.recovery) > 0 for row in resets):
+        yield f"{senseless} of {len(resets)} resets without a fault left a registry entry that makes no sense"
     planted = [row for row in rows if row.fault_class == "planted"]
     found = [row for row in planted if row.corruption != "none"]
     if len(found) < len(planted):

@@ -23,8 +23,16 @@ def checksum_mismatches(report: Report | None) -> int | None:
 
 
 def rejected_entries(report: Report) -> int:
-    """Return how many entries of the registry were not followed."""
-    return int(report["entries"]["rejected"])
+    """Return how many entries of the registry were not followed: damaged or senseless."""
+    return int(report["entries"]["rejected"]) + senseless_entries(report)
+
+
+def senseless_entries(report: Report | None) -> int:
+    """Return how many entries have the right checksum, but tell of a page that no file system has.
+
+    So whoever wrote them went the legal way. Reports of riorecover before 2026-11-22 count them as rejected.
+    """
+    return int(((report or {}).get("entries") or {}).get("senseless", 0))
 
 
 def went_astray(report: Report | None) -> bool | None:

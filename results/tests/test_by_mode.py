@@ -60,6 +60,7 @@ def test_resets_without_a_fault(store: Store) -> None:
         {"recovery": report(pages=190, rejected=2)},
         {"recovery": report(pages=290, corrupt=3), "check": differing(5), "corruption": "direct"},
         {"recovery": report(pages=4), "check": {"equal": False}, "corruption": "indirect"},
+        {"recovery": report() | {"entries": {"rejected": 0, "senseless": 3}}},
         {"recovery": report() | {"mount_error": 22}, "check": None, "corruption": "indirect"},
         {"recovery": report(phase="e2fsck")},
         {"fault_class": "kernel_text", "recovery": report(rejected=7)},
@@ -67,11 +68,11 @@ def test_resets_without_a_fault(store: Store) -> None:
         {"mode": "rio-protected"},
     )
     assert column(store, NO_FAULT) == {
-        "Resets": 5,
+        "Resets": 6,
         "Lost or changed a file": 3,
         "Files lost or changed": 6,
         "Checksum mismatches": 3,
-        "Registry entries rejected": 2,
+        "Registry entries rejected": 5,
         "Pages restored, median": 110.0,
     }
     assert column(store, NO_FAULT, "rio-protected")["Resets"] == 1

@@ -70,6 +70,10 @@ def filled(store: Store, *fields: dict[str, Any], spec: str = "") -> Store:
             [reset(), astray(entries={"rejected": 1}), astray(registry="damaged")],
             ["mode rio: 2 of 3 resets without a fault left a page or registry entry with a wrong checksum"],
         ),
+        (
+            [reset(), astray(entries={"rejected": 0, "senseless": 2})],
+            ["mode rio: 1 of 2 resets without a fault left a registry entry that makes no sense"],
+        ),
         # What a guest that died by itself lost is no reset's doing.
         (
             [reset(), reset("direct") | {"crash_kind": "oops"}],

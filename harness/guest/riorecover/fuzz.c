@@ -93,7 +93,8 @@ static void check_counts(const struct registry *registry)
 {
 	const struct registry_counts *c = &registry->counts;
 	const struct checksum_counts *sums = &registry->checksums;
-	uint64_t unlisted = c->free + c->clean + c->pending + c->rejected + c->foreign + c->unreadable;
+	uint64_t unlisted = c->free + c->clean + c->pending + c->rejected + c->senseless +
+			    c->foreign + c->unreadable;
 	uint64_t checked = sums->intact + sums->corrupt + sums->changing;
 
 	MUST(c->pairs == le64toh(registry->header.nr_pairs));

@@ -261,7 +261,7 @@ static void note(struct registry *registry, struct memory *memory,
 	const void *content = memory_at(memory, address, RIO_PAGE_SIZE);
 
 	if (dirty && !metadata && le32toh(entry->ino) < FIRST_INO) {
-		registry->counts.rejected++;
+		registry->counts.senseless++;
 		return;
 	}
 	if (state_of(entry) == RIO_SHADOWED || is_pending(registry, entry)) {
@@ -293,8 +293,12 @@ static void look_at(struct registry *registry, struct memory *memory,
 		return;
 	}
 	entry = choose(pair, crc32c(0, id, sizeof(id)), &fallback);
-	if (!entry || !makes_sense(entry, device_blocks)) {
+	if (!entry) {
 		registry->counts.rejected++;
+		return;
+	}
+	if (!makes_sense(entry, device_blocks)) {
+		registry->counts.senseless++;
 		return;
 	}
 	registry->counts.fallback += fallback;

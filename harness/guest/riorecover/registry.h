@@ -29,6 +29,7 @@ struct registry_counts {
 	uint64_t shadowed;	/* metadata in the middle of a change: restored from its shadow */
 	uint64_t pending;	/* the same, but the disk has the old version */
 	uint64_t rejected;	/* something is there, but neither copy holds */
+	uint64_t senseless;	/* the copy holds, but no file system has such a page */
 	uint64_t fallback;	/* the older copy was used, the newer does not hold */
 	uint64_t foreign;	/* of another file system than the one recovered */
 	uint64_t unreadable;	/* the page cannot be mapped */

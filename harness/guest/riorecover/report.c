@@ -15,11 +15,12 @@ static void print_entries(FILE *out, const struct registry_counts *c)
 		", \"clean\": %" PRIu64 ", \"dirty_data\": %" PRIu64
 		", \"dirty_metadata\": %" PRIu64 ", \"shadowed\": %" PRIu64
 		", \"pending\": %" PRIu64
-		", \"rejected\": %" PRIu64 ", \"fallback\": %" PRIu64
+		", \"rejected\": %" PRIu64 ", \"senseless\": %" PRIu64
+		", \"fallback\": %" PRIu64
 		", \"foreign\": %" PRIu64 ", \"unreadable\": %" PRIu64 "},\n",
 		c->pairs, c->free, c->clean, c->dirty_data, c->dirty_metadata,
-		c->shadowed, c->pending, c->rejected, c->fallback,
-		c->foreign, c->unreadable);
+		c->shadowed, c->pending, c->rejected, c->senseless,
+		c->fallback, c->foreign, c->unreadable);
 }
 
 static const char *json(bool value)

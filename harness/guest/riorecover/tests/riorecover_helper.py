@@ -49,6 +49,7 @@ CATEGORIES = (
     "shadowed",
     "pending",
     "rejected",
+    "senseless",
     "foreign",
     "unreadable",
 )

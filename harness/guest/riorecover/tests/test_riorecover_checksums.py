@@ -88,7 +88,7 @@ def test_a_kernel_without_checksums(riorecover: Riorecover, ram: Ram, disk: Path
 
 def test_only_the_file_system_that_is_recovered(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
     plant(ram, 300, replace(data(12, 0), dev=1))
-    plant(ram, 301, data(10, 0))  # rejected
+    plant(ram, 301, data(10, 0))  # senseless
     assert checksums(riorecover, ram, disk)["corrupt"] == 0
 
 
