@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
+from riobed_results.claim import claimed
 from riobed_results.controls import CONTROLS, LOSING_MODES, failed_controls
 from riobed_results.fresh import FreshReport
 from riobed_results.location import REPORT_FILE, locate
@@ -56,17 +57,19 @@ def run_campaign(spec_path: Path, store: str, logs: Path | None, where: Where) -
     logs = (logs or beside(store, "logs")).absolute()
     if logs.name == "..":
         logs = logs.resolve()
-    campaign = Campaign(spec, setup, catalogue, open_store(store, create=True), logs)
-    workers = make_workers(spec, setup, where, console)
-    # A row's log begins with the name of the folder of logs.
-    fresh = FreshReport(store, spec.name, logs.parent, locate(store).folder / REPORT_FILE)
-    console.print(f"Report, fresh while the campaign runs: {fresh.output}", highlight=False)
-    try:
-        with fresh:
-            show(campaign, workers, ProgressView(spec, campaign, setup.accelerator), console)
-    finally:
-        if fresh.error:
-            console.print(f"No report: {fresh.error}", highlight=False, markup=False)
+    opened = open_store(store, create=True)
+    with claimed(store, spec.name):
+        campaign = Campaign(spec, setup, catalogue, opened, logs)
+        workers = make_workers(spec, setup, where, console)
+        # A row's log begins with the name of the folder of logs.
+        fresh = FreshReport(store, spec.name, logs.parent, locate(store).folder / REPORT_FILE)
+        console.print(f"Report, fresh while the campaign runs: {fresh.output}", highlight=False)
+        try:
+            with fresh:
+                show(campaign, workers, ProgressView(spec, campaign, setup.accelerator), console)
+        finally:
+            if fresh.error:
+                console.print(f"No report: {fresh.error}", highlight=False, markup=False)
     console.print(f"Campaign {spec.name!r} is complete. Console logs: {logs}", highlight=False)
 
 

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A campaign is run by one process at a time, and a killed one holds nothing."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from riobed_results.claim import claimed
+from riobed_results.errors import StoreError
+from riobed_results.store import open_store
+
+_HOLD = """
+import subprocess, sys, time
+from riobed_results.claim import claimed
+with claimed(sys.argv[1], "overnight"):
+    # As a QEMU, it outlives the process that claimed.
+    subprocess.Popen(["sleep", "20"], start_new_session=True)
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, path: Path) -> str:
+    url: str = str(path) if request.param == "sqlite" else request.getfixturevalue("postgres")
+    open_store(url, create=True)
+    return url
+
+
+@contextmanager
+def other_runner(url: str) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen([sys.executable, "-c", _HOLD, url], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout and process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
+
+
+def test_a_second_runner_is_refused(url: str) -> None:
+    refusal = r"^store .*: campaign 'overnight' is being run by another process; wait for its end or stop it$"
+    with other_runner(url):
+        with pytest.raises(StoreError, match=refusal) as caught, claimed(url, "overnight"):
+            pass
+        assert caught.value.exit_code == 1
+        # The same store, another campaign.
+        with claimed(url, "weekend"):
+            pass
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_a_runner_that_died_holds_nothing(url: str, number: int) -> None:
+    with other_runner(url) as process:
+        process.send_signal(number)
+        process.wait()
+        with claimed(url, "overnight"):
+            pass
+
+
+def test_what_is_raised_inside_goes_out(url: str) -> None:
+    with pytest.raises(KeyError), claimed(url, "overnight"):
+        raise KeyError
+    with claimed(url, "overnight"):
+        pass
+
+
+def test_a_folder_that_may_not_be_written(path: Path) -> None:
+    path.with_name(path.name + ".lock").mkdir()
+    with (
+        pytest.raises(StoreError, match="its lock file: Is a directory; choose another place"),
+        claimed(str(path), "overnight"),
+    ):
+        pass
