@@ -160,6 +160,11 @@ def blocked_in(console: bytes) -> str:
     return place.blocked(clean(console))
 
 
+def looping_in(console: bytes) -> str:
+    """Where the first user's task of a SysRq-t report goes round."""
+    return place.looping(clean(console))
+
+
 def _unknown(text: str, panic: int) -> str:
     line = telling_line(text[:panic].encode())
     return f"unknown: {line}" if line else f"oops in {place.place(text, 0)}"

@@ -36,7 +36,7 @@ _SERVANT = re.compile(
 )
 # Functions in which every task that waits is found (kernel/sched, kernel/locking).
 _WAITING = re.compile(
-    r"_*(?:io_)?schedule|_*(?:rt_)?(?:mutex|rwsem|down|bit_wait|out_of_line_wait|folio_wait|wait_(?:on|for|event))"
+    r"_*(?:io_|preempt_)?schedule|_*(?:rt_)?(?:mutex|rwsem|down|bit_wait|out_of_line_wait|folio_wait|wait_(?:on|for|event))"
 )
 
 
@@ -83,6 +83,17 @@ def blocked(text: str) -> str:
     start = text.find("state:D")
     frames = _FRAME.finditer(text, start) if start >= 0 else iter(())
     names = (_source_name(frame[2]) for frame in frames if not frame[1])
+    return next((name for name in names if not _WAITING.match(name)), UNKNOWN)
+
+
+def looping(text: str) -> str:
+    """Where the first task of a SysRq-t report that works for a program was preempted in the kernel."""
+    # Not the guest agent, who has just been told to ask.
+    tasks = re.findall(r"^task:(?!qemu-ga).*state:R.*\n(?:(?!task:).*\n)*", text, re.MULTILINE)
+    task = next((task for task in tasks if "RIP: 0033:" in task and "preempt_schedule" in task), "")
+    if interrupt := re.search(r"^ +asm_\w+\+0x.*\nRIP: ", task, re.MULTILINE):
+        return place(task, interrupt.start())
+    names = (_source_name(frame[2]) for frame in _FRAME.finditer(task) if not frame[1])
     return next((name for name in names if not _WAITING.match(name)), UNKNOWN)
 
 

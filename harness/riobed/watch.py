@@ -166,19 +166,25 @@ class Watcher:
         """The workload waits for ever in a kernel that still answers: ask it where."""
         if self._crashed() or self._stepped():
             return None
-        before = len(self._machine.console.text())
         try:
-            self._machine.run(["/bin/sh", "-c", "echo w >/proc/sysrq-trigger"], timeout=_AGENT_S)
+            where = oops.blocked_in(self._ask_sysrq("w"))
+            if where == place.UNKNOWN:
+                # It does not wait, it goes round.
+                where = oops.looping_in(self._ask_sysrq("t"))
         except InfraError:
             return self._hung()
         if self._stepped():
             return None
-        console = self._machine.console.text()
-        title = f"workload stuck in {(where := oops.blocked_in(console[before:]))}"
         if where == place.UNKNOWN:
-            # It runs, in a loop that may say something.
-            title = oops.with_telling_line(title, console)
-        return self._seen(Crash("hang", title), "workload stuck, agent answers")
+            where = oops.with_telling_line(where, self._machine.console.text())
+        return self._seen(Crash("hang", f"workload stuck in {where}"), "workload stuck, agent answers")
+
+    def _ask_sysrq(self, key: str) -> bytes:
+        """What the kernel says to that key; InfraError if the agent is lost over it."""
+        before = len(self._machine.console.text())
+        script = f"echo {key} >/proc/sysrq-trigger"
+        self._machine.run(["/bin/sh", "-c", script], timeout=_AGENT_S)
+        return self._machine.console.text()[before:]
 
     def _hung(self) -> Observation | None:
         """A non-maskable interrupt makes a hung kernel print where it is, if anything can."""

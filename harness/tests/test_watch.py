@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from harness_builders import SEED, Clock, ScriptedMachine, record, spec
-from riobed import watch
+from riobed import place, watch
 from riobed.errors import InfraError
 from riobed.oops import Crash
 from riobed.progress import Progress
@@ -209,9 +209,62 @@ def test_a_hang_with_the_agent_answering_says_where_the_workload_waits(machine: 
     assert seen.seconds == pytest.approx(8, abs=0.3)
 
 
-def test_a_workload_that_goes_round_in_the_kernel_is_titled_by_what_that_says(
-    machine: ScriptedMachine,
-) -> None:
+# Each task as SysRq-t shows it: one that is about to be woken, the one that goes round, the one that asked.
+WOKEN = b"""task:qemu-ga state:R stack:0 pid:71
+ __schedule+0x2bc/0x640
+ schedule+0x27/0xb0
+ do_sys_poll+0x3c2/0x610
+RIP: 0033:0x7f0309ff93a7
+"""
+INTERRUPTED = b"""task:memtest state:R  running task stack:0 pid:89
+ __schedule+0x2bc/0x640
+ preempt_schedule_irq+0x2f/0x50
+ asm_sysvec_apic_timer_interrupt+0x16/0x20
+RIP: 0010:xas_load+0x5/0x820
+ ? ext4_file_mmap+0x60/0x60
+ filemap_get_entry+0x27/0x470
+RIP: 0033:0x450a17
+"""
+IN_A_LOCK = INTERRUPTED.replace(b"RIP: 0010:xas_load", b"RIP: 0010:queued_spin_lock_slowpath")
+PREEMPTED = b"""task:memtest state:R  running task stack:0 pid:89
+ __schedule+0x2bc/0x640
+ preempt_schedule+0x2f/0x50
+ preempt_schedule_thunk+0x1a/0x20
+ xas_load+0x5/0x820
+RIP: 0033:0x450a17
+"""
+AGENT = PREEMPTED.replace(b"memtest", b"qemu-ga").replace(b"xas_load", b"__send_to_port")
+ASKED = b"""task:sh state:R  running task stack:0 pid:96
+ sched_show_task+0x116/0x140
+ write_sysrq_trigger+0x51/0x80
+RIP: 0033:0x7fbf813fc3a7
+"""
+KERNEL = b"task:kworker state:R stack:0 pid:9\n __schedule+0x2bc/0x640\n preempt_schedule_irq+0x2f/0x50\n"
+
+
+@pytest.mark.parametrize(
+    ("task", "where"),
+    [
+        (INTERRUPTED, "xas_load"),
+        (IN_A_LOCK, "filemap_get_entry"),
+        (PREEMPTED, "xas_load"),
+        (b"", place.UNKNOWN),
+    ],
+    ids=["interrupted", "in a lock", "preempted", "nobody"],
+)
+def test_a_workload_that_goes_round_in_the_kernel(machine: ScriptedMachine, task: bytes, where: str) -> None:
+    answers = iter(
+        [b"sysrq: Show Blocked State\n", b"sysrq: Show State\n" + KERNEL + WOKEN + AGENT + task + ASKED]
+    )
+    machine.on_run = lambda: machine.say(machine.console, next(answers))
+    assert observe(machine).crash == Crash("hang", f"workload stuck in {where}")
+    assert [argv[-1] for argv in machine.commands[-2:]] == [
+        f"echo {key} >/proc/sysrq-trigger" for key in "wt"
+    ]
+    assert machine.nmis == 0
+
+
+def test_a_loop_that_is_not_found_is_titled_by_what_it_said(machine: ScriptedMachine) -> None:
     machine.say(machine.console, b"WARNING: CPU: 0 PID: 84 at fs/buffer.c:1249 __brelse+0x1d/0x20\n")
     assert observe(machine).crash == Crash(
         "hang",

@@ -69,6 +69,7 @@ def test_hang_with_the_agent_answering(guest_in: Callable, spec: CampaignSpec, f
     # The first write never comes back, but the kernel is preemptible.
     record = trial(guest_in("rio"), spec, fault_in("ext4_file_write_iter", JUMP_TO_SELF))
     assert record.verdict is not None and record.verdict.crash_kind == "hang"
+    assert record.verdict.crash_title == "workload stuck in ext4_file_write_iter"
     assert record.observation is not None
     assert record.observation.detail == "workload stuck, agent answers"
     assert record.verdict.corruption == "none"
