@@ -13,7 +13,7 @@ from riobed_results.errors import StoreError
 from riobed_results.location import Location, explained, locate, make_engine
 
 # The first of the two keys of an advisory lock in PostgreSQL: riobed's, of all that share a database.
-_OURS = zlib.crc32(b"riobed") >> 1
+_RIOBED_KEY = zlib.crc32(b"riobed") >> 1
 
 
 @contextmanager
@@ -28,7 +28,7 @@ def claimed(store: str, name: str) -> Iterator[None]:
     key = zlib.crc32(name.encode()) >> 1
     if location.path:
         with _lock_file(location) as file:
-            _ours(_in_file(file, key), location, name)
+            _check_held(_in_file(file, key), location, name)
             yield
     elif location.url.get_backend_name() == "postgresql":
         with explained(location):
@@ -36,13 +36,13 @@ def claimed(store: str, name: str) -> Iterator[None]:
         with closing(connection):
             with explained(location):
                 held = _in_database(connection, key)
-            _ours(held, location, name)
+            _check_held(held, location, name)
             yield
     else:
         yield
 
 
-def _ours(held: bool, location: Location, name: str) -> None:
+def _check_held(held: bool, location: Location, name: str) -> None:
     if not held:
         raise StoreError(
             f"store {location.name}: campaign {name!r} is being run by another process; wait for its end or "
@@ -70,5 +70,5 @@ def _in_file(file: BinaryIO, key: int) -> bool:
 
 def _in_database(connection: sa.Connection, key: int) -> bool:
     """An advisory lock of PostgreSQL: it ends with the connection, which has no transaction meanwhile."""
-    query = sa.select(sa.func.pg_try_advisory_lock(_OURS, key))
+    query = sa.select(sa.func.pg_try_advisory_lock(_RIOBED_KEY, key))
     return bool(connection.execution_options(isolation_level="AUTOCOMMIT").scalar(query))
