@@ -76,9 +76,19 @@ def report(store: Store, name: str | None, link: Links, reload_s: int | None = N
         by_mode = {mode: [story for story in stories if story.mode == mode] for mode in modes}
         made.stories = {mode: of_mode for mode, of_mode in by_mode.items() if of_mode}
     template = TEMPLATES.get_template("report.html.j2")
-    host = campaign.host if isinstance(campaign.host, dict) else {}
     designs = {"about_faults": FAULT_DESIGNS, "about_controls": CONTROL_DESIGNS}
-    return template.render(report=made, host=host, shown=SHOWN, **designs) + "\n"
+    return template.render(report=made, host=_host(campaign.host), shown=SHOWN, **designs) + "\n"
+
+
+def _host(stored: object) -> dict[str, str]:
+    """Return what the campaign ran on and with, a text for each name; names of a group begin with its own."""
+    facts: dict[str, str] = {}
+    for name, value in stored.items() if isinstance(stored, dict) else ():
+        if isinstance(value, dict):
+            facts |= {f"{name}: {each}": str(fact) for each, fact in value.items()}
+        else:
+            facts[name] = str(value)
+    return facts
 
 
 def _plots(table: CorruptionTable, rows: list[TrialRow]) -> dict[str, Markup]:

@@ -220,7 +220,7 @@ def hostile(store: Store) -> None:
         "created",
     ):
         setattr(row, name, HOSTILE)
-    row.host = {HOSTILE: HOSTILE}
+    row.host = {HOSTILE: HOSTILE, "basis": {HOSTILE: [HOSTILE]}}
     row.spec += HOSTILE
     added = store.add_campaign(row)
     fault = FaultRow(index=0, fault_class=HOSTILE, injected=True, activated=True, params={HOSTILE: HOSTILE})
@@ -267,6 +267,15 @@ def test_hostile_strings_stay_text(store: Store, path: Path) -> None:
     )
     assert not re.search("[\x00-\x09\x0b-\x1f]", text)
     assert page.headings[0] == "Corruptions" and page.headings[-1] == "Environment"
+
+
+def test_what_a_campaign_began_on_is_a_line_each(store: Store, path: Path) -> None:
+    row = campaign("grouped", ["rio"], ["kernel_text"])
+    row.host = {"cpus": 2, "basis": {"harness": "bca1cad7", "workload": "498037f7"}}
+    store.add_campaign(row)
+    shown = made(store, path).text
+    for line in ("Host cpus2", "Host basis: harnessbca1cad7", "Host basis: workload498037f7"):
+        assert line in shown.replace("\n", "")
 
 
 def test_the_page_reaches_for_nothing(store: Store, path: Path) -> None:
