@@ -139,11 +139,23 @@ def test_the_service_waits_for_its_scheduler_until_it_is_told_to_end(service: Pa
         worker.kill()
 
 
+# A bare Debian's Python has no library beside its own, whatever this host's has.
+BARE = """
+import sys
+if sys.prefix == sys.base_prefix:
+    sys.modules |= dict.fromkeys(("packaging", "setuptools", "pkg_resources"))
+"""
+
+
 def play(checkout: Path) -> str:
+    bare = checkout.with_name("bare")
+    bare.mkdir(exist_ok=True)
+    (bare / "sitecustomize.py").write_text(BARE)
     return call(
         *(TOOLS / "ansible-playbook", "--inventory=localhost,", "--connection=local", "playbooks/worker.yml"),
         f"--extra-vars=worker_scheduler={SCHEDULER} worker_checkout={checkout} worker_cache={cache_dir()}",
         "--extra-vars=worker_service=false",
+        PYTHONPATH=str(bare),
     )
 
 
