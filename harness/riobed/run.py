@@ -167,10 +167,13 @@ class ProgressView:
         crashes, discards = self._outcomes["crash"], self._outcomes["discard"]
         cells = self._campaign.cells.items()
         have = sum(min(cell.crashes, self._spec.crashes_wanted(name)) for (_, name), cell in cells)
-        left = ""
+        rest = ""
         if ended := crashes + discards + self._controls:
-            trials = sum(trials_left(cell, name, self._spec) for (_, name), cell in cells)
-            left = f", about {trials / ended * hours * 60:.0f} min left"
+            needs = [(cell, trials_left(cell, name, self._spec)) for (_, name), cell in cells]
+            time_left = span(sum(left for _, left in needs) / ended * hours)
+            # What a cell without a crash needs is not known, only what it may have.
+            about = "at most" if any(left and not cell.crashes for cell, left in needs) else "about"
+            rest = f", {about} {time_left} left"
         missing = len(self._campaign.missing())
         failures = f"{self._outcomes['infra_error']} infra errors"
         if missing:
@@ -178,8 +181,16 @@ class ProgressView:
         return (
             f"{have} of {self._wanted()} crashes ({have / self._wanted():.0%}). In {hours * 60:.1f} min: "
             f"{crashes} crashes ({self._corrupted} with corruption), {discards} discards, "
-            f"{self._controls} trials of controls, {failures}; {crashes / hours:.0f} crashes an hour{left}"
+            f"{self._controls} trials of controls, {failures}; {crashes / hours:.0f} crashes an hour{rest}"
         )
+
+
+def span(hours: float) -> str:
+    """A length of time in the unit that people would say it in."""
+    for unit, each in (("days", 24.0), ("h", 1.0)):
+        if hours >= 2 * each:
+            return f"{hours / each:.1f} {unit}"
+    return f"{hours * 60:.0f} min"
 
 
 def trials_left(cell: Cell, fault_class: str, spec: CampaignSpec) -> float:

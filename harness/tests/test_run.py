@@ -71,11 +71,22 @@ def test_counts_rate_and_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "kernel_text │ 4 (20 trials) │ 9 (90 trials)" in said
     assert (
         "13 of 20 crashes (65%). In 30.0 min: 2 crashes (1 with corruption), 4 discards, "
-        "2 trials of controls, 1 infra errors; 4 crashes an hour, about 150 min left" in said
+        "2 trials of controls, 1 infra errors; 4 crashes an hour, about 2.5 h left" in said
     )
+    # It may have 80 trials more: with the other's 10 90 at 16 an hour.
+    cells["rio", "kernel_text"] = Cell(20, 0)
+    console.print(view)
+    assert "4 crashes an hour, at most 5.6 h left" in " ".join(console.export_text().split())
     missing.append("a trial")
     console.print(view)
     assert "1 infra errors (1 trials given up for now); 4 crashes" in " ".join(console.export_text().split())
+
+
+@pytest.mark.parametrize(
+    ("hours", "said"), [(0.5, "30 min"), (1.999, "120 min"), (2, "2.0 h"), (47.9, "47.9 h"), (60, "2.5 days")]
+)
+def test_a_long_time_is_said_in_hours_or_days(hours: float, said: str) -> None:
+    assert run.span(hours) == said
 
 
 @pytest.mark.parametrize(
