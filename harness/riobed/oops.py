@@ -161,7 +161,7 @@ def blocked_in(console: bytes) -> str:
 
 
 def looping_in(console: bytes) -> str:
-    """Where the first user's task of a SysRq-t report goes round."""
+    """Where the program of these SysRq-t reports goes round."""
     return place.looping(clean(console))
 
 

@@ -34,6 +34,8 @@ _SERVANT = re.compile(
     r"|_*copy_(?:to|from)_(?:user|iter)\w*|copy_user_\w+|copy_page|clear_page_\w+"
     r"|usercopy_abort|_*check_(?:object_size|heap_object)|__list_\w+_or_report"
 )
+# Not to blame for a loop: where every stack begins, and who only does what a caller says.
+_IN_NO_LOOP = re.compile(_ROOT.pattern + "|" + _SERVANT.pattern)
 # Functions in which every task that waits is found (kernel/sched, kernel/locking).
 _WAITING = re.compile(
     r"_*(?:io_|preempt_)?schedule|_*(?:rt_)?(?:mutex|rwsem|down|bit_wait|out_of_line_wait|folio_wait|wait_(?:on|for|event))"
@@ -87,14 +89,26 @@ def blocked(text: str) -> str:
 
 
 def looping(text: str) -> str:
-    """Where the first task of a SysRq-t report that works for a program was preempted in the kernel."""
+    """Where a program goes round in the kernel: the innermost function that all of the SysRq-t reports have.
+
+    Wherever in the loop it is just then, the function with the loop is there.
+    """
+    stacks = [_preempted(report) for report in text.split("sysrq: Show State")]
+    first, *others = [stack for stack in stacks if stack] or [[]]
+    return next((name for name in first if all(name in stack for stack in others)), UNKNOWN)
+
+
+def _preempted(report: str) -> list[str]:
+    """The functions, innermost first, of the first task of a program that was preempted in the kernel."""
     # Not the guest agent, who has just been told to ask.
-    tasks = re.findall(r"^task:(?!qemu-ga).*state:R.*\n(?:(?!task:).*\n)*", text, re.MULTILINE)
-    task = next((task for task in tasks if "RIP: 0033:" in task and "preempt_schedule" in task), "")
-    if interrupt := re.search(r"^ +asm_\w+\+0x.*\nRIP: ", task, re.MULTILINE):
-        return place(task, interrupt.start())
-    names = (_source_name(frame[2]) for frame in _FRAME.finditer(task) if not frame[1])
-    return next((name for name in names if not _WAITING.match(name)), UNKNOWN)
+    tasks = re.findall(r"^task:(?!qemu-ga).*state:R.*\n(?:(?!task:).*\n)*", report, re.MULTILINE)
+    task = next((task for task in tasks if "entry_SYSCALL" in task and "preempt_schedule" in task), "")
+    interrupt = re.search(r"^ +asm_\w+\+0x.*\n" + _RIP.pattern, task, re.MULTILINE)
+    frames = list(_FRAME.finditer(task, interrupt.end() if interrupt else 0))
+    # The kernel's unwinder gives up at some instructions; then there are only guesses.
+    sure = [frame[2] for frame in frames if not frame[1]] or [frame[2] for frame in frames]
+    names = map(_source_name, [interrupt[1], *sure] if interrupt and interrupt[1] else sure)
+    return [name for name in names if not _WAITING.match(name) and not _IN_NO_LOOP.fullmatch(name)]
 
 
 def _near(trace: str) -> str:

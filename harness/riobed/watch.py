@@ -23,6 +23,8 @@ _POLL_S = 0.05
 # From the first line of a crash report to its last; a report may itself crash and never end.
 _REPORT_S = 3.0
 _AGENT_S = 3.0
+# How often a loop is looked at, to tell its own function from those it calls.
+_LOOKS = 4
 _STAGE0 = b"riobed: stage 0"
 
 
@@ -170,7 +172,7 @@ class Watcher:
             where = oops.blocked_in(self._ask_sysrq("w"))
             if where == place.UNKNOWN:
                 # It does not wait, it goes round.
-                where = oops.looping_in(self._ask_sysrq("t"))
+                where = oops.looping_in(b"".join(self._ask_sysrq("t") for _ in range(_LOOKS)))
         except InfraError:
             return self._hung()
         if self._stepped():

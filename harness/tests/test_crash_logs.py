@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from riobed import oops
+from riobed import oops, place
 
 CAMPAIGNS = Path(__file__).parent / "data" / "campaigns"
 EXPECTED: dict[str, list[str]] = yaml.safe_load((CAMPAIGNS / "campaigns.yaml").read_text())
@@ -27,7 +27,9 @@ def title_of(console: bytes) -> str:
     if where := oops.hung_in(console):
         return f"hang in {where}"
     if b"sysrq: Show Blocked State" in console:
-        return f"workload stuck in {oops.blocked_in(console)}"
+        asked = oops.blocked_in, oops.looping_in
+        where = next(filter(place.UNKNOWN.__ne__, (ask(console) for ask in asked)))
+        return f"workload stuck in {where}"
     crash = oops.recognise(console)
     assert crash is not None
     return crash.title

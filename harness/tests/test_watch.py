@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from harness_builders import SEED, Clock, ScriptedMachine, record, spec
-from riobed import place, watch
+from riobed import oops, place, watch
 from riobed.errors import InfraError
 from riobed.oops import Crash
 from riobed.progress import Progress
@@ -223,6 +223,7 @@ INTERRUPTED = b"""task:memtest state:R  running task stack:0 pid:89
 RIP: 0010:xas_load+0x5/0x820
  ? ext4_file_mmap+0x60/0x60
  filemap_get_entry+0x27/0x470
+ entry_SYSCALL_64_after_hwframe+0x4b/0x53
 RIP: 0033:0x450a17
 """
 IN_A_LOCK = INTERRUPTED.replace(b"RIP: 0010:xas_load", b"RIP: 0010:queued_spin_lock_slowpath")
@@ -231,6 +232,7 @@ PREEMPTED = b"""task:memtest state:R  running task stack:0 pid:89
  preempt_schedule+0x2f/0x50
  preempt_schedule_thunk+0x1a/0x20
  xas_load+0x5/0x820
+ entry_SYSCALL_64_after_hwframe+0x4b/0x53
 RIP: 0033:0x450a17
 """
 AGENT = PREEMPTED.replace(b"memtest", b"qemu-ga").replace(b"xas_load", b"__send_to_port")
@@ -253,15 +255,40 @@ KERNEL = b"task:kworker state:R stack:0 pid:9\n __schedule+0x2bc/0x640\n preempt
     ids=["interrupted", "in a lock", "preempted", "nobody"],
 )
 def test_a_workload_that_goes_round_in_the_kernel(machine: ScriptedMachine, task: bytes, where: str) -> None:
-    answers = iter(
-        [b"sysrq: Show Blocked State\n", b"sysrq: Show State\n" + KERNEL + WOKEN + AGENT + task + ASKED]
-    )
+    look = b"sysrq: Show State\n" + KERNEL + WOKEN + AGENT + task + ASKED
+    answers = iter([b"sysrq: Show Blocked State\n", *[look] * 4])
     machine.on_run = lambda: machine.say(machine.console, next(answers))
     assert observe(machine).crash == Crash("hang", f"workload stuck in {where}")
-    assert [argv[-1] for argv in machine.commands[-2:]] == [
-        f"echo {key} >/proc/sysrq-trigger" for key in "wt"
+    assert [argv[-1] for argv in machine.commands[-5:]] == [
+        f"echo {key} >/proc/sysrq-trigger" for key in "wtttt"
     ]
     assert machine.nmis == 0
+
+
+# The same loop as INTERRUPTED, somewhere else in it: the unwinder gave up, and in what it calls.
+GUESSED = b"""task:memtest state:R  running task stack:0 pid:89
+ __schedule+0x2bc/0x640
+ preempt_schedule_irq+0x2f/0x50
+ asm_sysvec_apic_timer_interrupt+0x16/0x20
+RIP: 0010:folio_unlock+0x5/0x20
+ ? preempt_schedule_irq+0x2f/0x50
+ ? filemap_get_entry+0x27/0x470
+ ? entry_SYSCALL_64_after_hwframe+0x4b/0x53
+"""
+CALLED = INTERRUPTED.replace(b"RIP: 0010:xas_load", b"RIP: 0010:mas_walk")
+
+
+@pytest.mark.parametrize(
+    "tasks", [[INTERRUPTED, GUESSED], [GUESSED, INTERRUPTED], [INTERRUPTED, b"", CALLED], [GUESSED, CALLED]]
+)
+def test_a_loop_is_in_the_function_that_is_always_there(tasks: list[bytes]) -> None:
+    looks = [b"sysrq: Show State\n" + KERNEL + task + ASKED for task in tasks]
+    assert oops.looping_in(b"".join(looks)) == "filemap_get_entry"
+
+
+def test_a_loop_of_guesses_alone_has_no_way_in_for_a_title() -> None:
+    looks = [GUESSED, GUESSED.replace(b"folio_unlock", b"xas_load").replace(b"filemap_get_entry", b"iput")]
+    assert oops.looping_in(b"sysrq: Show State\n".join(looks)) == place.UNKNOWN
 
 
 def test_a_loop_that_is_not_found_is_titled_by_what_it_said(machine: ScriptedMachine) -> None:
