@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -64,17 +65,23 @@ def test_no_log(log: Path) -> None:
     assert last_words(log) == ""
 
 
-@pytest.fixture
-def qemu(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+@contextmanager
+def likeness(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A harmless process with the command line of a QEMU."""
     program = "import time; print(flush=True); time.sleep(60)"
-    name = f"guest={tmp_path.name},debug-threads=on"
+    name = f"guest={folder.name},debug-threads=on"
     argv = [sys.executable, "-c", program, "qemu-system-x86_64", "-name", name]
     with subprocess.Popen(argv, stdout=subprocess.PIPE) as process:
         assert process.stdout
         process.stdout.readline()
         yield process
         process.kill()
+
+
+@pytest.fixture
+def qemu(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    with likeness(tmp_path) as process:
+        yield process
 
 
 def test_a_qemu_is_known_by_its_mark(qemu: subprocess.Popen[bytes], tmp_path: Path) -> None:
@@ -91,6 +98,15 @@ def test_what_takes_too_long_is_ended(qemu: subprocess.Popen[bytes], tmp_path: P
         assert qemu.wait(10) == -signal.SIGKILL
     assert late.is_set()
     assert 0.4 < time.monotonic() - start < 5
+
+
+def test_what_begins_when_it_is_too_late_is_ended_too(tmp_path: Path) -> None:
+    """On a busy host libvirt may not have started its QEMU yet."""
+    with time_limit(0.1, f"guest={tmp_path.name},".encode()) as late:
+        assert late.wait(10)
+        time.sleep(0.3)  # nothing was there to be killed then
+        with likeness(tmp_path) as process:
+            assert process.wait(10) == -signal.SIGKILL
 
 
 def test_what_is_in_time_is_left_alone(qemu: subprocess.Popen[bytes], tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 # A log begins anew at each start; a command line is about 8 KiB of it.
 _LAST_PART = 64 << 10
 _MAX_WORDS = 300
+_AGAIN_S = 0.5
 # The lines of libvirt itself; QEMU writes a T between date and time.
 _LIBVIRT = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}\+0000: ")
 _TIME = re.compile(r"^\d{4}-\d\d-\d\dT\S+Z ")
@@ -39,23 +40,27 @@ def end_qemus(mark: bytes) -> None:
 
 @contextmanager
 def time_limit(seconds: float, mark: bytes) -> Iterator[threading.Event]:
-    """Kill the QEMUs with that mark if the block takes longer, and set the event.
+    """Kill the QEMUs with that mark from so many seconds on until the block ends, and set the event.
 
-    libvirt waits for an answer of QEMU's monitor for ever; it gives up when QEMU is gone.
+    libvirt waits for an answer of QEMU's monitor for ever; it gives up when QEMU is gone. Where the block
+    starts a QEMU, that may be later than the limit.
     """
-    late = threading.Event()
+    late, over = threading.Event(), threading.Event()
 
     def end() -> None:
-        late.set()
-        end_qemus(mark)
+        patience = seconds
+        while not over.wait(patience):
+            late.set()
+            end_qemus(mark)
+            patience = _AGAIN_S
 
-    timer = threading.Timer(seconds, end)
-    timer.daemon = True
-    timer.start()
+    watcher = threading.Thread(target=end, daemon=True, name="time limit")
+    watcher.start()
     try:
         yield late
     finally:
-        timer.cancel()
+        over.set()
+        watcher.join()
 
 
 def last_words(log: Path) -> str:
