@@ -11,12 +11,14 @@ from riobed_results.pages import campaign_pages
 from riobed_results.publish import worth_keeping
 from riobed_results.queries import read_results, trial_rows
 from riobed_results.render import FORMS, SUFFIX, render
+from riobed_results.replays import read_replays, replay_page, replay_table
 from riobed_results.report import report
 from riobed_results.soak import load_soak
 from riobed_results.soak_page import soak_page
 from riobed_results.store import open_store
 
 PUBLISHED = sorted(path.parent for path in Path(__file__).parents[1].glob("published/*/store.sqlite"))
+REPLAYS = sorted(path.parent for path in Path(__file__).parents[1].glob("published/**/replays.jsonl"))
 SOAKS = sorted(path.parent for path in Path(__file__).parents[1].glob("published/**/soak.json"))
 
 
@@ -52,6 +54,13 @@ def test_a_published_folder_has_its_logs_and_says_what_it_is(folder: Path) -> No
     assert sorted(logs) == sorted(f"logs/{path.name}" for path in (folder / "logs").iterdir())
     assert store.campaign().spec in (folder / "spec.yaml").read_text()
     assert (folder / "README.md").is_file()
+
+
+@pytest.mark.parametrize("folder", REPLAYS, ids=lambda folder: folder.parent.name)
+def test_a_match_rate_comes_out_of_its_rows_again(folder: Path) -> None:
+    page = replay_page(replay_table(read_replays(folder)))
+    for form in FORMS:
+        assert (folder / f"replays.{SUFFIX.get(form, form)}").read_text() == render(page, form)
 
 
 @pytest.mark.parametrize("folder", SOAKS, ids=lambda folder: folder.name)
