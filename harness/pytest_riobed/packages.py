@@ -4,9 +4,9 @@
 import re
 from pathlib import Path
 
-from riobed.artifacts import Manifest
 from riobed.errors import UsageError
 from riobed.images import workload_image
+from riobed.products.artifacts import Manifest
 from riobed.workload import GUEST_FOLDER
 
 # Debian policy, section 5.6.1.

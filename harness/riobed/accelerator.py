@@ -8,12 +8,12 @@ BIOS runs, and yet no Linux guest boots. So each candidate is tried by booting s
 import os
 from pathlib import Path
 
-from riobed.artifacts import Manifest, cache_dir
 from riobed.errors import InfraError
 from riobed.guest import GuestSetup, machine_config
 from riobed.images import make_test_disk
 from riobed.layout import MIB
 from riobed.modes import cache_mode
+from riobed.products.artifacts import Manifest, cache_dir
 from riobed.scratch import scratch_dir
 from riobed.spec import MachineSpec
 from riobed.vm.connection import connect

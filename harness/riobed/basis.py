@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from riobed.artifacts import content_key
 from riobed.guest import GuestSetup
 from riobed.images import qemu_version, workload_key
+from riobed.products.artifacts import content_key
 
 # Of what this process has read: the files may change under a worker.
 _HARNESS = content_key(Path(__file__).parent)

@@ -17,8 +17,8 @@ from riobed_results import cli as results_cli
 from riobed_results.errors import StoreError
 from riobed_results.location import DEFAULT_STORE
 
-from riobed.artifacts import CHECKOUT
 from riobed.errors import RiobedError
+from riobed.products.artifacts import CHECKOUT
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -10,10 +10,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from riobed.artifacts import cache_dir, load_manifest
 from riobed.errors import RiobedError
 from riobed.images import run_tool
 from riobed.layout import MIB
+from riobed.products.artifacts import cache_dir, load_manifest
 
 _NEEDED_MIB = 2048
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from riobed.artifacts import cache_dir
 from riobed.errors import InfraError
 from riobed.faults import Catalogue
 from riobed.guest import Guest, machine_config
 from riobed.modes import cache_mode
+from riobed.products.artifacts import cache_dir
 from riobed.scratch import scratch_dir
 from riobed.setup import guest_setup
 from riobed.spec import MachineSpec, WorkloadSpec

@@ -13,10 +13,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from riobed.artifacts import cache_dir, load_manifest
 from riobed.errors import UsageError, complaint
 from riobed.faults import CLASSES, Catalogue, Fault, Narrowing
 from riobed.plan import fault_rng, trial_seed
+from riobed.products.artifacts import cache_dir, load_manifest
 
 _LARGEST_SEED = 2**63 - 1
 _TRIAL = re.compile(r"([0-9]{1,19})/([a-z_]+)/([0-9]{1,19})")

@@ -8,9 +8,9 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from riobed.artifacts import Manifest, cache_dir
 from riobed.errors import EnvironmentFault, UsageError
 from riobed.layout import MIB
+from riobed.products.artifacts import Manifest, cache_dir
 
 # A built workload may be this large; an image a little larger than its files is made.
 _MAX_WORKLOAD = 1024 * MIB

@@ -25,7 +25,6 @@ from riobed_results.share import count_text, interval_text, share_of
 from riobed_results.store import open_store
 
 from riobed import oops
-from riobed.artifacts import Manifest, cache_dir, load_manifest
 from riobed.campaign import draw_faults
 from riobed.errors import EnvironmentFault, InfraError, UsageError
 from riobed.evidence import Evidence
@@ -36,6 +35,7 @@ from riobed.images import LEAST_ROOM, need_room
 from riobed.modes import cache_mode
 from riobed.plan import PlannedTrial, plan
 from riobed.planted import PLANTED
+from riobed.products.artifacts import Manifest, cache_dir, load_manifest
 from riobed.record import TrialRecord
 from riobed.registry import mapped
 from riobed.rows import fault_row, trial_row

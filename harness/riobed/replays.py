@@ -19,9 +19,9 @@ from riobed_results.replays import FILE, ReplayRun, add_replay, read_replays, re
 from riobed_results.store import open_store
 from riobed_results.titles import titled
 
-from riobed.artifacts import load_manifest
 from riobed.errors import UsageError
 from riobed.guest import GuestSetup
+from riobed.products.artifacts import load_manifest
 from riobed.replay import Replayer, Request, check_kernel, find, make_folder, redraw, replay_setup
 from riobed.run import beside
 from riobed.setup import environment

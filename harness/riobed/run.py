@@ -16,12 +16,12 @@ from riobed_results.location import REPORT_FILE, locate
 from riobed_results.models import TrialRow
 from riobed_results.store import open_store, try_store
 
-from riobed.artifacts import cache_dir
 from riobed.campaign import Campaign, Cell
 from riobed.errors import UsageError
 from riobed.faults import Catalogue, check_classes
 from riobed.guest import GuestSetup
 from riobed.planted import PLANTED
+from riobed.products.artifacts import cache_dir
 from riobed.setup import guest_setup
 from riobed.spec import CampaignSpec, load_spec
 from riobed.workers import LocalWorkers, Workers

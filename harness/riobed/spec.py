@@ -10,11 +10,11 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from riobed.artifacts import CHECKOUT
 from riobed.errors import UsageError, complaint
 from riobed.faults import CLASSES, FaultClass, Narrowing
 from riobed.layout import MIB, Layout
 from riobed.modes import cache_mode
+from riobed.products.artifacts import CHECKOUT
 
 Seconds = Annotated[float, Field(gt=0, le=86400)]
 Moment = Annotated[float, Field(ge=0, le=86400)]

@@ -7,9 +7,9 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from riobed.artifacts import CHECKOUT
 from riobed.errors import UsageError, complaint
 from riobed.faults import Narrowing
+from riobed.products.artifacts import CHECKOUT
 from riobed.spec import CampaignSpec
 
 

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from riobed import artifacts
 from riobed.errors import EnvironmentFault
+from riobed.products import artifacts
 
 FILES = {
     artifacts.DEBIAN_ROOT: "#!/bin/sh\n",
@@ -302,7 +302,7 @@ def test_only_what_the_checkout_does_not_use_is_superseded(ready: Path) -> None:
 def test_the_command_prints_keys_of_the_real_checkout() -> None:
     """With nothing on the path but the package itself, as the playbook calls it."""
     done = subprocess.run(
-        [sys.executable, "-m", "riobed.artifacts", "keys", "--json"],
+        [sys.executable, "-m", "riobed.products.artifacts", "keys", "--json"],
         cwd=artifacts.CHECKOUT / "harness",
         check=True,
         capture_output=True,

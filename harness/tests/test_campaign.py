@@ -20,10 +20,10 @@ from campaign_world import CLASSES, MODES, SPEC, FakeGuest, Trial, World, essenc
 from harness_builders import spec
 from riobed import basis as basis_module
 from riobed import campaign
-from riobed.artifacts import CHECKOUT
 from riobed.errors import EnvironmentFault, InfraError, RiobedError, UsageError
 from riobed.modes import cache_mode
 from riobed.plan import plan
+from riobed.products.artifacts import CHECKOUT
 from riobed.record import TrialRecord
 from riobed.spec import CampaignSpec
 from riobed.verdict import Verdict

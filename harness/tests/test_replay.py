@@ -12,13 +12,13 @@ import pytest
 import yaml
 from harness_builders import spec, text_fault
 from riobed import replay as replaying
-from riobed.artifacts import CHECKOUT
 from riobed.errors import EnvironmentFault, InfraError, UsageError
 from riobed.evidence import Evidence
 from riobed.guest import GuestSetup
 from riobed.oops import Crash
 from riobed.plan import plan
 from riobed.planted import Plant
+from riobed.products.artifacts import CHECKOUT
 from riobed.record import TrialRecord
 from riobed.replay import Request, replay, same_fault, title_then
 from riobed.rows import fault_row, trial_row

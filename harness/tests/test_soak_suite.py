@@ -4,8 +4,8 @@
 from pathlib import Path
 
 import pytest
-from riobed.artifacts import CHECKOUT
 from riobed.errors import UsageError
+from riobed.products.artifacts import CHECKOUT
 from riobed.soak.suite import Suite, load_suite, turns
 
 SUITE = Suite.model_validate(

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from riobed import artifacts
+from riobed.products import artifacts
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 ROLES = CHECKOUT / "playbooks/roles"
@@ -28,8 +28,8 @@ def run_build(tmp_path: Path, body: str) -> subprocess.CompletedProcess[str]:
     """Run a stage's build with `body` as its script, in a checkout of its own."""
     checkout = tmp_path / "checkout"
     package = checkout / "harness/riobed"
-    package.mkdir(parents=True)
-    for name in ("__init__.py", "errors.py", "artifacts.py"):
+    (package / "products").mkdir(parents=True)
+    for name in ("__init__.py", "errors.py", "products/__init__.py", "products/artifacts.py"):
         (package / name).write_bytes((CHECKOUT / "harness/riobed" / name).read_bytes())
     for name in (artifacts.DEBIAN_ROOT, "playbooks/roles/toolchain/files/build"):
         (checkout / name).parent.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
-from riobed.artifacts import cache_dir
+from riobed.products.artifacts import cache_dir
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 TOOLS = Path(sys.executable).parent
@@ -24,7 +24,7 @@ SCHEDULER = "tcp://127.0.0.1:1"
 BASIS = """
 from dataclasses import asdict
 from json import dumps
-from riobed.artifacts import CHECKOUT
+from riobed.products.artifacts import CHECKOUT
 from riobed.basis import basis
 from riobed.setup import guest_setup
 from riobed.spec import MachineSpec

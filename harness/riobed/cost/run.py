@@ -17,13 +17,13 @@ from riobed_results.cost_runs import FILE, CostRun, add_run, read_runs
 from riobed_results.environment import Environment
 from riobed_results.render import render
 
-from riobed.artifacts import CHECKOUT, cache_dir
 from riobed.cost.armed import armed
 from riobed.cost.measure import measure
 from riobed.cost.variants import Variant, parts
 from riobed.errors import UsageError
 from riobed.faults import Catalogue
 from riobed.guest import Guest, GuestSetup, machine_config
+from riobed.products.artifacts import CHECKOUT, cache_dir
 from riobed.scratch import scratch_dir
 from riobed.setup import environment, guest_setup
 from riobed.spec import MachineSpec, WorkloadSpec

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
-from riobed.artifacts import cache_dir
 from riobed.cost.armed import armed
 from riobed.cost.measure import Measurement, measure
 from riobed.cost.variants import Variant, parts
@@ -14,6 +13,7 @@ from riobed.errors import InfraError
 from riobed.evidence import read_evidence
 from riobed.faults import Catalogue
 from riobed.guest import Guest, GuestSetup, machine_config
+from riobed.products.artifacts import cache_dir
 from riobed.scratch import scratch_dir
 from riobed.vm.connection import connect
 from riobed.vm.emulator import COUNTED

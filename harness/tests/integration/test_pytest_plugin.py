@@ -8,7 +8,7 @@ import sys
 import time
 
 import pytest
-from riobed.artifacts import CHECKOUT
+from riobed.products.artifacts import CHECKOUT
 from riobed.scratch import scratch_dir
 from riobed.vm.process import qemus_with
 

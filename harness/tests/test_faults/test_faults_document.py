@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from riobed import faults
-from riobed.artifacts import CHECKOUT
 from riobed.faults import Catalogue, Narrowing, commands
 from riobed.faults.rules import RULES
 from riobed.faults.text import text_class
+from riobed.products.artifacts import CHECKOUT
 
 DOCUMENT = CHECKOUT / "docs" / "adding-a-fault-class.md"
 

@@ -16,11 +16,11 @@ from typing import Any
 import capstone
 import pytest
 from capstone import x86
-from riobed.artifacts import cache_dir, load_manifest
 from riobed.errors import EnvironmentFault
 from riobed.faults import Catalogue
 from riobed.faults.rules import RULES
 from riobed.faults.vmlinux import Symbol
+from riobed.products.artifacts import cache_dir, load_manifest
 
 WHOLE = os.environ.get("RIOBED_WHOLE_KERNEL") == "1"
 STRIDE = 1 if WHOLE else 60

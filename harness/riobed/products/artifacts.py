@@ -3,7 +3,7 @@
 
 A stage's products are kept under `<cache>/<stage>/<key>/`; its key is a hash over its input files and the
 keys of the stages before it, so equal inputs share products between checkouts, and changed ones are
-noticed. The playbooks ask this module by `python -m riobed.artifacts`; it runs before the project is
+noticed. The playbooks ask this module by `python -m riobed.products.artifacts`; it runs before the project is
 installed and so needs nothing but the standard library and pydantic.
 """
 
@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from riobed.errors import EnvironmentFault, RiobedError, complaint
 
-CHECKOUT = Path(__file__).resolve().parents[2]
+CHECKOUT = Path(__file__).resolve().parents[3]
 MIB = 1 << 20
 KEY_DIGITS = 16
 DEBIAN_ROOT = "playbooks/roles/build/files/debian-root"
@@ -390,7 +390,9 @@ def _run(arguments: argparse.Namespace) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """What the playbooks call; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m riobed.artifacts", description="products of make setup")
+    parser = argparse.ArgumentParser(
+        prog="python -m riobed.products.artifacts", description="products of make setup"
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     listing = commands.add_parser("keys", help="keys of all stages and whether they are built")
     listing.add_argument("--json", action="store_true")
