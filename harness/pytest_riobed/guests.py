@@ -11,11 +11,11 @@ from pydantic import ValidationError
 from riobed.errors import UsageError, complaint
 from riobed.guest import Guest, machine_config
 from riobed.modes import cache_mode
-from riobed.scratch import scratch_dir
 from riobed.setup import guest_setup
 from riobed.spec import MachineSpec
 from riobed.vm.connection import connect
 from riobed.vm.libvirt import LibvirtMachine
+from riobed.vm.scratch import scratch_dir
 
 from pytest_riobed.guest import CrashGuest
 from pytest_riobed.packages import packages_image

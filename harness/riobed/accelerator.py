@@ -14,11 +14,11 @@ from riobed.images import make_test_disk
 from riobed.layout import MIB
 from riobed.modes import cache_mode
 from riobed.products.artifacts import Manifest, cache_dir
-from riobed.scratch import scratch_dir
 from riobed.spec import MachineSpec
 from riobed.vm.connection import connect
 from riobed.vm.emulator import SINGLE_THREADED
 from riobed.vm.libvirt import LibvirtMachine
+from riobed.vm.scratch import scratch_dir
 
 _TRY_S = {"kvm": 20.0, "tcg": 90.0}
 

@@ -14,11 +14,11 @@ from riobed.faults import Catalogue
 from riobed.guest import Guest, machine_config
 from riobed.modes import cache_mode
 from riobed.products.artifacts import cache_dir
-from riobed.scratch import scratch_dir
 from riobed.setup import guest_setup
 from riobed.spec import MachineSpec, WorkloadSpec
 from riobed.vm.connection import connect
 from riobed.vm.libvirt import LibvirtMachine
+from riobed.vm.scratch import scratch_dir
 
 # A line of QEMU's log item `in_asm`: address, bytes, assembly.
 _LINE = re.compile(rb"0x([0-9a-f]{16}):")

@@ -16,12 +16,12 @@ from pathlib import Path
 from riobed.errors import InfraError, UsageError
 from riobed.guest import Guest, machine_config
 from riobed.modes import cache_mode
-from riobed.scratch import scratch_dir
 from riobed.setup import guest_setup
 from riobed.spec import MachineSpec
 from riobed.vm.connection import connect
 from riobed.vm.libvirt import LibvirtMachine
 from riobed.vm.machine import Machine
+from riobed.vm.scratch import scratch_dir
 
 _ESCAPE = b"\x1d"  # Ctrl-]
 # guest-exec takes its input in one message; larger files go in pieces.

@@ -9,7 +9,7 @@ must not be drawn again.
 import json
 from typing import Any
 
-from riobed import oops
+from riobed.crash import formats
 from riobed.errors import BootError, InfraError
 from riobed.guest import Guest
 from riobed.interrupt import interrupt_recovery
@@ -43,7 +43,7 @@ def recover(guest: Guest, record: TrialRecord) -> None:
     if _BEGUN not in console:
         # The recovery kernel did not come up; it has nothing of the crashed one but what riorecover reads.
         raise InfraError(f"after the crash: {why}")
-    crash = oops.recognise(console)
+    crash = formats.recognise(console)
     record.unrecovered = f"recovery failed: {crash.title if crash else why}"
 
 

@@ -24,8 +24,8 @@ from riobed_results.replays import JUDGED, Ending, ReplayRun
 from riobed_results.share import count_text, interval_text, share_of
 from riobed_results.store import open_store
 
-from riobed import oops
 from riobed.campaign import draw_faults
+from riobed.crash import formats
 from riobed.errors import EnvironmentFault, InfraError, UsageError
 from riobed.evidence import Evidence
 from riobed.faults import Catalogue, Fault
@@ -40,7 +40,6 @@ from riobed.record import TrialRecord
 from riobed.registry import mapped
 from riobed.rows import fault_row, trial_row
 from riobed.run import beside
-from riobed.scratch import scratch_dir
 from riobed.setup import environment, guest_setup
 from riobed.spec import CampaignSpec
 from riobed.stored import stored_spec
@@ -50,6 +49,7 @@ from riobed.trace_report import trace_answer, trace_text
 from riobed.trial import run_trial
 from riobed.vm.connection import connect
 from riobed.vm.libvirt import LibvirtMachine
+from riobed.vm.scratch import scratch_dir
 
 # A stored log is this large at most; of more the beginning counts.
 _MAX_LOG = 64 << 20
@@ -282,7 +282,7 @@ def title_then(stored: StoredTrial) -> str | None:
             console = file.read(_MAX_LOG)
     except (OSError, EOFError, zlib.error):
         return row.crash_title
-    crash = oops.recognise(console.partition(_BEHIND)[0])
+    crash = formats.recognise(console.partition(_BEHIND)[0])
     return crash.title if crash and crash.kind == row.crash_kind else row.crash_title
 
 

@@ -4,12 +4,12 @@
 import time
 from contextlib import suppress
 
-from riobed import oops
+from riobed.crash import formats
+from riobed.crash.formats import Crash
 from riobed.errors import InfraError
 from riobed.evidence import read_evidence
 from riobed.faults import CLASSES, commands
 from riobed.guest import Guest
-from riobed.oops import Crash
 from riobed.planted import PLANTED, plant
 from riobed.progress import Progress
 from riobed.record import TrialRecord
@@ -166,8 +166,8 @@ def not_crashed(machine: Machine) -> None:
     """EarlyCrash if the guest has crashed and no fault was in place when it did."""
     console = machine.console.text()
     # In this order: a fault may bite between two looks.
-    if oops.started(console) and not read_evidence(machine.evidence.text()).injected:
-        raise EarlyCrash(crash_on(console) or Crash("panic", oops.with_telling_line("unknown", console)))
+    if formats.started(console) and not read_evidence(machine.evidence.text()).injected:
+        raise EarlyCrash(crash_on(console) or Crash("panic", formats.with_telling_line("unknown", console)))
 
 
 def inject(guest: Guest, record: TrialRecord) -> None:

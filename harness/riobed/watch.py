@@ -11,10 +11,10 @@ import time
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from riobed import oops, place
+from riobed.crash import formats, frames
+from riobed.crash.formats import Crash
 from riobed.errors import InfraError
 from riobed.evidence import read_evidence
-from riobed.oops import Crash
 from riobed.progress import Progress
 from riobed.spec import CampaignSpec
 from riobed.vm.machine import Machine
@@ -43,9 +43,9 @@ class Observation:
 def crash_on(console: bytes) -> Crash | None:
     """The crash that a console tells of: a report, or else a reset that nobody asked for."""
     before, stage0, _ = console.partition(_STAGE0)
-    if crash := oops.recognise(before):
+    if crash := formats.recognise(before):
         return crash
-    return Crash("reset", oops.with_telling_line("processor reset", before)) if stage0 else None
+    return Crash("reset", formats.with_telling_line("processor reset", before)) if stage0 else None
 
 
 class Watcher:
@@ -81,7 +81,7 @@ class Watcher:
             console = self._machine.console.text()
             if _STAGE0 in console:
                 return self._seen(crash_on(console))
-            if oops.started(console):
+            if formats.started(console):
                 return self._seen(self._read_report())
             now = time.monotonic()
             if self._machine.evidence.new():
@@ -107,7 +107,7 @@ class Watcher:
     def _crashed(self) -> bool:
         """Has it crashed by now, perhaps while it was being asked something?"""
         console = self._machine.console.text()
-        return _STAGE0 in console or oops.started(console)
+        return _STAGE0 in console or formats.started(console)
 
     def _goes_well(self, now: float) -> bool:
         """Has no fault been heard of for the spec's time? To be asked when the workload made a step.
@@ -130,11 +130,11 @@ class Watcher:
     def _read_report(self) -> Crash:
         deadline = time.monotonic() + _REPORT_S
         while time.monotonic() < deadline:
-            if oops.ended(self._machine.console.text()):
+            if formats.ended(self._machine.console.text()):
                 break
             time.sleep(_POLL_S)
         console = self._machine.console.text()
-        return oops.recognise(console) or Crash("panic", oops.with_telling_line("unknown", console))
+        return formats.recognise(console) or Crash("panic", formats.with_telling_line("unknown", console))
 
     def _out_of_time(self) -> Observation | None:
         """A discard, if the guest is alive: a hang may have begun less than hang_s ago."""
@@ -169,16 +169,16 @@ class Watcher:
         if self._crashed() or self._stepped():
             return None
         try:
-            where = oops.blocked_in(self._ask_sysrq("w"))
-            if where == place.UNKNOWN:
+            where = formats.blocked_in(self._ask_sysrq("w"))
+            if where == frames.UNKNOWN:
                 # It does not wait, it goes round.
-                where = oops.looping_in(b"".join(self._ask_sysrq("t") for _ in range(_LOOKS)))
+                where = formats.looping_in(b"".join(self._ask_sysrq("t") for _ in range(_LOOKS)))
         except InfraError:
             return self._hung()
         if self._stepped():
             return None
-        if where == place.UNKNOWN:
-            where = oops.with_telling_line(where, self._machine.console.text())
+        if where == frames.UNKNOWN:
+            where = formats.with_telling_line(where, self._machine.console.text())
         return self._seen(Crash("hang", f"workload stuck in {where}"), "workload stuck, agent answers")
 
     def _ask_sysrq(self, key: str) -> bytes:
@@ -197,12 +197,12 @@ class Watcher:
         observation = self._seen(None)
         self._machine.nmi()
         deadline = time.monotonic() + _REPORT_S
-        while time.monotonic() < deadline and not oops.ended(self._machine.console.text()):
+        while time.monotonic() < deadline and not formats.ended(self._machine.console.text()):
             time.sleep(_POLL_S)
         said = self._machine.console.text()[len(console) :]
         detail = "agent lost" if said.strip() else "no output"
-        where = oops.hung_in(said)
-        title = f"hang in {where}" if where else oops.with_telling_line(f"hang, {detail}", console + said)
-        answer = oops.recognise(said)
+        where = formats.hung_in(said)
+        title = f"hang in {where}" if where else formats.with_telling_line(f"hang, {detail}", console + said)
+        answer = formats.recognise(said)
         crash = Crash("hang", title, answer.damage if answer else "")
         return replace(observation, crash=crash, detail=detail, restarted=_STAGE0 in said)

@@ -19,11 +19,11 @@ from riobed.images import LEAST_ROOM, need_room
 from riobed.modes import cache_mode
 from riobed.plan import PlannedTrial
 from riobed.record import TrialRecord
-from riobed.scratch import scratch_dir
 from riobed.spec import CampaignSpec
 from riobed.trial import run_trial
 from riobed.vm.connection import connect
 from riobed.vm.libvirt import LibvirtMachine
+from riobed.vm.scratch import scratch_dir
 
 # A process may have the guests of several campaigns.
 _numbers = itertools.count()

@@ -13,9 +13,9 @@ from harness_builders import spec, text_fault
 from riobed import basis, workers
 from riobed import setup as setup_module
 from riobed.campaign import Campaign
+from riobed.crash.formats import Crash
 from riobed.guest import GuestSetup
 from riobed.modes import CacheMode, cache_mode
-from riobed.oops import Crash
 from riobed.products.artifacts import Manifest
 from riobed.record import TrialRecord
 from riobed.spec import CampaignSpec, MachineSpec

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from riobed import oops, place
+from riobed.crash import formats, frames
 
 CAMPAIGNS = Path(__file__).parent / "data" / "campaigns"
 EXPECTED: dict[str, list[str]] = yaml.safe_load((CAMPAIGNS / "campaigns.yaml").read_text())
@@ -24,13 +24,13 @@ REPORTS = sorted(name for name, (kind, *_) in EXPECTED.items() if kind in ("oops
 
 def title_of(console: bytes) -> str:
     """The title as the watcher makes it: what was asked for names a hang."""
-    if where := oops.hung_in(console):
+    if where := formats.hung_in(console):
         return f"hang in {where}"
     if b"sysrq: Show Blocked State" in console:
-        asked = oops.blocked_in, oops.looping_in
-        where = next(filter(place.UNKNOWN.__ne__, (ask(console) for ask in asked)))
+        asked = formats.blocked_in, formats.looping_in
+        where = next(filter(frames.UNKNOWN.__ne__, (ask(console) for ask in asked)))
         return f"workload stuck in {where}"
-    crash = oops.recognise(console)
+    crash = formats.recognise(console)
     assert crash is not None
     return crash.title
 
@@ -48,11 +48,11 @@ def test_logs_of_campaigns(name: str) -> None:
     console = LOGS[name]
     kind, *title = EXPECTED[name]
     if kind == "none":
-        assert oops.recognise(console) is None
-        assert not oops.started(console)
+        assert formats.recognise(console) is None
+        assert not formats.started(console)
         return
     assert [title_of(console)] == title
-    crash = oops.recognise(console)
+    crash = formats.recognise(console)
     assert crash is None or crash.damage == ""
     if kind != "hang":
         assert crash is not None
@@ -63,16 +63,16 @@ def test_logs_of_campaigns(name: str) -> None:
 def test_a_report_that_was_cut_is_damaged_and_of_the_same_crash(name: str) -> None:
     """After its place has been printed, a report says what happened wherever it ends."""
     console = LOGS[name]
-    whole = oops.recognise(console)
+    whole = formats.recognise(console)
     assert whole is not None
     lines = console.splitlines(keepends=True)
     said = next(
         number for number, line in enumerate(lines) if b"</TASK>" in line or b"---[ end trace" in line
     )
-    first = next(number for number in range(len(lines)) if oops.started(b"".join(lines[: number + 1])))
+    first = next(number for number in range(len(lines)) if formats.started(b"".join(lines[: number + 1])))
     ends = [number for number, line in enumerate(lines) if b"---[ end Kernel panic" in line]
     for end in {first + 1, max(said, first) + 1, ends[0]}:
-        cut = oops.recognise(b"".join(lines[:end]))
+        cut = formats.recognise(b"".join(lines[:end]))
         assert cut is not None
         assert (cut.kind, "no end" in cut.damage) == (whole.kind, True)
         if end > said > first:
@@ -81,7 +81,7 @@ def test_a_report_that_was_cut_is_damaged_and_of_the_same_crash(name: str) -> No
 
 
 def cut_before_the_registers(lines: list[bytes], title: str) -> str:
-    cut = oops.recognise(b"".join(lines))
+    cut = formats.recognise(b"".join(lines))
     assert cut is not None
     # The stack protector's line has the place in it.
     return "no place" if title.startswith("stack corrupted") else cut.damage
@@ -113,14 +113,14 @@ def without_beginning(console: bytes) -> bytes:
 def test_a_report_that_lost_something_is_marked(
     spoil: Callable[[bytes], bytes], damage: str, name: str
 ) -> None:
-    crash = oops.recognise(spoil(LOGS[name]))
+    crash = formats.recognise(spoil(LOGS[name]))
     assert crash is not None
     assert damage in crash.damage.split(", ")
     assert crash.kind == "oops"
 
 
 def test_garbage_before_a_report_is_no_damage() -> None:
-    crash = oops.recognise(b"\x00\xff noise\n" + LOGS[REPORTS[0]])
+    crash = formats.recognise(b"\x00\xff noise\n" + LOGS[REPORTS[0]])
     assert crash is not None
     assert crash.damage == ""
 
@@ -144,7 +144,7 @@ def test_garbage_before_a_report_is_no_damage() -> None:
 )
 def test_a_crash_no_row_knows_is_titled_by_the_line_that_tells_most(before: bytes, title: str) -> None:
     console = before + b"\nRIP: 0010:iput+0x17/0x120\nKernel panic - not syncing: Fatal exception\n"
-    crash = oops.recognise(console)
+    crash = formats.recognise(console)
     assert crash is not None
     assert (crash.kind, crash.title) == ("oops", title)
     assert crash.damage == "no beginning, no end"
@@ -160,8 +160,8 @@ def test_a_crash_no_row_knows_is_titled_by_the_line_that_tells_most(before: byte
     ],
 )
 def test_the_line_that_tells_most(console: bytes, line: str) -> None:
-    assert oops.telling_line(console) == line
-    assert oops.with_telling_line("reset", console) == (f"reset: {line}" if line else "reset")
+    assert formats.telling_line(console) == line
+    assert formats.with_telling_line("reset", console) == (f"reset: {line}" if line else "reset")
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ import pytest
 import yaml
 from harness_builders import spec, text_fault
 from riobed import replay as replaying
+from riobed.crash.formats import Crash
 from riobed.errors import EnvironmentFault, InfraError, UsageError
 from riobed.evidence import Evidence
 from riobed.guest import GuestSetup
-from riobed.oops import Crash
 from riobed.plan import plan
 from riobed.planted import Plant
 from riobed.products.artifacts import CHECKOUT

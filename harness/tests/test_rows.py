@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from harness_builders import spec, text_fault
+from riobed.crash.formats import Crash
 from riobed.evidence import read_evidence
 from riobed.faults import Fault
-from riobed.oops import Crash
 from riobed.plan import plan
 from riobed.progress import Progress
 from riobed.record import TrialRecord

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from riobed import scratch
 from riobed.errors import EnvironmentFault
+from riobed.vm import scratch
 
 Processes = list[subprocess.Popen[bytes]]
 
@@ -168,7 +168,7 @@ def test_another_users_folder_is_left_alone(base: Path, dead: int) -> None:
     assert folder.exists()
 
 
-PROGRAM = "from riobed.scratch import *; print(scratch_dir(), memory_dir(), flush=True); input()"
+PROGRAM = "from riobed.vm.scratch import *; print(scratch_dir(), memory_dir(), flush=True); input()"
 
 
 def riobed(base: Path, processes: Processes) -> tuple[subprocess.Popen[bytes], list[Path]]:

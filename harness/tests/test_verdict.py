@@ -5,8 +5,8 @@ import json
 from typing import Any
 
 import pytest
+from riobed.crash.formats import Crash
 from riobed.errors import InfraError
-from riobed.oops import Crash
 from riobed.verdict import Verdict, decide, read_check
 from riobed.vm.agent import ExecResult
 from riobed.watch import Observation

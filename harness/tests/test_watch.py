@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 from harness_builders import SEED, Clock, ScriptedMachine, record, spec
-from riobed import oops, place, watch
+from riobed import watch
+from riobed.crash import formats, frames
+from riobed.crash.formats import Crash
 from riobed.errors import InfraError
-from riobed.oops import Crash
 from riobed.progress import Progress
 from riobed.vm.agent import ExecResult
 from riobed.vm.machine import LogFile
@@ -250,7 +251,7 @@ KERNEL = b"task:kworker state:R stack:0 pid:9\n __schedule+0x2bc/0x640\n preempt
         (INTERRUPTED, "xas_load"),
         (IN_A_LOCK, "filemap_get_entry"),
         (PREEMPTED, "xas_load"),
-        (b"", place.UNKNOWN),
+        (b"", frames.UNKNOWN),
     ],
     ids=["interrupted", "in a lock", "preempted", "nobody"],
 )
@@ -283,12 +284,12 @@ CALLED = INTERRUPTED.replace(b"RIP: 0010:xas_load", b"RIP: 0010:mas_walk")
 )
 def test_a_loop_is_in_the_function_that_is_always_there(tasks: list[bytes]) -> None:
     looks = [b"sysrq: Show State\n" + KERNEL + task + ASKED for task in tasks]
-    assert oops.looping_in(b"".join(looks)) == "filemap_get_entry"
+    assert formats.looping_in(b"".join(looks)) == "filemap_get_entry"
 
 
 def test_a_loop_of_guesses_alone_has_no_way_in_for_a_title() -> None:
     looks = [GUESSED, GUESSED.replace(b"folio_unlock", b"xas_load").replace(b"filemap_get_entry", b"iput")]
-    assert oops.looping_in(b"sysrq: Show State\n".join(looks)) == place.UNKNOWN
+    assert formats.looping_in(b"sysrq: Show State\n".join(looks)) == frames.UNKNOWN
 
 
 def test_a_loop_that_is_not_found_is_titled_by_what_it_said(machine: ScriptedMachine) -> None:

@@ -24,12 +24,12 @@ from riobed.errors import UsageError
 from riobed.faults import Catalogue
 from riobed.guest import Guest, GuestSetup, machine_config
 from riobed.products.artifacts import CHECKOUT, cache_dir
-from riobed.scratch import scratch_dir
 from riobed.setup import environment, guest_setup
 from riobed.spec import MachineSpec, WorkloadSpec
 from riobed.vm.connection import connect
 from riobed.vm.emulator import COUNTED
 from riobed.vm.libvirt import LibvirtMachine
+from riobed.vm.scratch import scratch_dir
 
 Kind = Literal["instructions", "time"]
 What = Literal["rio", "faults"]

@@ -4,7 +4,7 @@
 import re
 from typing import Any
 
-from riobed import oops
+from riobed.crash import formats
 from riobed.vm.machine import Machine
 
 _FOLDER = "/sys/kernel/debug/rio"
@@ -38,7 +38,7 @@ def dirty_kib(machine: Machine) -> int | None:
 
 def complaints(console: bytes) -> list[str]:
     """The first lines on the console that a kernel does not print when all is well."""
-    return [line.strip()[:200] for line in _COMPLAINT.findall(oops.clean(console))][:_MAX_COMPLAINTS]
+    return [line.strip()[:200] for line in _COMPLAINT.findall(formats.clean(console))][:_MAX_COMPLAINTS]
 
 
 def mismatches(counts: Any) -> int | None:

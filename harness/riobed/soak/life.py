@@ -5,7 +5,7 @@ import time
 
 from riobed_results.soak import SoakRow
 
-from riobed import oops
+from riobed.crash import formats
 from riobed.errors import BootError, InfraError
 from riobed.guest import Guest
 from riobed.recover import read_recovery
@@ -56,7 +56,7 @@ def run_stressor(machine: Machine, turn: Turn, seed: int, workers: int) -> ExecR
     pid = machine.spawn(argv)
     deadline = time.monotonic() + turn.seconds + _PATIENCE_S
     while time.monotonic() < deadline:
-        if oops.started(machine.console.text()):
+        if formats.started(machine.console.text()):
             time.sleep(1)  # for the rest of the report
             return None
         try:
@@ -84,7 +84,7 @@ def look_at_kernel(machine: Machine, row: SoakRow) -> None:
     """What console and counters say now."""
     console = machine.console.text()
     row.complaints = complaints(console)
-    if crash := oops.recognise(console):
+    if crash := formats.recognise(console):
         row.crash = crash.title
         row.traps = int(crash.kind == "trap")
         return

@@ -15,7 +15,6 @@ from riobed.errors import InfraError, UsageError, complaint
 from riobed.guest import Guest, GuestSetup, machine_config
 from riobed.images import workload_image
 from riobed.modes import cache_mode
-from riobed.scratch import scratch_dir
 from riobed.setup import environment as on_what
 from riobed.setup import guest_setup
 from riobed.soak.life import go_on, take_turn
@@ -23,6 +22,7 @@ from riobed.soak.suite import Turn, load_suite, turns
 from riobed.spec import MachineSpec
 from riobed.vm.connection import connect
 from riobed.vm.libvirt import LibvirtMachine
+from riobed.vm.scratch import scratch_dir
 
 
 @dataclass(frozen=True)

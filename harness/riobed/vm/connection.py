@@ -18,7 +18,7 @@ os.environ.setdefault("LIBVIRT_LOG_OUTPUTS", "1:file:/dev/null")
 import libvirt
 
 from riobed.errors import EnvironmentFault
-from riobed.scratch import memory_dir, scratch_dir
+from riobed.vm.scratch import memory_dir, scratch_dir
 
 _QEMU_CONF = """\
 # Written by riobed. No virtlogd, no other user, no confinement: there is no daemon here, and

@@ -14,10 +14,10 @@ from riobed.evidence import read_evidence
 from riobed.faults import Catalogue
 from riobed.guest import Guest, GuestSetup, machine_config
 from riobed.products.artifacts import cache_dir
-from riobed.scratch import scratch_dir
 from riobed.vm.connection import connect
 from riobed.vm.emulator import COUNTED
 from riobed.vm.libvirt import LibvirtMachine
+from riobed.vm.scratch import scratch_dir
 
 PTE = next(variant for variant in parts() if variant.name == "pte")
 

@@ -16,11 +16,11 @@ from riobed.guest import GuestSetup, machine_config
 from riobed.images import make_test_disk
 from riobed.layout import MIB
 from riobed.modes import cache_mode
-from riobed.scratch import scratch_dir
 from riobed.vm import libvirt
 from riobed.vm.connection import connect
 from riobed.vm.libvirt import LibvirtMachine
 from riobed.vm.process import qemus_with
+from riobed.vm.scratch import scratch_dir
 
 PATIENCE_S = 2.0
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 from riobed import registry
+from riobed.crash.formats import Crash
 from riobed.guest import Guest
 from riobed.layout import Layout
-from riobed.oops import Crash
 from riobed.plan import PlannedTrial
 from riobed.progress import Progress
 from riobed.record import TrialRecord

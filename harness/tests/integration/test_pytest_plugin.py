@@ -9,8 +9,8 @@ import time
 
 import pytest
 from riobed.products.artifacts import CHECKOUT
-from riobed.scratch import scratch_dir
 from riobed.vm.process import qemus_with
+from riobed.vm.scratch import scratch_dir
 
 DOCUMENT = CHECKOUT / "docs/pytest.md"
 # Emulated guests on a loaded host.

@@ -12,9 +12,9 @@ from riobed.guest import Guest, GuestSetup, machine_config
 from riobed.layout import Layout
 from riobed.modes import cache_mode
 from riobed.recover import read_recovery
-from riobed.scratch import scratch_dir
 from riobed.vm.connection import connect
 from riobed.vm.libvirt import LibvirtMachine
+from riobed.vm.scratch import scratch_dir
 
 from .test_warm_reboot import crash, shell
 

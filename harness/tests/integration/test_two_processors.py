@@ -10,12 +10,12 @@ from riobed.guest import Guest, machine_config
 from riobed.modes import cache_mode
 from riobed.plan import PlannedTrial
 from riobed.record import TrialRecord
-from riobed.scratch import scratch_dir
 from riobed.setup import guest_setup
 from riobed.spec import CampaignSpec, MachineSpec, WorkloadSpec
 from riobed.trial import run_trial
 from riobed.vm.connection import connect
 from riobed.vm.libvirt import LibvirtMachine
+from riobed.vm.scratch import scratch_dir
 
 from .conftest import MEMTEST, UD2
 from .test_kernel import run_kunit

@@ -3,7 +3,7 @@
 
 Each row is a pattern, the crash kind it means and the title made from it. Titles are
 normalised, so that equal crashes count as one: no addresses, process names or numbers; the
-function in which it happened stays, without offset, as riobed.place finds it. Of a crash that no row
+function in which it happened stays, without offset, as riobed.crash.frames finds it. Of a crash that no row
 knows the title has the line that tells most, so that the table of titles collects what is missing
 here. Sources: arch/x86/mm/fault.c,
 arch/x86/kernel/traps.c, dumpstack.c and nmi.c, kernel/panic.c, exit.c and watchdog.c,
@@ -13,7 +13,7 @@ mm/usercopy.c.
 import re
 from dataclasses import dataclass, field
 
-from riobed import place
+from riobed.crash import frames
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def recognise(console: bytes) -> Crash | None:
     # oops is named by its first line and followed by its panic. Of one place, the first row counts.
     row, match = min(found, key=lambda item: item[1].start())
     named = match.groupdict().get("where")
-    where = place.to_blame(named, text[match.end() :]) if named else place.place(text, match.start())
+    where = frames.guilty_frame(named, text[match.end() :]) if named else frames.location(text, match.start())
     groups = [_normalise(group) for group in match.groups()]
     unknown = _unknown(text, match.start()) if "{unknown}" in row.title else ""
     title = row.title.format(*groups, where=where, unknown=unknown)
@@ -152,22 +152,22 @@ def with_telling_line(title: str, console: bytes) -> str:
 
 def hung_in(console: bytes) -> str | None:
     """Where the processor was when a non-maskable interrupt came, None if the console does not say."""
-    return place.interrupted(clean(console))
+    return frames.interrupted(clean(console))
 
 
 def blocked_in(console: bytes) -> str:
     """Where the first blocked task of a SysRq-w report waits."""
-    return place.blocked(clean(console))
+    return frames.blocked(clean(console))
 
 
 def looping_in(console: bytes) -> str:
     """Where the program of these SysRq-t reports goes round."""
-    return place.looping(clean(console))
+    return frames.looping(clean(console))
 
 
 def _unknown(text: str, panic: int) -> str:
     line = telling_line(text[:panic].encode())
-    return f"unknown: {line}" if line else f"oops in {place.place(text, 0)}"
+    return f"unknown: {line}" if line else f"oops in {frames.location(text, 0)}"
 
 
 def _damage(console: bytes, text: str, match: re.Match[str], title: str) -> str:
@@ -176,7 +176,7 @@ def _damage(console: bytes, text: str, match: re.Match[str], title: str) -> str:
     count = _COUNT.search(text, match.start())
     broken = {
         "no beginning": _FOLLOWS.match(match[0]) or (count and count[1] != "1"),
-        "no place": place.UNKNOWN in title,
+        "no place": frames.UNKNOWN in title,
         "garbage": re.search(rb"[^\t\n\r -~]", console[first:]),
         "mixed lines": _MIXED.search(text, match.start()),
         "no end": not ended(console),

@@ -42,7 +42,7 @@ _WAITING = re.compile(
 )
 
 
-def place(text: str, start: int) -> str:
+def location(text: str, start: int) -> str:
     """Where the report that starts there happened: a function without offset, or words that say why none.
 
     `text` is a console without time stamps.
@@ -61,10 +61,10 @@ def place(text: str, start: int) -> str:
     jumped = rip is found[0] and _FETCH in text[start : rip.start()]
     if jumped or not rip[1] or _MARK.fullmatch(rip[1]):
         return "no function" + _near(trace)
-    return to_blame(rip[1], trace)
+    return guilty_frame(rip[1], trace)
 
 
-def to_blame(function: str, trace: str) -> str:
+def guilty_frame(function: str, trace: str) -> str:
     """The function, or the one in the trace of its callers that told it what to do."""
     if not _SERVANT.fullmatch(_source_name(function)):
         return _source_name(function)
@@ -76,7 +76,7 @@ def to_blame(function: str, trace: str) -> str:
 def interrupted(text: str) -> str | None:
     """Where the processor was when a non-maskable interrupt came, None if the console does not say."""
     entry = re.search(r"^ +(?:end_repeat_nmi|asm_exc_nmi)\+0x", text, re.MULTILINE)
-    where = place(text, entry.start()) if entry else UNKNOWN
+    where = location(text, entry.start()) if entry else UNKNOWN
     return None if where == UNKNOWN else where
 
 

@@ -5,8 +5,8 @@ import gzip
 from pathlib import Path
 
 import pytest
-from riobed import oops
-from riobed.oops import Crash
+from riobed.crash import formats
+from riobed.crash.formats import Crash
 
 CONSOLE = Path(__file__).parent / "data" / "console"
 LOGS = sorted(CONSOLE.glob("*.log.gz"))
@@ -28,27 +28,27 @@ def test_there_are_real_logs_and_each_has_its_expectation() -> None:
 def test_real_logs(path: Path) -> None:
     console = gzip.decompress(path.read_bytes())
     kind, *title = path.with_name(f"{name_of(path)}.expected").read_text().splitlines()
-    crash = oops.recognise(console)
+    crash = formats.recognise(console)
     if kind == "none":
         assert (crash, title) == (None, [])
-        assert not oops.started(console)
+        assert not formats.started(console)
     else:
         assert crash == Crash(kind, *title)
-        assert oops.started(console)
-        assert oops.ended(console)
+        assert formats.started(console)
+        assert formats.ended(console)
 
 
 @pytest.mark.parametrize("path", LOGS, ids=name_of)
 def test_a_report_in_the_making_is_noticed_before_it_ends(path: Path) -> None:
     """However much of it is there, whole lines tell a start, and nothing else does."""
     console = gzip.decompress(path.read_bytes())
-    crash = oops.recognise(console)
+    crash = formats.recognise(console)
     lines = console.splitlines(keepends=True)
-    started = [oops.started(b"".join(lines[:count])) for count in range(len(lines) + 1)]
+    started = [formats.started(b"".join(lines[:count])) for count in range(len(lines) + 1)]
     assert started == sorted(started)
     assert started[-1] == (crash is not None)
     if crash:
-        first = oops.recognise(b"".join(lines[: started.index(True)]))
+        first = formats.recognise(b"".join(lines[: started.index(True)]))
         assert first is not None
         assert first.kind == crash.kind
 
@@ -111,10 +111,10 @@ FORMATS = [
 @pytest.mark.parametrize(("line", "kind", "title"), FORMATS)
 def test_each_format(line: bytes, kind: str, title: str) -> None:
     console = b"[    1.0] EXT4-fs (vdb): mounted\n" + oops_lines(line)
-    assert oops.recognise(console) == Crash(kind, title)
-    assert oops.started(b"[    9.0] " + line + b"\n")
-    assert not oops.ended(console.removesuffix(END))
-    assert oops.ended(console)
+    assert formats.recognise(console) == Crash(kind, title)
+    assert formats.started(b"[    9.0] " + line + b"\n")
+    assert not formats.ended(console.removesuffix(END))
+    assert formats.ended(console)
 
 
 @pytest.mark.parametrize(
@@ -140,9 +140,9 @@ def test_each_format(line: bytes, kind: str, title: str) -> None:
 )
 def test_what_is_no_crash(line: bytes) -> None:
     console = b"[    1.0] " + line + b"\n" + REGISTERS % b"drop_nlink"
-    assert oops.recognise(console) is None
-    assert not oops.started(console)
-    assert not oops.ended(console)
+    assert formats.recognise(console) is None
+    assert not formats.started(console)
+    assert not formats.ended(console)
 
 
 @pytest.mark.parametrize(
@@ -167,28 +167,28 @@ def test_a_protection_trap_is_named_by_its_first_line(place: bytes, where: str) 
         + b"[    9.3]  ? memset_orig+0x1/0x2\n[    9.3]  ext4_append+0x1/0x2\n"
         + b"[    9.9] Kernel panic - not syncing: rio: protection trap\n"
     )
-    assert not oops.ended(console)
+    assert not formats.ended(console)
     end = b"[   10.0] ---[ end Kernel panic - not syncing: rio: protection trap ]---\n"
-    assert oops.recognise(console + end) == Crash("trap", f"protection trap in {where}")
-    assert oops.started(console) and oops.ended(console + end)
+    assert formats.recognise(console + end) == Crash("trap", f"protection trap in {where}")
+    assert formats.started(console) and formats.ended(console + end)
 
 
 def test_a_warning_before_a_crash_does_not_name_it() -> None:
     console = b"BUG: scheduling while atomic: memtest/77/0x00000002\n" + REGISTERS % b"schedule"
     console += b"BUG: Bad page state in process memtest  pfn:1b8d0\n"
-    crash = oops.recognise(console + oops_lines(b"BUG: unable to handle page fault for address: 8"))
+    crash = formats.recognise(console + oops_lines(b"BUG: unable to handle page fault for address: 8"))
     assert crash == Crash("oops", "page fault in iput")
 
 
 def test_the_first_of_two_crashes_counts() -> None:
     first = b"BUG: kernel NULL pointer dereference, address: 0\n" + REGISTERS % b"first"
     second = oops_lines(b"Oops: general protection fault: 0000 [#2] PREEMPT SMP", b"second")
-    assert oops.recognise(first + second) == Crash("oops", "NULL pointer dereference in first")
+    assert formats.recognise(first + second) == Crash("oops", "NULL pointer dereference in first")
 
 
 def test_a_bug_is_named_by_its_line_and_not_by_its_opcode() -> None:
     console = b"------------[ cut here ]------------\nkernel BUG at mm/slub.c:571!\n"
-    crash = oops.recognise(console + oops_lines(b"Oops: invalid opcode: 0000 [#1] PREEMPT SMP"))
+    crash = formats.recognise(console + oops_lines(b"Oops: invalid opcode: 0000 [#1] PREEMPT SMP"))
     assert crash == Crash("oops", "BUG at mm/slub.c in iput")
 
 
@@ -217,18 +217,18 @@ def test_a_bug_is_named_by_its_line_and_not_by_its_opcode() -> None:
 )
 def test_where_it_happened(rip: bytes, where: str) -> None:
     console = b"BUG: unable to handle page fault for address: ffff\n[    9.1] " + rip + b"\n" + PANIC
-    assert oops.recognise(console) == Crash("oops", f"page fault in {where}")
+    assert formats.recognise(console) == Crash("oops", f"page fault in {where}")
 
 
 def test_the_place_is_that_of_the_crash_and_not_of_an_earlier_report() -> None:
     stall = b"rcu: INFO: rcu_preempt self-detected stall on CPU\n" + REGISTERS % b"pv_native_safe_halt"
     console = stall + oops_lines(b"BUG: unable to handle page fault for address: 8")
-    assert oops.recognise(console) == Crash("oops", "page fault in iput")
+    assert formats.recognise(console) == Crash("oops", "page fault in iput")
 
 
 def test_equal_crashes_have_equal_titles() -> None:
     titles = {
-        oops.recognise(b"Kernel panic - not syncing: " + message)
+        formats.recognise(b"Kernel panic - not syncing: " + message)
         for message in (
             b"bad inode 115 at 0xffff888001234567 (pid 77)\n",
             b"bad inode 9 at 0xffff8880089abcde (pid 1234)\n",
@@ -239,7 +239,7 @@ def test_equal_crashes_have_equal_titles() -> None:
 
 
 def test_a_title_is_short_and_plain() -> None:
-    crash = oops.recognise(
+    crash = formats.recognise(
         b"Kernel panic - not syncing: \x1b[31mred\x07 {x} {where} \xff\xfe" + b" word" * 99
     )
     assert crash is not None
@@ -255,29 +255,29 @@ def test_a_title_is_short_and_plain() -> None:
 def test_stamps_and_line_ends_make_no_difference(stamp: bytes, end: bytes) -> None:
     lines = [b"kernel BUG at fs/inode.c:12!", b"RIP: 0010:iput+0x1/0x2", b"Kernel panic - not syncing: Fatal"]
     console = end.join(stamp + line for line in lines) + end
-    assert oops.recognise(console) == Crash("oops", "BUG at fs/inode.c in iput")
-    text = oops.clean(console)
+    assert formats.recognise(console) == Crash("oops", "BUG at fs/inode.c in iput")
+    text = formats.clean(console)
     assert text == "\n".join(line.decode() for line in lines) + "\n"
 
 
 def test_a_report_in_the_middle_of_another_line() -> None:
     console = b"[    8.9] EXT4-fs (vdb): mou[    9.0] BUG: kernel NULL pointer dereference, address: 0\n"
     console += b"garbage RIP: 0010:iput+0x12/0x340 garbage\n"
-    assert oops.recognise(console) == Crash("oops", "NULL pointer dereference in iput")
+    assert formats.recognise(console) == Crash("oops", "NULL pointer dereference in iput")
 
 
 def test_a_place_cut_by_another_line_is_taken_from_its_repetition() -> None:
     console = b"Oops: int3: 0000 [#1] PREEMPT\nRIP: 0010:ext4_ren[  9.1] other\nRIP: 0010:iput+0x12/0x340\n"
-    assert oops.recognise(console) == Crash("oops", "int3 in iput")
+    assert formats.recognise(console) == Crash("oops", "int3 in iput")
 
 
 def test_bytes_of_any_kind_are_taken() -> None:
     console = bytes(range(256)) * 40 + b"\0" * 5000
-    assert oops.recognise(console) is None
-    assert not oops.started(console)
-    cleaned = oops.clean(console)
+    assert formats.recognise(console) is None
+    assert not formats.started(console)
+    cleaned = formats.clean(console)
     assert set(cleaned) <= {chr(code) for code in range(32, 127)} | {"\n", "\t"}
-    assert oops.recognise(console + oops_lines(b"kernel BUG at fs/inode.c:12!")) == Crash(
+    assert formats.recognise(console + oops_lines(b"kernel BUG at fs/inode.c:12!")) == Crash(
         "oops", "BUG at fs/inode.c in iput"
     )
 
@@ -299,6 +299,6 @@ BLOCKED = b"""\
 
 
 def test_where_a_task_is_blocked() -> None:
-    assert oops.blocked_in(BLOCKED) == "ext4_orphan_add"
-    assert oops.blocked_in(BLOCKED.replace(b"state:D", b"state:S")) == "unknown place"
-    assert oops.blocked_in(b"") == "unknown place"
+    assert formats.blocked_in(BLOCKED) == "ext4_orphan_add"
+    assert formats.blocked_in(BLOCKED.replace(b"state:D", b"state:S")) == "unknown place"
+    assert formats.blocked_in(b"") == "unknown place"
