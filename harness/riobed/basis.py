@@ -6,8 +6,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 from riobed.guest import GuestSetup
-from riobed.images import qemu_version, workload_key
+from riobed.images import workload_key
 from riobed.products.artifacts import content_key
+from riobed.vm.host import qemu_version
 
 # Of what this process has read: the files may change under a worker.
 _HARNESS = content_key(Path(__file__).parent)

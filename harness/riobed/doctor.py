@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 from riobed.errors import RiobedError
-from riobed.images import run_tool
 from riobed.layout import MIB
 from riobed.products.artifacts import cache_dir, load_manifest
+from riobed.vm.host import run_tool
 
 _NEEDED_MIB = 2048
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from riobed import workload as workloads
 from riobed.errors import BootError, InfraError
-from riobed.images import make_empty_disk, make_test_disk, need_room, qemu_version
+from riobed.images import make_empty_disk, make_test_disk
 from riobed.kept import keep_snapshot, restore_disks
 from riobed.layout import MIB, Layout
 from riobed.mailbox import open_mailbox, put_command
@@ -17,6 +17,7 @@ from riobed.modes import CacheMode
 from riobed.products.artifacts import Manifest
 from riobed.spec import MachineSpec
 from riobed.vm.emulator import REPEATABLE
+from riobed.vm.host import need_room, qemu_version
 from riobed.vm.machine import Machine, MachineConfig
 from riobed.workload import Workload
 

@@ -4,47 +4,17 @@
 import hashlib
 import os
 import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 
-from riobed.errors import EnvironmentFault, UsageError
+from riobed.errors import UsageError
 from riobed.layout import MIB
 from riobed.products.artifacts import Manifest, cache_dir
+from riobed.vm.host import need_room, run_tool
 
 # A built workload may be this large; an image a little larger than its files is made.
 _MAX_WORKLOAD = 1024 * MIB
 _SLACK = 8 * MIB
-
-
-def run_tool(argv: list[str], what: str) -> str:
-    """Run a host tool and return its output; EnvironmentFault in one line when it fails."""
-    try:
-        done = subprocess.run(argv, capture_output=True, text=True, errors="replace")
-    except FileNotFoundError:
-        raise EnvironmentFault(f"{what}: {argv[0]} is not installed; run 'make setup'") from None
-    if done.returncode:
-        last = (done.stderr or done.stdout).strip().splitlines()
-        raise EnvironmentFault(f"{what}: {argv[0]}: {last[-1] if last else f'status {done.returncode}'}")
-    return done.stdout
-
-
-def qemu_version() -> str:
-    """What the host's QEMU says it is, in one line; EnvironmentFault if there is none."""
-    return run_tool(["qemu-system-x86_64", "--version"], "QEMU").splitlines()[0]
-
-
-# Bytes left after a trial that was not short of any: on a full disk a guest's logs end early, as if it had
-# fallen silent.
-LEAST_ROOM = 64 * MIB
-
-
-def need_room(folder: Path, size: int) -> None:
-    """EnvironmentFault unless the file system of `folder` has `size` bytes left."""
-    folder.mkdir(parents=True, exist_ok=True)
-    free = shutil.disk_usage(folder).free
-    if free < size:
-        raise EnvironmentFault(f"{folder}: {free // MIB} MiB free, {size // MIB} MiB needed; make room there")
 
 
 def make_test_disk(path: Path, size: int, mkfs_options: tuple[str, ...]) -> None:

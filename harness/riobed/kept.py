@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from riobed.errors import EnvironmentFault
-from riobed.images import need_room
+from riobed.vm.host import need_room
 from riobed.vm.machine import Machine, MachineConfig
 
 _SUMS = "sha256.json"

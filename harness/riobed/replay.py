@@ -31,7 +31,6 @@ from riobed.evidence import Evidence
 from riobed.faults import Catalogue, Fault
 from riobed.faults.vmlinux import Vmlinux
 from riobed.guest import Guest, GuestSetup, machine_config
-from riobed.images import LEAST_ROOM, need_room
 from riobed.modes import cache_mode
 from riobed.plan import PlannedTrial, plan
 from riobed.planted import PLANTED
@@ -48,6 +47,7 @@ from riobed.trace import TraceLog, find_chunks
 from riobed.trace_report import trace_answer, trace_text
 from riobed.trial import run_trial
 from riobed.vm.connection import connect
+from riobed.vm.host import LEAST_ROOM, need_room
 from riobed.vm.libvirt import LibvirtMachine
 from riobed.vm.scratch import scratch_dir
 

@@ -8,10 +8,11 @@ from riobed_results.models import utc_now
 
 from riobed.accelerator import choose, for_processors
 from riobed.guest import GuestSetup
-from riobed.images import qemu_version, workload_image
+from riobed.images import workload_image
 from riobed.products.artifacts import Manifest, load_manifest
 from riobed.spec import MachineSpec, WorkloadSpec
 from riobed.vm.emulator import REPEATABLE
+from riobed.vm.host import qemu_version
 from riobed.workload import check_options, load_workload
 
 

@@ -15,13 +15,13 @@ from riobed_results.models import utc_now
 from riobed.errors import EnvironmentFault, InfraError
 from riobed.faults import Fault
 from riobed.guest import Guest, GuestSetup, machine_config
-from riobed.images import LEAST_ROOM, need_room
 from riobed.modes import cache_mode
 from riobed.plan import PlannedTrial
 from riobed.record import TrialRecord
 from riobed.spec import CampaignSpec
 from riobed.trial import run_trial
 from riobed.vm.connection import connect
+from riobed.vm.host import LEAST_ROOM, need_room
 from riobed.vm.libvirt import LibvirtMachine
 from riobed.vm.scratch import scratch_dir
 

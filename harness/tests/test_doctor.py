@@ -5,9 +5,10 @@ import json
 from pathlib import Path
 
 import pytest
-from riobed import accelerator, doctor, images
+from riobed import accelerator, doctor
 from riobed.doctor import Finding
 from riobed.errors import EnvironmentFault
+from riobed.vm import host as host_tools
 
 LOOKS = ["_qemu", "_mke2fs", "_libvirt", "_products", "_room"]
 Capture = pytest.CaptureFixture[str]
@@ -110,7 +111,7 @@ def test_a_tool_that_is_there_says_its_version(monkeypatch: pytest.MonkeyPatch, 
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
     assert doctor._qemu(None) == Finding("QEMU", True, "QEMU emulator version 9.9.9")
-    assert images.run_tool(["qemu-system-x86_64"], "x").startswith("QEMU")
+    assert host_tools.run_tool(["qemu-system-x86_64"], "x").startswith("QEMU")
 
 
 @pytest.mark.parametrize(("free", "good"), [(2047, False), (2048, True)])

@@ -18,10 +18,10 @@ import libvirt
 import libvirt_qemu
 
 from riobed.errors import BootError, InfraError
-from riobed.images import need_room
 from riobed.vm.agent import AgentLost, ExecResult, GuestAgent
 from riobed.vm.connection import qemu_log
 from riobed.vm.emulator import REPEATABLE, emulator
+from riobed.vm.host import need_room
 from riobed.vm.machine import LogFile, MachineConfig
 from riobed.vm.process import last_words, time_limit
 from riobed.vm.scratch import memory_dir
