@@ -195,13 +195,13 @@ def faults_sites(
     """What a class would change: a dry run, without a guest.
 
     These are the faults that a campaign injects: in every mode, trial N of CLASS (from 0) has the seed
-    CAMPAIGN-SEED/CLASS/N, which is also in its row. Count and narrowing (`sites` of the spec) must be the
-    campaign's. Classes without sites in the kernel's text take no notice of a narrowing.
+    CAMPAIGN-SEED/CLASS/N, which is also in its row. Count and site filter (`sites` of the spec) must be the
+    campaign's. Classes without sites in the kernel's text ignore the filter.
     """
-    from riobed.faults_cli import narrowing, show_sites
+    from riobed.faults_cli import show_sites, site_filter
 
-    narrow = narrowing(subsystem, function, functions_file)
-    typer.echo(show_sites(fault_class, seed, count, narrow, as_json, _width()), nl=False)
+    chosen = site_filter(subsystem, function, functions_file)
+    typer.echo(show_sites(fault_class, seed, count, chosen, as_json, _width()), nl=False)
 
 
 def _width() -> int:

@@ -10,10 +10,9 @@ from pathlib import Path
 from rich.console import Console
 
 from riobed.errors import InfraError
-from riobed.faults import Catalogue
+from riobed.faults import catalogue_of
 from riobed.guest import Guest, machine_config
 from riobed.modes import cache_mode
-from riobed.products.artifacts import cache_dir
 from riobed.setup import guest_setup
 from riobed.spec import MachineSpec, WorkloadSpec
 from riobed.vm.connection import connect
@@ -36,7 +35,7 @@ def executed(
         # Only an emulator sees what is executed.
         setup = guest_setup(MachineSpec(accelerator="tcg"), uri, WorkloadSpec(path=workload.resolve()))
         kernel = setup.manifest.kernel
-        catalogue = Catalogue.open(kernel.vmlinux, cache_dir(), kernel.build_id)
+        catalogue = catalogue_of(kernel)
         config = machine_config(setup, cache_mode(mode), scratch_dir() / f"executed-{mode}")
         guest = Guest(setup, cache_mode(mode), LibvirtMachine(connect(uri), config))
         try:

@@ -14,9 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from riobed.errors import UsageError, complaint
-from riobed.faults import CLASSES, Catalogue, Fault, Narrowing
+from riobed.faults import CLASSES, Catalogue, Fault, SiteFilter, catalogue_of
 from riobed.plan import fault_rng, trial_seed
-from riobed.products.artifacts import cache_dir, load_manifest
+from riobed.products.artifacts import load_manifest
 
 _LARGEST_SEED = 2**63 - 1
 _TRIAL = re.compile(r"([0-9]{1,19})/([a-z_]+)/([0-9]{1,19})")
@@ -40,23 +40,23 @@ def list_classes(as_json: bool, width: int) -> str:
     return _json(rows) if as_json else _class_table(rows, width)
 
 
-def narrowing(subsystems: list[str] | None, functions: list[str] | None, file: Path | None) -> Narrowing:
-    """The narrowing that options ask for; UsageError if it cannot be one."""
+def site_filter(subsystems: list[str] | None, functions: list[str] | None, file: Path | None) -> SiteFilter:
+    """The site filter that the options describe; UsageError if they contradict each other."""
     given = {"subsystems": subsystems or None, "functions": functions or None, "functions_file": file}
     try:
-        return Narrowing.model_validate(given).with_list(Path())
+        return SiteFilter.model_validate(given).with_list(Path())
     except ValidationError as error:
-        raise UsageError(f"sites.{complaint(error, 'narrowing')}") from None
+        raise UsageError(f"sites.{complaint(error, 'site filter')}") from None
 
 
-def show_sites(name: str, seed: str, count: int, narrow: Narrowing, as_json: bool, width: int) -> str:
+def show_sites(name: str, seed: str, count: int, chosen: SiteFilter, as_json: bool, width: int) -> str:
     """The faults that trials of that seed get: what is changed, where, and why it qualifies."""
     if name not in CLASSES:
         raise UsageError(f"unknown fault class {name!r}; there are: {', '.join(CLASSES)}")
     trial = _trial(name, seed)
     if not 0 <= count <= _MOST:
         raise UsageError(f"--count {count}: want a number from 0 to {_MOST}")
-    catalogue = _catalogue().narrowed(narrow)
+    catalogue = _catalogue().filtered(chosen)
     faults = CLASSES[name].draw(catalogue, fault_rng(trial), count)
     if as_json:
         return _json([{"seed": trial, **_fields(fault)} for fault in faults])
@@ -82,7 +82,7 @@ def _trial(name: str, seed: str) -> str:
 def _catalogue() -> Catalogue:
     kernel = load_manifest().kernel
     with Console(stderr=True).status("Reading fault sites of the kernel (about a minute the first time)"):
-        return Catalogue.open(kernel.vmlinux, cache_dir(), kernel.build_id)
+        return catalogue_of(kernel)
 
 
 def _fields(fault: Fault) -> dict[str, Any]:

@@ -28,13 +28,13 @@ from riobed.campaign import draw_faults
 from riobed.crash import formats
 from riobed.errors import EnvironmentFault, InfraError, UsageError
 from riobed.evidence import Evidence
-from riobed.faults import Catalogue, Fault
-from riobed.faults.vmlinux import Vmlinux
+from riobed.faults import Fault, catalogue_of
+from riobed.faults.sites.vmlinux import Vmlinux
 from riobed.guest import Guest, GuestSetup, machine_config
 from riobed.modes import cache_mode
 from riobed.plan import PlannedTrial, plan
 from riobed.planted import PLANTED
-from riobed.products.artifacts import Manifest, cache_dir, load_manifest
+from riobed.products.artifacts import Manifest, load_manifest
 from riobed.record import TrialRecord
 from riobed.registry import mapped
 from riobed.rows import fault_row, trial_row
@@ -156,7 +156,7 @@ def _name(stored: StoredTrial) -> str:
 def redraw(stored: StoredTrial, manifest: Manifest) -> list[Fault]:
     """The trial's faults, drawn again; UsageError unless they are those that are stored."""
     kernel = manifest.kernel
-    catalogue = Catalogue.open(kernel.vmlinux, cache_dir(), kernel.build_id).narrowed(stored.spec.sites)
+    catalogue = catalogue_of(kernel).filtered(stored.spec.sites)
     faults = draw_faults(stored.spec, stored.planned, catalogue)
     # A planted change is drawn in the guest.
     known = [row for row in stored.row.faults if row.fault_class != PLANTED]

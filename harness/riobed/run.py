@@ -18,10 +18,9 @@ from riobed_results.store import open_store, try_store
 
 from riobed.campaign import Campaign, Cell
 from riobed.errors import UsageError
-from riobed.faults import Catalogue, check_classes
+from riobed.faults import catalogue_of, check_classes
 from riobed.guest import GuestSetup
 from riobed.planted import PLANTED
-from riobed.products.artifacts import cache_dir
 from riobed.setup import guest_setup
 from riobed.spec import CampaignSpec, load_spec
 from riobed.workers import LocalWorkers, Workers
@@ -52,7 +51,7 @@ def run_campaign(spec_path: Path, store: str, logs: Path | None, where: Where) -
         )
     with console.status("Reading fault sites of the kernel (about a minute the first time)"):
         kernel = setup.manifest.kernel
-        catalogue = Catalogue.open(kernel.vmlinux, cache_dir(), kernel.build_id).narrowed(spec.sites)
+        catalogue = catalogue_of(kernel).filtered(spec.sites)
         check_classes(catalogue, map(spec.fault_class, spec.classes), spec.faults)
     logs = (logs or beside(store, "logs")).absolute()
     if logs.name == "..":

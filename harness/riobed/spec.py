@@ -11,7 +11,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from riobed.errors import UsageError, complaint
-from riobed.faults import CLASSES, FaultClass, Narrowing
+from riobed.faults import CLASSES, FaultClass, SiteFilter
 from riobed.layout import MIB, Layout
 from riobed.modes import cache_mode
 from riobed.products.artifacts import CHECKOUT
@@ -83,7 +83,7 @@ class CampaignSpec(_Strict):
     max_trials_per_cell: Annotated[int, Field(ge=1)] = 100
     faults: Annotated[int, Field(ge=1, le=100)] = 20
     # Where in the kernel's text faults may be; runtime classes take no notice. Absent: anywhere.
-    sites: Narrowing = Narrowing()
+    sites: SiteFilter = SiteFilter()
     # Numbers that a runtime class draws from, by class: docs/faults.md. Absent: the paper's.
     parameters: dict[str, dict[str, Any]] = {}
     # How long the workload has run when the faults go in, drawn between the two.

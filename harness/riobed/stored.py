@@ -8,7 +8,7 @@ import yaml
 from pydantic import ValidationError
 
 from riobed.errors import UsageError, complaint
-from riobed.faults import Narrowing
+from riobed.faults import SiteFilter
 from riobed.products.artifacts import CHECKOUT
 from riobed.spec import CampaignSpec
 
@@ -32,7 +32,7 @@ def comparable(text: str) -> object:
     data["workload"]["path"] = Path(data["workload"]["path"]).name
     # A campaign begun before there were these keys took the whole kernel and the paper's numbers, had no
     # controls but those among its classes, and waited to the limit.
-    data.setdefault("sites", Narrowing().model_dump(mode="json"))
+    data.setdefault("sites", SiteFilter().model_dump(mode="json"))
     data.setdefault("parameters", {})
     data.setdefault("controls", {})
     data.setdefault("early_discard_s", None)

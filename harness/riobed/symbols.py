@@ -4,7 +4,7 @@
 from bisect import bisect_right
 from itertools import takewhile
 
-from riobed.faults.vmlinux import Vmlinux
+from riobed.faults.sites.vmlinux import Vmlinux
 
 # Of the series' own functions only the one that was called from outside tells anything.
 _SERIES = "rio_"

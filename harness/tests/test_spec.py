@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from riobed.errors import UsageError
-from riobed.faults import CLASSES, Narrowing
+from riobed.faults import CLASSES, SiteFilter
 from riobed.modes import all_modes
 from riobed.spec import CampaignSpec, load_spec
 
@@ -52,7 +52,7 @@ def test_the_list_of_functions_is_found_from_the_folder_of_the_spec(tmp_path: Pa
     sites = load_spec(path).sites
     assert (sites.subsystems, sites.functions_listed) == (("fs", "mm/"), ("ext4_sync_file", "vfs_read"))
     path.write_text(GOOD)
-    assert load_spec(path).sites == Narrowing()
+    assert load_spec(path).sites == SiteFilter()
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@
 from types import SimpleNamespace
 from typing import cast
 
-from riobed.faults.vmlinux import Symbol, Vmlinux
+from riobed.faults.sites.vmlinux import Symbol, Vmlinux
 from riobed.symbols import Symbols
 
 NAMES = ["__traceiter_rio_entry", "rio_set", "rio_page_settle", "ext4_write_end", "rio_later"]

@@ -5,7 +5,7 @@ import random
 from dataclasses import replace
 
 from riobed.cost.variants import Variant, rio
-from riobed.faults import CLASSES, Catalogue, Narrowing, commands
+from riobed.faults import CLASSES, Catalogue, SiteFilter, commands
 
 _NEVER = 1_000_000_000  # calls: INJECT_CALLS_MAX in injectors/riobed_inject/parse.h
 _PROBES = 20
@@ -34,7 +34,7 @@ def armed(catalogue: Catalogue) -> list[Variant]:
 
 def _probes(catalogue: Catalogue) -> str:
     """Probes in code the workload executes, on instructions that stay what they are."""
-    ext4 = catalogue.narrowed(Narrowing(subsystems=("fs/ext4",)))
+    ext4 = catalogue.filtered(SiteFilter(subsystems=("fs/ext4",)))
     drawn = CLASSES["delete_random_inst"].draw(ext4, random.Random(0), _PROBES)
     return commands(replace(fault, new=fault.old) for fault in drawn)
 

@@ -21,9 +21,9 @@ from riobed.cost.armed import armed
 from riobed.cost.measure import measure
 from riobed.cost.variants import Variant, parts
 from riobed.errors import UsageError
-from riobed.faults import Catalogue
+from riobed.faults import catalogue_of
 from riobed.guest import Guest, GuestSetup, machine_config
-from riobed.products.artifacts import CHECKOUT, cache_dir
+from riobed.products.artifacts import CHECKOUT
 from riobed.setup import environment, guest_setup
 from riobed.spec import MachineSpec, WorkloadSpec
 from riobed.vm.connection import connect
@@ -83,7 +83,7 @@ def _compared(what: What, setup: GuestSetup) -> list[Variant]:
     if what == "rio":
         return parts()
     kernel = setup.manifest.kernel
-    return armed(Catalogue.open(kernel.vmlinux, cache_dir(), kernel.build_id))
+    return armed(catalogue_of(kernel))
 
 
 def run_series(series: Series, out: Path, uri: str | None) -> None:

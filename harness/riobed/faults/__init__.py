@@ -6,18 +6,18 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 
-from riobed.faults.allocation import ALLOCATION
 from riobed.faults.base import Fault, FaultClass
-from riobed.faults.catalogue import Catalogue
-from riobed.faults.controls import NONE, PLANTED
-from riobed.faults.copy_overrun import COPY_OVERRUN
-from riobed.faults.kernel_heap import KERNEL_HEAP
-from riobed.faults.kernel_stack import KERNEL_STACK
-from riobed.faults.kernel_text import KERNEL_TEXT
-from riobed.faults.narrowing import Narrowing
-from riobed.faults.rules import RULES
-from riobed.faults.synchronization import SYNCHRONIZATION
-from riobed.faults.text import text_class
+from riobed.faults.classes.allocation import ALLOCATION
+from riobed.faults.classes.controls import NONE, PLANTED
+from riobed.faults.classes.copy_overrun import COPY_OVERRUN
+from riobed.faults.classes.data_flips import KERNEL_HEAP, KERNEL_STACK
+from riobed.faults.classes.kernel_text import KERNEL_TEXT
+from riobed.faults.classes.rules import RULES
+from riobed.faults.classes.synchronization import SYNCHRONIZATION
+from riobed.faults.classes.text import text_class
+from riobed.faults.sites.catalogue import Catalogue
+from riobed.faults.sites.site_filter import SiteFilter
+from riobed.products.artifacts import KernelPart, cache_dir
 
 CLASSES: dict[str, FaultClass] = {
     c.name: c
@@ -40,10 +40,24 @@ def commands(faults: Iterable[Fault]) -> str:
     return "".join(f"{CLASSES[fault.fault_class].command(fault)}\n" for fault in faults) + "go\n"
 
 
+def catalogue_of(kernel: KernelPart) -> Catalogue:
+    """The fault sites of a kernel that is built here, kept in the cache; see Catalogue.open."""
+    return Catalogue.open(kernel.vmlinux, cache_dir(), RULES, kernel.build_id)
+
+
 def check_classes(catalogue: Catalogue, classes: Iterable[FaultClass], count: int) -> None:
     """UsageError unless `count` faults of each class can be drawn from the catalogue."""
     for fault_class in classes:
         fault_class.draw(catalogue, random.Random(0), count)
 
 
-__all__ = ["CLASSES", "Catalogue", "Fault", "FaultClass", "Narrowing", "check_classes", "commands"]
+__all__ = [
+    "CLASSES",
+    "Catalogue",
+    "Fault",
+    "FaultClass",
+    "SiteFilter",
+    "catalogue_of",
+    "check_classes",
+    "commands",
+]

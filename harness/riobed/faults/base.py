@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any
 
 from riobed.errors import UsageError
-from riobed.faults.catalogue import Catalogue
 from riobed.faults.parameters import Parameters
+from riobed.faults.sites.catalogue import Catalogue
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class FaultClass:
     """A kind of fault: `draw(catalogue, rng, count)` gives count faults, `command` the injector's line.
 
     The same catalogue and state of rng give the same faults. `sites` is None for a class that has no sites
-    in the text; such a class takes no notice of a narrowing. A class with `parameters` draws by them: they
+    in the text; a site filter does not apply to it. A class with `parameters` draws by them: they
     are a fourth argument of its `draw`, with the paper's numbers as default.
     """
 

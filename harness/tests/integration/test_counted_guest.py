@@ -11,9 +11,8 @@ from riobed.cost.measure import Measurement, measure
 from riobed.cost.variants import Variant, parts
 from riobed.errors import InfraError
 from riobed.evidence import read_evidence
-from riobed.faults import Catalogue
+from riobed.faults import catalogue_of
 from riobed.guest import Guest, GuestSetup, machine_config
-from riobed.products.artifacts import cache_dir
 from riobed.vm.connection import connect
 from riobed.vm.emulator import COUNTED
 from riobed.vm.libvirt import LibvirtMachine
@@ -64,7 +63,7 @@ def test_faults_that_wait_are_in_place_and_never_come(
 ) -> None:
     kernel = setup.manifest.kernel
     rio = guest_in("rio")
-    for variant in armed(Catalogue.open(kernel.vmlinux, cache_dir(), kernel.build_id)):
+    for variant in armed(catalogue_of(kernel)):
         steps(rio, 20, variant)
         evidence = read_evidence(rio.machine.evidence.text())
         assert len(evidence.injected) == max(0, variant.batch.count("\n") - 1), variant.name

@@ -19,9 +19,9 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from riobed import registry
 from riobed.evidence import Evidence, read_evidence
-from riobed.faults.disassembly import Instruction, sweep
-from riobed.faults.flow import Function, target
-from riobed.faults.rules import RULES
+from riobed.faults.classes.rules import RULES
+from riobed.faults.sites.disassembly import Instruction, sweep
+from riobed.faults.sites.flow import Function, target
 from riobed.guest import Guest
 from riobed.vm.agent import AgentLost
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from riobed.faults import Catalogue
+from riobed.faults.classes.rules import RULES
 
 VICTIM = Path(__file__).with_name("victim.S")
 
@@ -34,4 +35,4 @@ def vmlinux(link: Callable[..., Path]) -> Path:
 
 @pytest.fixture(scope="session")
 def catalogue(vmlinux: Path, tmp_path_factory: pytest.TempPathFactory) -> Catalogue:
-    return Catalogue.open(vmlinux, tmp_path_factory.mktemp("cache"))
+    return Catalogue.open(vmlinux, tmp_path_factory.mktemp("cache"), RULES)

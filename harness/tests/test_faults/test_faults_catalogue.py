@@ -9,6 +9,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from riobed.errors import EnvironmentFault
 from riobed.faults import Catalogue
+from riobed.faults.classes.rules import RULES
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +152,7 @@ def test_source_line_holds_the_instruction(catalogue: Catalogue, symbols: dict[s
 
 
 def test_without_debug_information_there_is_no_source(link: Callable[..., Path], tmp_path: Path) -> None:
-    bare = Catalogue.open(link("-Wl,--strip-debug"), tmp_path)
+    bare = Catalogue.open(link("-Wl,--strip-debug"), tmp_path, RULES)
     assert bare.source(bare.byte_at(0)) == ""
 
 
@@ -165,7 +166,7 @@ def test_rejects_what_is_no_kernel(link: Callable[..., Path], tmp_path: Path) ->
         (link("-Wl,--build-id=none"), "no build id"),
     ]:
         with pytest.raises(EnvironmentFault, match=words) as caught:
-            Catalogue.open(path, tmp_path / "cache")
+            Catalogue.open(path, tmp_path / "cache", RULES)
         assert str(path) in str(caught.value)
         assert "\n" not in str(caught.value)
     assert not (tmp_path / "cache").exists()

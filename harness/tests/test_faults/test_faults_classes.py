@@ -5,11 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from riobed.faults.disassembly import render
-from riobed.faults.reading import Reader, entries
-from riobed.faults.rules import RULES
-from riobed.faults.sites import index_sites
-from riobed.faults.vmlinux import Vmlinux
+from riobed.faults.classes.rules import RULES
+from riobed.faults.sites.disassembly import render
+from riobed.faults.sites.index import index_sites
+from riobed.faults.sites.reader import Reader, entries
+from riobed.faults.sites.vmlinux import Vmlinux
 
 SOURCE = """
 	.intel_syntax noprefix

@@ -27,7 +27,7 @@ def built(
     """The victim is the kernel that is set up."""
     kernel = SimpleNamespace(vmlinux=vmlinux, build_id=catalogue.build_id)
     monkeypatch.setattr(faults_cli, "load_manifest", lambda: SimpleNamespace(kernel=kernel))
-    monkeypatch.setattr(faults_cli, "cache_dir", lambda: tmp_path / "cache")
+    monkeypatch.setattr("riobed.faults.cache_dir", lambda: tmp_path / "cache")
     return kernel
 
 
@@ -156,7 +156,7 @@ def test_a_campaign_without_sites_is_refused_before_there_is_a_store(
 ) -> None:
     manifest: Any = SimpleNamespace(kernel=built)
     monkeypatch.setattr(run_module, "guest_setup", lambda *_: GuestSetup(manifest, MachineSpec(), "tcg"))
-    monkeypatch.setattr(run_module, "cache_dir", lambda: tmp_path / "cache")
+    monkeypatch.setattr("riobed.faults.cache_dir", lambda: tmp_path / "cache")
     path = tmp_path / "s.yaml"
     path.write_text(
         "name: x\nmodes: [rio]\nfault_classes: [copy_overrun, off_by_one]\n"

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from riobed import faults
-from riobed.faults import Catalogue, Narrowing, commands
-from riobed.faults.rules import RULES
-from riobed.faults.text import text_class
+from riobed.faults import Catalogue, SiteFilter, commands
+from riobed.faults.classes.rules import RULES
+from riobed.faults.classes.text import text_class
 from riobed.products.artifacts import CHECKOUT
 
 DOCUMENT = CHECKOUT / "docs" / "adding-a-fault-class.md"
@@ -29,7 +29,7 @@ def test_the_class_of_the_document_works(
     exec(compile(code, str(DOCUMENT), "exec"), scope)
     rule = scope["WRONG_CONSTANT"]
     fault_class = text_class(rule)
-    before = Catalogue.open(vmlinux, tmp_path)
+    before = Catalogue.open(vmlinux, tmp_path, RULES)
     catalogue = Catalogue.open(vmlinux, tmp_path, rules=RULES | {rule.name: rule})
 
     drawn = fault_class.draw(catalogue, random.Random("1/wrong_constant/0"), catalogue.site_count(rule.name))
@@ -40,7 +40,7 @@ def test_the_class_of_the_document_works(
 
     monkeypatch.setitem(faults.CLASSES, rule.name, fault_class)
     assert commands(drawn) == f"text 0 {drawn[0].address:x} b82a000000 b82b000000 1\ngo\n"
-    narrow = catalogue.narrowed(Narrowing(functions=("many_*",)))
+    narrow = catalogue.filtered(SiteFilter(functions=("many_*",)))
     assert narrow.site_count(rule.name) == 0
     assert catalogue.excluded_sites(rule.name) == {"function does not decode": 1}
     for name in RULES:
@@ -51,7 +51,7 @@ def test_what_the_document_names_is_there(code: str) -> None:
     text = DOCUMENT.read_text()
     folders = ("", "harness/riobed/faults/", "harness/tests/test_faults/", "docs/")
     named = set(re.findall(r"[\w/.-]+\.(?:py|md)\b", text.replace(code, ""))) - {"wrong_constant.py"}
-    for name in named - {"harness/riobed/faults/wrong_constant.py"}:
+    for name in named - {"harness/riobed/faults/classes/wrong_constant.py"}:
         assert any((CHECKOUT / folder / name).exists() for folder in folders) or name.startswith("../"), name
     for name in re.findall(r"\]\(([^)]+)\)", text):
         assert (DOCUMENT.parent / name).exists(), name

@@ -9,9 +9,9 @@ import capstone
 import pytest
 from pydantic import ValidationError
 from riobed.errors import UsageError
-from riobed.faults import CLASSES, Catalogue, Fault, Narrowing, commands
-from riobed.faults.nops import NOPS, deleted
-from riobed.faults.rules import RULES
+from riobed.faults import CLASSES, Catalogue, Fault, SiteFilter, commands
+from riobed.faults.classes.rules import RULES
+from riobed.faults.sites.nops import NOPS, deleted
 from riobed.modes import all_modes
 from riobed.plan import plan
 from riobed.spec import CampaignSpec
@@ -76,7 +76,7 @@ def test_sites_are_drawn_uniformly(catalogue: Catalogue) -> None:
 
 
 def test_changes_of_a_site_are_drawn_uniformly(catalogue: Catalogue) -> None:
-    narrow = catalogue.narrowed(Narrowing(functions=("many_7",)))
+    narrow = catalogue.filtered(SiteFilter(functions=("many_7",)))
     sites, draws = narrow.site_count("destination_reg"), 3000
     counts = Counter(draw(narrow, "destination_reg", str(seed), 1)[0].new for seed in range(draws))
     mean = draws / 14  # lea with REX: any register but its own and rsp

@@ -17,9 +17,9 @@ import capstone
 import pytest
 from capstone import x86
 from riobed.errors import EnvironmentFault
-from riobed.faults import Catalogue
-from riobed.faults.rules import RULES
-from riobed.faults.vmlinux import Symbol
+from riobed.faults import Catalogue, catalogue_of
+from riobed.faults.classes.rules import RULES
+from riobed.faults.sites.vmlinux import Symbol
 from riobed.products.artifacts import cache_dir, load_manifest
 
 WHOLE = os.environ.get("RIOBED_WHOLE_KERNEL") == "1"
@@ -240,7 +240,7 @@ def kernel() -> Catalogue:
         built = load_manifest().kernel
     except EnvironmentFault as why:
         pytest.skip(str(why))
-    return Catalogue.open(built.vmlinux, cache_dir(), built.build_id)
+    return catalogue_of(built)
 
 
 def functions(kernel: Catalogue) -> Iterator[tuple[Symbol, list[capstone.CsInsn], set[int]]]:

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from riobed.faults.vmlinux import Symbol, Vmlinux
+from riobed.faults.sites.vmlinux import Symbol, Vmlinux
 
 FTRACE = "ftrace"
 

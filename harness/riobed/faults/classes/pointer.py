@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from riobed.faults.disassembly import Instruction
-from riobed.faults.effects import effects
-from riobed.faults.flow import CALLER_SAVED, Function, is_call, target
-from riobed.faults.nops import deleted
-from riobed.faults.rule import Site, TextRule
+from riobed.faults.sites.disassembly import Instruction
+from riobed.faults.sites.effects import effects
+from riobed.faults.sites.flow import CALLER_SAVED, Function, is_call, target
+from riobed.faults.sites.nops import deleted
+from riobed.faults.sites.rule import Site, TextRule
 
 _STACK = frozenset({"push", "pop", "leave", "enter"})
 

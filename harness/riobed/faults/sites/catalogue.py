@@ -13,15 +13,14 @@ from itertools import accumulate
 from pathlib import Path
 
 from riobed.errors import EnvironmentFault
-from riobed.faults.cachefile import read_index, write_index
-from riobed.faults.disassembly import LONGEST_INSTRUCTION, render
-from riobed.faults.flow import Function
-from riobed.faults.narrowing import Narrowing
-from riobed.faults.reading import Reader
-from riobed.faults.rule import Site, TextRule
-from riobed.faults.rules import RULES
-from riobed.faults.sites import SiteIndex, index_sites
-from riobed.faults.vmlinux import TEXT, Symbol, Vmlinux
+from riobed.faults.sites.disassembly import LONGEST_INSTRUCTION, render
+from riobed.faults.sites.flow import Function
+from riobed.faults.sites.index import SiteIndex, index_sites
+from riobed.faults.sites.index_file import read_index, write_index
+from riobed.faults.sites.reader import Reader
+from riobed.faults.sites.rule import Site, TextRule
+from riobed.faults.sites.site_filter import SiteFilter
+from riobed.faults.sites.vmlinux import TEXT, Symbol, Vmlinux
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +45,7 @@ class Catalogue:
 
     @classmethod
     def open(
-        cls, vmlinux: Path, cache: Path, build_id: str | None = None, rules: Mapping[str, TextRule] = RULES
+        cls, vmlinux: Path, cache: Path, rules: Mapping[str, TextRule], build_id: str | None = None
     ) -> Catalogue:
         """The catalogue of a vmlinux, from `cache` (a folder) or made anew and kept there.
 
@@ -67,12 +66,12 @@ class Catalogue:
         write_index(path, kernel.build_id, index)
         return cls(kernel, index, rules)
 
-    def narrowed(self, narrowing: Narrowing) -> Catalogue:
-        """The catalogue of a part of the kernel; UsageError if the narrowing names what is not there."""
-        if narrowing == Narrowing():
+    def filtered(self, site_filter: SiteFilter) -> Catalogue:
+        """The catalogue of a part of the kernel; UsageError if the filter names what is not there."""
+        if site_filter == SiteFilter():
             return self
         index = self._index
-        wanted = narrowing.wanted([(name, index.files[file]) for *_, name, file in index.functions])
+        wanted = site_filter.wanted([(name, index.files[file]) for *_, name, file in index.functions])
         parts = [(f[0], f[0] + f[1]) for f, use in zip(index.functions, wanted, strict=True) if use]
         spans = [offset for offset, _ in index.spans]
         inside = [index.spans[i] for low, high in parts for i in _slice(spans, low, high)]

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from riobed.faults.flow import Function
-from riobed.faults.nops import deleted
-from riobed.faults.rule import Site, TextRule
+from riobed.faults.sites.flow import Function
+from riobed.faults.sites.nops import deleted
+from riobed.faults.sites.rule import Site, TextRule
 
 _NOTHING = frozenset({"nop", "endbr64", "endbr32"})
 

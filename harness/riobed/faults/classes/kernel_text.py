@@ -6,9 +6,9 @@ from __future__ import annotations
 import random
 
 from riobed.faults.base import Fault, FaultClass, Sites, check_count
-from riobed.faults.catalogue import Catalogue
-from riobed.faults.disassembly import LONGEST_INSTRUCTION
-from riobed.faults.text import text_command, text_fault
+from riobed.faults.classes.text import text_command, text_fault
+from riobed.faults.sites.catalogue import Catalogue
+from riobed.faults.sites.disassembly import LONGEST_INSTRUCTION
 
 NAME = "kernel_text"
 

@@ -7,8 +7,8 @@ import random
 from functools import partial
 
 from riobed.faults.base import Fault, FaultClass, check_count
-from riobed.faults.catalogue import Catalogue
 from riobed.faults.parameters import MOST
+from riobed.faults.sites.catalogue import Catalogue
 
 WATCHED = 4  # debug registers of a processor: for so many flips it is known whether the byte was used
 
@@ -31,3 +31,8 @@ def flip_class(name: str, word: str, summary: str) -> FaultClass:
         draw=partial(draw, name),
         command=lambda fault: f"{word} {fault.index} {fault.params['seed']}",
     )
+
+
+# Both are of the paper's section 3.1, first category.
+KERNEL_HEAP = flip_class("kernel_heap", "heap", "one random bit of an allocated object flips")
+KERNEL_STACK = flip_class("kernel_stack", "stack", "one random bit of a kernel stack in use flips")

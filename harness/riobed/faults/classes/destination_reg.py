@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from riobed.faults.encoding import Field, Register, find_register, with_other_registers
-from riobed.faults.flow import Function
-from riobed.faults.rule import Site, TextRule
+from riobed.faults.sites.encoding import Field, Register, find_register, with_other_registers
+from riobed.faults.sites.flow import Function
+from riobed.faults.sites.rule import Site, TextRule
 
 # Intel SDM volume 2, appendix A.
 _FIELDS = {

@@ -15,7 +15,7 @@ from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 
 from riobed.errors import EnvironmentFault
-from riobed.faults.lines import SourceLines
+from riobed.faults.sites.dwarf_lines import SourceLines
 
 TEXT = ".text"
 _ELF64_SYM = struct.Struct("<IBBHQQ")  # name, info, other, section index, value, size (ELF-64, figure 6)

@@ -24,7 +24,7 @@ from typing import Any
 import capstone
 
 from riobed.errors import EnvironmentFault
-from riobed.faults.sites import SiteIndex
+from riobed.faults.sites.index import SiteIndex
 
 _MAGIC = "riobed-sites"
 _RULES = 3  # raise when what is a site changes

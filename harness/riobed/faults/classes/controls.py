@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The controls, which inject nothing into the kernel: the trial ends with a reset.
 
-`none` at its drawn moment; for `planted` the harness changes a file first (riobed.planted).
+`none` at its drawn moment; for `planted` the harness changes a file first (riobed.trial.planting).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 
 from riobed.faults.base import Fault, FaultClass
-from riobed.faults.catalogue import Catalogue
+from riobed.faults.sites.catalogue import Catalogue
 
 
 def draw(catalogue: Catalogue, rng: random.Random, count: int) -> list[Fault]:

@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 from riobed.errors import EnvironmentFault
-from riobed.faults import Catalogue, cachefile
-from riobed.faults import catalogue as catalogue_module
-from riobed.faults.cachefile import read_index, write_index
-from riobed.faults.rules import RULES
-from riobed.faults.sites import SiteIndex, index_sites
-from riobed.faults.vmlinux import Vmlinux
+from riobed.faults import Catalogue
+from riobed.faults.classes.rules import RULES
+from riobed.faults.sites import catalogue as catalogue_module
+from riobed.faults.sites import index_file
+from riobed.faults.sites.index import SiteIndex, index_sites
+from riobed.faults.sites.index_file import read_index, write_index
+from riobed.faults.sites.vmlinux import Vmlinux
 
 
 @pytest.fixture
@@ -43,9 +44,9 @@ def test_round_trip(kernel: Vmlinux, written: Path) -> None:
 def test_second_opening_does_not_sweep(
     vmlinux: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = Catalogue.open(vmlinux, tmp_path)
+    first = Catalogue.open(vmlinux, tmp_path, RULES)
     monkeypatch.setattr(catalogue_module, "index_sites", None)
-    second = Catalogue.open(vmlinux, tmp_path)
+    second = Catalogue.open(vmlinux, tmp_path, RULES)
     assert second.byte_count == first.byte_count
     assert second.excluded_bytes == first.excluded_bytes
     for name in RULES:
@@ -110,7 +111,7 @@ def unpacked(path: Path) -> bytes:
 
 def pack(path: Path, kernel: Vmlinux, content: bytes) -> None:
     packed = zlib.compress(content)
-    header = cachefile._header(kernel.build_id, hashlib.sha256(packed).hexdigest())
+    header = index_file._header(kernel.build_id, hashlib.sha256(packed).hexdigest())
     path.write_bytes(header.encode() + packed)
 
 
@@ -139,7 +140,7 @@ def test_an_offset_that_is_no_site_is_never_drawn(
     beyond = array("I", [index.sites[name][0] + 1])
     damaged = replace(index, sites=index.sites | {name: beyond})
     write_index(tmp_path / "fault-sites" / kernel.build_id, kernel.build_id, damaged)
-    catalogue = Catalogue.open(vmlinux, tmp_path)
+    catalogue = Catalogue.open(vmlinux, tmp_path, RULES)
     with pytest.raises(EnvironmentFault, match=f"is no site of {name}; the fault-site cache is damaged"):
         catalogue.site(name, 0)
 
@@ -153,7 +154,7 @@ def test_an_index_of_other_classes_is_refused(kernel: Vmlinux, written: Path) ->
 def test_content_that_unpacks_to_too_much_is_refused(
     kernel: Vmlinux, written: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cachefile, "_LARGEST", 100)
+    monkeypatch.setattr(index_file, "_LARGEST", 100)
     with pytest.raises(EnvironmentFault, match="too large"):
         read(written, kernel)
 
@@ -161,15 +162,15 @@ def test_content_that_unpacks_to_too_much_is_refused(
 def test_damaged_or_foreign_index_is_replaced(
     vmlinux: Path, link: Callable[..., Path], tmp_path: Path
 ) -> None:
-    first = Catalogue.open(vmlinux, tmp_path)
+    first = Catalogue.open(vmlinux, tmp_path, RULES)
     (path,) = (tmp_path / "fault-sites").iterdir()
     good = path.read_bytes()
-    other = Catalogue.open(link("-Wl,-Ttext=0xffffffff82000000"), tmp_path)
+    other = Catalogue.open(link("-Wl,-Ttext=0xffffffff82000000"), tmp_path, RULES)
     foreign = (tmp_path / "fault-sites" / other.build_id).read_bytes()
     assert other.build_id != first.build_id
     for bad in (b"", b"junk", good[:-1], foreign):
         path.write_bytes(bad)
-        assert Catalogue.open(vmlinux, tmp_path).byte_count == first.byte_count
+        assert Catalogue.open(vmlinux, tmp_path, RULES).byte_count == first.byte_count
         assert path.read_bytes() == good
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from riobed.faults.disassembly import Instruction
-from riobed.faults.flow import Function
+from riobed.faults.sites.disassembly import Instruction
+from riobed.faults.sites.flow import Function
 
 
 class Site(NamedTuple):

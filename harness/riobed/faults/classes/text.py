@@ -6,8 +6,8 @@ from __future__ import annotations
 import random
 
 from riobed.faults.base import Fault, FaultClass, Sites, check_count
-from riobed.faults.catalogue import Catalogue
-from riobed.faults.rule import TextRule
+from riobed.faults.sites.catalogue import Catalogue
+from riobed.faults.sites.rule import TextRule
 
 
 def text_fault(catalogue: Catalogue, name: str, index: int, address: int, new: bytes, why: str) -> Fault:

@@ -6,8 +6,8 @@ from __future__ import annotations
 import random
 
 from riobed.faults.base import Fault, FaultClass, check_count
-from riobed.faults.catalogue import Catalogue
 from riobed.faults.parameters import EVERY, MOST, Calls, Parameters, draw_from
+from riobed.faults.sites.catalogue import Catalogue
 
 NAME = "synchronization"
 

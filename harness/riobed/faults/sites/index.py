@@ -11,13 +11,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from riobed.faults.disassembly import Instruction
-from riobed.faults.effects import effects
-from riobed.faults.exclusions import FTRACE, Range, merged, unprobeable_ranges
-from riobed.faults.flow import Function
-from riobed.faults.reading import Reader, entries
-from riobed.faults.rule import TextRule
-from riobed.faults.vmlinux import TEXT, Symbol, Vmlinux
+from riobed.faults.sites.disassembly import Instruction
+from riobed.faults.sites.effects import effects
+from riobed.faults.sites.exclusions import FTRACE, Range, merged, unprobeable_ranges
+from riobed.faults.sites.flow import Function
+from riobed.faults.sites.reader import Reader, entries
+from riobed.faults.sites.rule import TextRule
+from riobed.faults.sites.vmlinux import TEXT, Symbol, Vmlinux
 
 FREED = "freed after boot"
 OUTSIDE = "outside functions"

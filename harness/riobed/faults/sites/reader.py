@@ -7,10 +7,10 @@ import struct
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 
-from riobed.faults.disassembly import Instruction, sweep
-from riobed.faults.exclusions import Range, patched_ranges
-from riobed.faults.flow import Function, target
-from riobed.faults.vmlinux import Symbol, Vmlinux
+from riobed.faults.sites.disassembly import Instruction, sweep
+from riobed.faults.sites.exclusions import Range, patched_ranges
+from riobed.faults.sites.flow import Function, target
+from riobed.faults.sites.vmlinux import Symbol, Vmlinux
 
 _JUMP_ENTRY = struct.Struct("<iiq")  # struct jump_entry: code and target, each relative to itself; key
 _EX_ENTRY = struct.Struct(

@@ -8,8 +8,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cache, cached_property
 
-from riobed.faults.disassembly import CONDITIONAL_JUMPS, Instruction
-from riobed.faults.exclusions import FTRACE
+from riobed.faults.sites.disassembly import CONDITIONAL_JUMPS, Instruction
+from riobed.faults.sites.exclusions import FTRACE
 
 # What a call may change: System V ABI for x86-64, section 3.2.1.
 CALLER_SAVED = frozenset(["rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11"])

@@ -10,7 +10,7 @@ from typing import Any
 import capstone
 from capstone import x86
 
-from riobed.faults.disassembly import details
+from riobed.faults.sites.disassembly import details
 
 # 64-bit name of every part of a general-purpose register.
 _FULL = {

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from riobed.faults.encoding import Field, Register, find_register, with_other_registers
-from riobed.faults.flow import Function
-from riobed.faults.rule import Site, TextRule
+from riobed.faults.sites.encoding import Field, Register, find_register, with_other_registers
+from riobed.faults.sites.flow import Function
+from riobed.faults.sites.rule import Site, TextRule
 
 _ARITHMETIC = {"add": 0x00, "or": 0x08, "adc": 0x10, "sbb": 0x18, "and": 0x20, "sub": 0x28, "xor": 0x30}
 _OF_ITSELF = frozenset({"xor", "sub", "sbb"})

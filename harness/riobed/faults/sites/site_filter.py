@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Narrowing: which functions of the kernel the fault classes with sites in the text may change."""
+"""SiteFilter: which functions of the kernel the fault classes with sites in the text may change."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Folder = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_+,.-]+(/[A-Za-z0
 Pattern = Annotated[str, StringConstraints(min_length=1, max_length=512)]
 
 
-class Narrowing(BaseModel):
+class SiteFilter(BaseModel):
     """What the sites are narrowed to; what is given must hold together, nothing given is the whole kernel.
 
     `subsystems`: folders or files of the kernel's source, as "fs/ext4" or "mm"; a function is in the one that
@@ -37,7 +37,7 @@ class Narrowing(BaseModel):
     functions_file: Path | None = None
     functions_listed: tuple[str, ...] | None = None
 
-    def with_list(self, folder: Path) -> Narrowing:
+    def with_list(self, folder: Path) -> SiteFilter:
         """The same with the names that `functions_file`, relative to a folder, holds now.
 
         They are kept with a campaign, so that it goes on, or is run again, with the same functions whatever

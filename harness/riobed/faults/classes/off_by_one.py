@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from riobed.faults.disassembly import Instruction
-from riobed.faults.effects import effects
-from riobed.faults.flow import Function, ends_block, is_call
-from riobed.faults.rule import Site, TextRule
+from riobed.faults.sites.disassembly import Instruction
+from riobed.faults.sites.effects import effects
+from riobed.faults.sites.flow import Function, ends_block, is_call
+from riobed.faults.sites.rule import Site, TextRule
 
 # Low four bits of the opcode.
 _B, _AE, _BE, _A, _L, _GE, _LE, _G = 0x2, 0x3, 0x6, 0x7, 0xC, 0xD, 0xE, 0xF

@@ -25,11 +25,11 @@ from typing import Any
 
 from capstone import x86
 
-from riobed.faults.disassembly import Instruction, details
-from riobed.faults.effects import effects, register_name
-from riobed.faults.flow import CALLER_SAVED, Function, ends_block, is_call, target
-from riobed.faults.nops import deleted
-from riobed.faults.rule import Site, TextRule
+from riobed.faults.sites.disassembly import Instruction, details
+from riobed.faults.sites.effects import effects, register_name
+from riobed.faults.sites.flow import CALLER_SAVED, Function, ends_block, is_call, target
+from riobed.faults.sites.nops import deleted
+from riobed.faults.sites.rule import Site, TextRule
 
 _CANARY = "gs:[0x28]"  # arch/x86/include/asm/stackprotector.h
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from riobed.faults.disassembly import CONDITIONAL_JUMPS
-from riobed.faults.flow import Function
-from riobed.faults.nops import deleted
-from riobed.faults.rule import Site, TextRule
+from riobed.faults.sites.disassembly import CONDITIONAL_JUMPS
+from riobed.faults.sites.flow import Function
+from riobed.faults.sites.nops import deleted
+from riobed.faults.sites.rule import Site, TextRule
 
 
 def find(function: Function) -> Iterator[Site]:

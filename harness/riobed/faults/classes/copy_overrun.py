@@ -9,8 +9,8 @@ from typing import Annotated, NamedTuple
 from pydantic import AfterValidator, Field
 
 from riobed.faults.base import Fault, FaultClass, check_count
-from riobed.faults.catalogue import Catalogue
 from riobed.faults.parameters import EVERY, MOST, Bytes, Calls, Parameters, draw_from
+from riobed.faults.sites.catalogue import Catalogue
 
 NAME = "copy_overrun"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Narrowing: sites only where asked, drawn as ever, and refused in one line where there are none."""
+"""SiteFilter: sites only where asked, drawn as ever, and refused in one line where there are none."""
 
 import random
 from collections import Counter
@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 from riobed.errors import UsageError
-from riobed.faults import CLASSES, Catalogue, Narrowing, check_classes
-from riobed.faults.rules import RULES
+from riobed.faults import CLASSES, Catalogue, SiteFilter, check_classes
+from riobed.faults.classes.rules import RULES
 
 TEXT_CLASSES = ["kernel_text", *RULES]
 SUBSYSTEM = str(Path(__file__).parent).lstrip("/")  # the victim is compiled by its absolute path
@@ -24,7 +24,7 @@ def functions(catalogue: Catalogue, name: str, count: int = 20) -> Counter[str]:
 @pytest.mark.parametrize("name", TEXT_CLASSES)
 @pytest.mark.parametrize("count", [1, 20])
 def test_faults_are_in_the_functions_of_a_pattern(catalogue: Catalogue, name: str, count: int) -> None:
-    narrow = catalogue.narrowed(Narrowing(functions=("many_[1-5]?", "many_7")))
+    narrow = catalogue.filtered(SiteFilter(functions=("many_[1-5]?", "many_7")))
     assert all(f == "many_7" or "many_10" <= f <= "many_59" for f in functions(narrow, name, count))
     assert functions(catalogue, name, count) != functions(narrow, name, count)
 
@@ -34,19 +34,19 @@ def test_sites_of_parts_are_the_sites_of_the_whole(catalogue: Catalogue, name: s
     fault_class = CLASSES[name]
     assert fault_class.sites is not None
     patterns = ["many_*", "[!m]*"]
-    parts = [catalogue.narrowed(Narrowing(functions=(pattern,))) for pattern in patterns]
+    parts = [catalogue.filtered(SiteFilter(functions=(pattern,))) for pattern in patterns]
     counts = [fault_class.sites(part).count for part in parts]
     assert sum(counts) == fault_class.sites(catalogue).count
     assert counts[0] >= 60
 
 
 def test_nothing_given_is_the_whole_kernel(catalogue: Catalogue) -> None:
-    assert catalogue.narrowed(Narrowing()) is catalogue
+    assert catalogue.filtered(SiteFilter()) is catalogue
 
 
 def test_a_narrowed_draw_depends_on_nothing_but_its_arguments(catalogue: Catalogue) -> None:
-    narrowing = Narrowing(functions=("many_*",))
-    one, other = (catalogue.narrowed(narrowing) for _ in range(2))
+    chosen = SiteFilter(functions=("many_*",))
+    one, other = (catalogue.filtered(chosen) for _ in range(2))
     for name in TEXT_CLASSES:
         first = CLASSES[name].draw(one, random.Random("x"), 20)
         assert CLASSES[name].draw(other, random.Random("x"), 20) == first
@@ -54,32 +54,32 @@ def test_a_narrowed_draw_depends_on_nothing_but_its_arguments(catalogue: Catalog
         assert len({fault.address for fault in first}) == 20
 
 
-def listed(folder: Path, text: str) -> Narrowing:
+def listed(folder: Path, text: str) -> SiteFilter:
     (folder / "names").write_text(text)
-    return Narrowing(functions_file=Path("names")).with_list(folder)
+    return SiteFilter(functions_file=Path("names")).with_list(folder)
 
 
 def test_functions_of_a_file(catalogue: Catalogue, tmp_path: Path) -> None:
-    narrow = catalogue.narrowed(listed(tmp_path, "# two\nmany_3\n\n  many_4  # here\nof_another_kernel\n"))
+    narrow = catalogue.filtered(listed(tmp_path, "# two\nmany_3\n\n  many_4  # here\nof_another_kernel\n"))
     assert set(functions(narrow, "delete_branch", 2)) == {"many_3", "many_4"}
     assert narrow.site_count("delete_branch") == 2
 
 
 def test_all_that_is_given_must_hold(catalogue: Catalogue, tmp_path: Path) -> None:
-    narrowing = listed(tmp_path, "many_3\nshort_branch\n").model_copy(update={"functions": ("many_*",)})
-    assert set(functions(catalogue.narrowed(narrowing), "delete_branch", 1)) == {"many_3"}
-    assert catalogue.narrowed(narrowing).site_count("delete_branch") == 1
+    chosen = listed(tmp_path, "many_3\nshort_branch\n").model_copy(update={"functions": ("many_*",)})
+    assert set(functions(catalogue.filtered(chosen), "delete_branch", 1)) == {"many_3"}
+    assert catalogue.filtered(chosen).site_count("delete_branch") == 1
 
 
 def test_the_list_is_kept_whatever_becomes_of_the_file(tmp_path: Path) -> None:
-    narrowing = listed(tmp_path, "b\na\nb\n")
-    assert narrowing.functions_listed == ("a", "b")
+    chosen = listed(tmp_path, "b\na\nb\n")
+    assert chosen.functions_listed == ("a", "b")
     (tmp_path / "names").unlink()
-    assert Narrowing.model_validate(narrowing.model_dump(mode="json")).with_list(tmp_path) == narrowing
+    assert SiteFilter.model_validate(chosen.model_dump(mode="json")).with_list(tmp_path) == chosen
 
 
 def wanted(files: list[str], *subsystems: str) -> list[bool]:
-    return Narrowing(subsystems=subsystems).wanted([("f", file) for file in files])
+    return SiteFilter(subsystems=subsystems).wanted([("f", file) for file in files])
 
 
 def test_subsystems_are_folders_or_files_of_the_source() -> None:
@@ -89,7 +89,7 @@ def test_subsystems_are_folders_or_files_of_the_source() -> None:
 
 
 def test_the_source_file_is_that_of_the_debug_information(catalogue: Catalogue) -> None:
-    narrow = catalogue.narrowed(Narrowing(subsystems=(catalogue_file(catalogue),)))
+    narrow = catalogue.filtered(SiteFilter(subsystems=(catalogue_file(catalogue),)))
     assert narrow.byte_count == catalogue.byte_count
 
 
@@ -111,7 +111,7 @@ def catalogue_file(catalogue: Catalogue) -> str:
 )
 def test_what_fits_nothing_is_misspelt(given: dict[str, Any], says: str, catalogue: Catalogue) -> None:
     with pytest.raises(UsageError) as caught:
-        catalogue.narrowed(Narrowing(**given))
+        catalogue.filtered(SiteFilter(**given))
     assert str(caught.value).startswith(says) and "\n" not in str(caught.value)
 
 
@@ -127,9 +127,9 @@ def test_what_fits_nothing_is_misspelt(given: dict[str, Any], says: str, catalog
         {"nosuch": 1},
     ],
 )
-def test_what_is_no_narrowing(given: dict[str, Any]) -> None:
+def test_what_is_no_site_filter(given: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
-        Narrowing.model_validate(given)
+        SiteFilter.model_validate(given)
 
 
 @pytest.mark.parametrize(
@@ -145,13 +145,13 @@ def test_a_file_that_cannot_be_used(content: bytes | None, says: str, tmp_path: 
     if content is not None:
         (tmp_path / "names").write_bytes(content)
     with pytest.raises(UsageError, match=says) as caught:
-        Narrowing(functions_file=Path("names")).with_list(tmp_path)
+        SiteFilter(functions_file=Path("names")).with_list(tmp_path)
     assert str(caught.value).startswith(f"sites.functions_file {tmp_path / 'names'}: ")
     assert "\n" not in str(caught.value)
 
 
 def test_a_class_without_enough_sites_is_refused_before_anything_is_drawn(catalogue: Catalogue) -> None:
-    narrow = catalogue.narrowed(Narrowing(functions=("short_branch",)))
+    narrow = catalogue.filtered(SiteFilter(functions=("short_branch",)))
     check_classes(narrow, [CLASSES[name] for name in ("delete_branch", "copy_overrun", "none")], 1)
     for name, count, rest in [
         ("off_by_one", 1, "the part of this kernel that `sites` leaves has 0 sites; widen it"),
@@ -164,7 +164,7 @@ def test_a_class_without_enough_sites_is_refused_before_anything_is_drawn(catalo
 
 
 def test_runtime_classes_take_no_notice(catalogue: Catalogue) -> None:
-    narrow = catalogue.narrowed(Narrowing(functions=("short_branch",)))
+    narrow = catalogue.filtered(SiteFilter(functions=("short_branch",)))
     for name, fault_class in CLASSES.items():
         if fault_class.sites is None:
             drawn = [fault_class.draw(c, random.Random(name), 20) for c in (catalogue, narrow)]

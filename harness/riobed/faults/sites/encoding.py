@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from capstone import x86
 
-from riobed.faults.disassembly import details
+from riobed.faults.sites.disassembly import details
 
 _PREFIXES = frozenset(bytes.fromhex("262e363e64656667f0f2f3"))
 _RSP = 4
