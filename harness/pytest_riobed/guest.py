@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from riobed.crash import formats
 from riobed.errors import InfraError, UsageError
-from riobed.guest import Guest
+from riobed.guest.guest import Guest
 from riobed.interactive import copy_in
 from riobed.recover import read_recovery
 from riobed.vm.agent import AgentLost

@@ -9,10 +9,10 @@ from typing import Any
 
 from pydantic import ValidationError
 from riobed.errors import UsageError, complaint
-from riobed.guest import Guest, machine_config
-from riobed.modes import cache_mode
-from riobed.setup import guest_setup
-from riobed.spec import MachineSpec
+from riobed.guest.config import MachineSpec
+from riobed.guest.guest import Guest, machine_config
+from riobed.guest.modes import cache_mode
+from riobed.guest.setup import guest_setup
 from riobed.vm.connection import connect
 from riobed.vm.libvirt import LibvirtMachine
 from riobed.vm.scratch import scratch_dir

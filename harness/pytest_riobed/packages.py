@@ -5,9 +5,9 @@ import re
 from pathlib import Path
 
 from riobed.errors import UsageError
-from riobed.images import workload_image
+from riobed.guest.images import workload_image
+from riobed.guest.workload import GUEST_FOLDER
 from riobed.products.artifacts import Manifest
-from riobed.workload import GUEST_FOLDER
 
 # Debian policy, section 5.6.1.
 _NAME = re.compile(r"[a-z0-9][a-z0-9+.-]+")

@@ -41,7 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     if modes := config.getoption("riobed_mode"):
         from riobed.errors import UsageError
-        from riobed.modes import cache_mode
+        from riobed.guest.modes import cache_mode
 
         try:
             for mode in modes:

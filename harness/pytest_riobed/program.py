@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable
 
 from riobed.errors import InfraError, UsageError
+from riobed.guest.workload import PROGRESS_PORT
 from riobed.vm.agent import ExecResult
 from riobed.vm.machine import Machine
-from riobed.workload import PROGRESS_PORT
 
 from pytest_riobed.errors import CommandFailed, shown_at_caller
 

@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from riobed.guest import GuestSetup
-from riobed.images import workload_key
+from riobed.guest.guest import GuestSetup
+from riobed.guest.images import workload_key
 from riobed.products.artifacts import content_key
 from riobed.vm.host import qemu_version
 

@@ -20,10 +20,10 @@ from riobed_results.store import Store
 from riobed.basis import Basis, basis
 from riobed.errors import EnvironmentFault, UsageError
 from riobed.faults import Catalogue, Fault
-from riobed.guest import GuestSetup
+from riobed.guest.guest import GuestSetup
+from riobed.guest.setup import environment
 from riobed.plan import PlannedTrial, plan
 from riobed.rows import trial_row, write_log
-from riobed.setup import environment
 from riobed.spec import CampaignSpec
 from riobed.stored import comparable, spec_data
 from riobed.workers import Attempt, Workers

@@ -29,9 +29,9 @@ from distributed.versions import VersionMismatchWarning
 from riobed.basis import Basis, basis
 from riobed.errors import EnvironmentFault, RiobedError, UsageError
 from riobed.faults import Fault
-from riobed.guest import GuestSetup
+from riobed.guest.guest import GuestSetup
+from riobed.guest.setup import guest_setup
 from riobed.plan import PlannedTrial
-from riobed.setup import guest_setup
 from riobed.spec import CampaignSpec
 from riobed.stored import spec_data, stored_spec
 from riobed.workers import Attempt, Guests, Stopped

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from riobed.errors import InfraError
-from riobed.guest import Guest
-from riobed.layout import PAGE
+from riobed.guest.guest import Guest
+from riobed.guest.layout import PAGE
+from riobed.guest.workload import GUEST_DIR
 from riobed.propagation import Place
 from riobed.record import TrialRecord
-from riobed.workload import GUEST_DIR
 
 # Of so many damages at most, and of so many pages of each, the way is looked for.
 _MOST = 32

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from riobed.errors import RiobedError
-from riobed.layout import MIB
+from riobed.guest.layout import MIB
 from riobed.products.artifacts import cache_dir, load_manifest
 from riobed.vm.host import run_tool
 
@@ -108,7 +108,7 @@ def _room(_uri: str | None) -> Finding:
 
 
 def _accelerators(uri: str | None) -> tuple[Finding, Finding]:
-    from riobed.accelerator import boots
+    from riobed.guest.accelerator import boots
 
     def look(name: str, mend: Callable[[], str]) -> Finding:
         complaint = boots(name, load_manifest(), uri)

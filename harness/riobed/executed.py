@@ -11,10 +11,10 @@ from rich.console import Console
 
 from riobed.errors import InfraError
 from riobed.faults import catalogue_of
-from riobed.guest import Guest, machine_config
-from riobed.modes import cache_mode
-from riobed.setup import guest_setup
-from riobed.spec import MachineSpec, WorkloadSpec
+from riobed.guest.config import MachineSpec, WorkloadSpec
+from riobed.guest.guest import Guest, machine_config
+from riobed.guest.modes import cache_mode
+from riobed.guest.setup import guest_setup
 from riobed.vm.connection import connect
 from riobed.vm.libvirt import LibvirtMachine
 from riobed.vm.scratch import scratch_dir

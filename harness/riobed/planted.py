@@ -14,12 +14,12 @@ from dataclasses import asdict, dataclass
 from mmap import mmap
 from typing import Any, Literal
 
-from riobed import registry
 from riobed.errors import InfraError
 from riobed.extents import place
-from riobed.guest import Guest
-from riobed.layout import PAGE, Layout
-from riobed.workload import GUEST_DIR
+from riobed.guest import registry
+from riobed.guest.guest import Guest
+from riobed.guest.layout import PAGE, Layout
+from riobed.guest.workload import GUEST_DIR
 
 PLANTED = "planted"
 

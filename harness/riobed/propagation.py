@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from riobed.layout import PAGE
-from riobed.registry import FREE, METADATA, STATE_MASK
+from riobed.guest.layout import PAGE
+from riobed.guest.registry import FREE, METADATA, STATE_MASK
 from riobed.trace import Event
 
 # Of a page that is changed all the time the last events are kept: the crash is at the end.

@@ -11,7 +11,7 @@ from typing import Any
 
 from riobed.crash import formats
 from riobed.errors import BootError, InfraError
-from riobed.guest import Guest
+from riobed.guest.guest import Guest
 from riobed.interrupt import interrupt_recovery
 from riobed.record import TrialRecord
 from riobed.verdict import read_check

@@ -30,16 +30,16 @@ from riobed.errors import EnvironmentFault, InfraError, UsageError
 from riobed.evidence import Evidence
 from riobed.faults import Fault, catalogue_of
 from riobed.faults.sites.vmlinux import Vmlinux
-from riobed.guest import Guest, GuestSetup, machine_config
-from riobed.modes import cache_mode
+from riobed.guest.guest import Guest, GuestSetup, machine_config
+from riobed.guest.modes import cache_mode
+from riobed.guest.registry import mapped
+from riobed.guest.setup import environment, guest_setup
 from riobed.plan import PlannedTrial, plan
 from riobed.planted import PLANTED
 from riobed.products.artifacts import Manifest, load_manifest
 from riobed.record import TrialRecord
-from riobed.registry import mapped
 from riobed.rows import fault_row, trial_row
 from riobed.run import beside
-from riobed.setup import environment, guest_setup
 from riobed.spec import CampaignSpec
 from riobed.stored import stored_spec
 from riobed.symbols import Symbols

@@ -20,11 +20,11 @@ from riobed_results.store import open_store
 from riobed_results.titles import titled
 
 from riobed.errors import UsageError
-from riobed.guest import GuestSetup
+from riobed.guest.guest import GuestSetup
+from riobed.guest.setup import environment
 from riobed.products.artifacts import load_manifest
 from riobed.replay import Replayer, Request, check_kernel, find, make_folder, redraw, replay_setup
 from riobed.run import beside
-from riobed.setup import environment
 from riobed.stored import stored_spec
 
 

@@ -19,9 +19,9 @@ from riobed_results.store import open_store, try_store
 from riobed.campaign import Campaign, Cell
 from riobed.errors import UsageError
 from riobed.faults import catalogue_of, check_classes
-from riobed.guest import GuestSetup
+from riobed.guest.guest import GuestSetup
+from riobed.guest.setup import guest_setup
 from riobed.planted import PLANTED
-from riobed.setup import guest_setup
 from riobed.spec import CampaignSpec, load_spec
 from riobed.workers import LocalWorkers, Workers
 

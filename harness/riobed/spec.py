@@ -2,19 +2,16 @@
 """Campaign specification: what is to be compared, read from YAML."""
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from riobed.errors import UsageError, complaint
 from riobed.faults import CLASSES, FaultClass, SiteFilter
-from riobed.layout import MIB, Layout
-from riobed.modes import cache_mode
-from riobed.products.artifacts import CHECKOUT
+from riobed.guest.config import MachineSpec, Strict, WorkloadSpec, as_value_error
+from riobed.guest.modes import cache_mode
 
 Seconds = Annotated[float, Field(gt=0, le=86400)]
 Moment = Annotated[float, Field(ge=0, le=86400)]
@@ -23,53 +20,7 @@ Rate = Annotated[float, Field(ge=0, le=100)]
 _DEFAULT_RATE = 0.1
 
 
-@contextmanager
-def _as_value_error() -> Iterator[None]:
-    """A complaint in the form in which pydantic adds the key to it."""
-    try:
-        yield
-    except UsageError as error:
-        raise ValueError(str(error)) from None
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class WorkloadSpec(_Strict):
-    """Which workload runs in the guest; `path` is relative to the spec's folder or absolute."""
-
-    path: Path = CHECKOUT / "workloads/memtest"
-    options: dict[str, str | int] = {}
-
-
-class MachineSpec(_Strict):
-    """The guest. Sizes in MiB."""
-
-    memory_mib: int = 512
-    disk_mib: Annotated[int, Field(ge=32, le=16384)] = 128
-    vcpus: Annotated[int, Field(ge=1, le=4)] = 1
-    accelerator: Literal["auto", "kvm", "tcg"] = "auto"
-    # The guest's clock counts its instructions, so that a replay can be the same one by one.
-    icount: bool = False
-    # Before recovery old memory is saved to a swap disk, as in the paper.
-    save_memory: bool = False
-
-    @field_validator("memory_mib")
-    @classmethod
-    def _has_a_layout(cls, value: int) -> int:
-        with _as_value_error():
-            Layout(value * MIB)
-        return value
-
-    @model_validator(mode="after")
-    def _can_count(self) -> "MachineSpec":
-        if self.icount and (self.accelerator == "kvm" or self.vcpus > 1):
-            raise ValueError("icount: for one emulated processor; change accelerator or vcpus")
-        return self
-
-
-class CampaignSpec(_Strict):
+class CampaignSpec(Strict):
     """One campaign. Times in seconds of the host's clock."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
@@ -85,7 +36,7 @@ class CampaignSpec(_Strict):
     # Where in the kernel's text faults may be; runtime classes take no notice. Absent: anywhere.
     sites: SiteFilter = SiteFilter()
     # Numbers that a runtime class draws from, by class: docs/faults.md. Absent: the paper's.
-    parameters: dict[str, dict[str, Any]] = {}
+    parameters: dict[str, dict[str, Any]] = Field(default_factory=dict)
     # How long the workload has run when the faults go in, drawn between the two.
     warmup_s: tuple[Seconds, Seconds] = (1.0, 4.0)
     # No crash for that long after injection: discard (the paper waits 10 minutes).
@@ -108,7 +59,7 @@ class CampaignSpec(_Strict):
     @field_validator("modes")
     @classmethod
     def _modes_exist(cls, value: list[str]) -> list[str]:
-        with _as_value_error():
+        with as_value_error():
             for name in value:
                 cache_mode(name)
         return value
@@ -124,7 +75,7 @@ class CampaignSpec(_Strict):
     @field_validator("parameters")
     @classmethod
     def _parameters_fit(cls, value: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-        with _as_value_error():
+        with as_value_error():
             for name, given in value.items():
                 if name not in CLASSES:
                     raise UsageError(f"unknown fault class {name!r}; there are: {', '.join(CLASSES)}")

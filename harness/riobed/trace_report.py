@@ -7,10 +7,10 @@ from typing import Any
 from riobed.damage import Damage, damages
 from riobed.evidence import Evidence
 from riobed.faults import Fault
-from riobed.guest import Guest
+from riobed.guest.guest import Guest
+from riobed.guest.registry import CHANGING, METADATA, STATE_MASK
 from riobed.propagation import Follower, Place, Way
 from riobed.record import TrialRecord
-from riobed.registry import CHANGING, METADATA, STATE_MASK
 from riobed.rows import fault_row
 from riobed.symbols import Symbols
 from riobed.trace import Event, TraceLog

@@ -9,7 +9,7 @@ from riobed.crash.formats import Crash
 from riobed.errors import InfraError
 from riobed.evidence import read_evidence
 from riobed.faults import CLASSES, commands
-from riobed.guest import Guest
+from riobed.guest.guest import Guest
 from riobed.planted import PLANTED, plant
 from riobed.progress import Progress
 from riobed.record import TrialRecord

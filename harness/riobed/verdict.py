@@ -11,7 +11,7 @@ from riobed.errors import InfraError
 from riobed.vm.agent import ExecResult
 from riobed.watch import Observation
 
-# Exit status of a workload's check: the contract in riobed.workload.
+# Exit status of a workload's check: the contract in riobed.guest.workload.
 _EQUAL, _DIFFERS = 0, 3
 _MAX_CHECK_OUTPUT = 1 << 20
 

@@ -14,8 +14,8 @@ from riobed_results.models import utc_now
 
 from riobed.errors import EnvironmentFault, InfraError
 from riobed.faults import Fault
-from riobed.guest import Guest, GuestSetup, machine_config
-from riobed.modes import cache_mode
+from riobed.guest.guest import Guest, GuestSetup, machine_config
+from riobed.guest.modes import cache_mode
 from riobed.plan import PlannedTrial
 from riobed.record import TrialRecord
 from riobed.spec import CampaignSpec

@@ -11,14 +11,15 @@ from typing import Any
 import pytest
 from harness_builders import spec, text_fault
 from riobed import basis, workers
-from riobed import setup as setup_module
 from riobed.campaign import Campaign
 from riobed.crash.formats import Crash
-from riobed.guest import GuestSetup
-from riobed.modes import CacheMode, cache_mode
+from riobed.guest import setup as setup_module
+from riobed.guest.config import MachineSpec
+from riobed.guest.guest import GuestSetup
+from riobed.guest.modes import CacheMode, cache_mode
 from riobed.products.artifacts import Manifest
 from riobed.record import TrialRecord
-from riobed.spec import CampaignSpec, MachineSpec
+from riobed.spec import CampaignSpec
 from riobed.verdict import Verdict
 from riobed.watch import Observation
 from riobed.workers import LocalWorkers

@@ -21,7 +21,7 @@ from harness_builders import spec
 from riobed import basis as basis_module
 from riobed import campaign
 from riobed.errors import EnvironmentFault, InfraError, RiobedError, UsageError
-from riobed.modes import cache_mode
+from riobed.guest.modes import cache_mode
 from riobed.plan import plan
 from riobed.products.artifacts import CHECKOUT
 from riobed.record import TrialRecord

@@ -23,7 +23,7 @@ from riobed import cluster
 from riobed.basis import Basis
 from riobed.cluster import ClusterWorkers
 from riobed.errors import EnvironmentFault, InfraError, UsageError
-from riobed.guest import GuestSetup
+from riobed.guest.guest import GuestSetup
 from riobed.plan import plan
 from riobed.record import TrialRecord
 from riobed.spec import CampaignSpec

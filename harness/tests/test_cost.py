@@ -13,8 +13,8 @@ from riobed.cost.measure import Measurement, read_measurement
 from riobed.cost.run import Series, run_series
 from riobed.cost.variants import Variant, parts
 from riobed.errors import InfraError, UsageError
-from riobed.guest import GuestSetup
-from riobed.layout import MIB, Layout
+from riobed.guest.guest import GuestSetup
+from riobed.guest.layout import MIB, Layout
 from riobed_results.cost_runs import CostRun, read_runs
 from riobed_results.environment import Environment
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 from riobed.damage import Damage, damages
 from riobed.errors import InfraError
-from riobed.guest import Guest
+from riobed.guest.guest import Guest
 from riobed.propagation import Place
 from riobed.record import TrialRecord
 from riobed.vm.agent import ExecResult

@@ -5,9 +5,10 @@ import json
 from pathlib import Path
 
 import pytest
-from riobed import accelerator, doctor
+from riobed import doctor
 from riobed.doctor import Finding
 from riobed.errors import EnvironmentFault
+from riobed.guest import accelerator
 from riobed.vm import host as host_tools
 
 LOOKS = ["_qemu", "_mke2fs", "_libvirt", "_products", "_room"]

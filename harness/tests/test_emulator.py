@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from harness_builders import Clock, ScriptedMachine
-from riobed.accelerator import for_processors
 from riobed.errors import EnvironmentFault
+from riobed.guest.accelerator import for_processors
 from riobed.vm.emulator import COUNTED, REPEATABLE, SINGLE_THREADED, emulator
 from riobed.vm.machine import MachineConfig
 

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from riobed import guest as guests
 from riobed.errors import EnvironmentFault
-from riobed.guest import Guest, GuestSetup, machine_config
-from riobed.modes import cache_mode
-from riobed.spec import MachineSpec
+from riobed.guest import guest as guests
+from riobed.guest.config import MachineSpec
+from riobed.guest.guest import Guest, GuestSetup, machine_config
+from riobed.guest.modes import cache_mode
 from riobed.vm.emulator import REPEATABLE
 
 

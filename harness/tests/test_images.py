@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from riobed.errors import EnvironmentFault, UsageError
-from riobed.images import make_test_disk, workload_key
+from riobed.guest.images import make_test_disk, workload_key
 from riobed.vm.host import need_room, run_tool
 
 

@@ -8,9 +8,9 @@ from typing import Any, cast
 from xml.etree import ElementTree
 
 import pytest
-from riobed.guest import GuestSetup, machine_config
-from riobed.modes import cache_mode
-from riobed.spec import MachineSpec
+from riobed.guest.config import MachineSpec
+from riobed.guest.guest import GuestSetup, machine_config
+from riobed.guest.modes import cache_mode
 from riobed.vm import libvirt as driver
 from riobed.vm.emulator import REPEATABLE
 from riobed.vm.libvirt import LibvirtMachine

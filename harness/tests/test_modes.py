@@ -7,15 +7,15 @@ import pytest
 import yaml
 from pydantic import ValidationError
 from riobed.errors import UsageError
-from riobed.layout import MIB, Layout
-from riobed.modes import CacheMode, all_modes, cache_mode
+from riobed.guest.layout import MIB, Layout
+from riobed.guest.modes import CacheMode, all_modes, cache_mode
 
 LAYOUT = Layout(512 * MIB)
 NAMES = list(all_modes())
 
 
 def test_the_modes_are_those_of_the_file_in_its_order() -> None:
-    text = files("riobed").joinpath("modes.yaml").read_text(encoding="utf-8")
+    text = files("riobed.guest").joinpath("modes.yaml").read_text(encoding="utf-8")
     assert list(yaml.safe_load(text)) == NAMES
     assert {"write-through", "delayed", "rio"} <= set(NAMES)
 

@@ -15,7 +15,7 @@ from pytest_riobed.guests import Guests
 from pytest_riobed.packages import packages_image
 from pytest_riobed.program import Program
 from riobed.errors import InfraError, UsageError
-from riobed.guest import Guest
+from riobed.guest.guest import Guest
 from riobed.vm.agent import ExecResult
 
 TESTS = """

@@ -15,15 +15,16 @@ from riobed import replay as replaying
 from riobed.crash.formats import Crash
 from riobed.errors import EnvironmentFault, InfraError, UsageError
 from riobed.evidence import Evidence
-from riobed.guest import GuestSetup
+from riobed.guest.config import MachineSpec, WorkloadSpec
+from riobed.guest.guest import GuestSetup
+from riobed.guest.setup import guest_setup
 from riobed.plan import plan
 from riobed.planted import Plant
 from riobed.products.artifacts import CHECKOUT
 from riobed.record import TrialRecord
 from riobed.replay import Request, replay, same_fault, title_then
 from riobed.rows import fault_row, trial_row
-from riobed.setup import guest_setup
-from riobed.spec import CampaignSpec, MachineSpec, WorkloadSpec
+from riobed.spec import CampaignSpec
 from riobed.stored import spec_data, stored_spec
 from riobed.verdict import Verdict
 from riobed.watch import Observation

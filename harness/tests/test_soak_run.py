@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 from harness_builders import Clock, ScriptedMachine
 from riobed.errors import InfraError, UsageError
-from riobed.guest import Guest
+from riobed.guest.guest import Guest
 from riobed.soak import life, run
 from riobed.soak.run import Request, enter, run_turns
 from riobed.soak.suite import Turn

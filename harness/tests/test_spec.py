@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from riobed.errors import UsageError
 from riobed.faults import CLASSES, SiteFilter
-from riobed.modes import all_modes
+from riobed.guest.modes import all_modes
 from riobed.spec import CampaignSpec, load_spec
 
 GOOD = "name: quick\nmodes: [write-through, rio]\nfault_classes: [kernel_text]\n"

@@ -15,7 +15,7 @@ from riobed import interrupt, trial, watch
 from riobed import record as record_module
 from riobed.errors import BootError, InfraError
 from riobed.faults import commands
-from riobed.guest import Guest
+from riobed.guest.guest import Guest
 from riobed.plan import plan
 from riobed.record import TrialRecord
 from riobed.recover import read_recovery

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import yaml
-from riobed import workload as workloads
 from riobed.errors import UsageError
-from riobed.workload import Workload, check_options, command, load_workload
+from riobed.guest import workload as workloads
+from riobed.guest.workload import Workload, check_options, command, load_workload
 
 MEMTEST = Path(__file__).parents[2] / "workloads" / "memtest"
 BASE = {"name": "w", "description": "d", "start": "./run {dir}", "check": "./check"}

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from riobed.cost.variants import Variant
 from riobed.errors import InfraError
-from riobed.guest import Guest
+from riobed.guest.guest import Guest
+from riobed.guest.workload import PROGRESS_PORT
 from riobed.trial import INJECTOR
-from riobed.workload import PROGRESS_PORT
 
 _POLL_S = 0.1
 _RUN_S = 900.0

@@ -22,10 +22,10 @@ from riobed.cost.measure import measure
 from riobed.cost.variants import Variant, parts
 from riobed.errors import UsageError
 from riobed.faults import catalogue_of
-from riobed.guest import Guest, GuestSetup, machine_config
+from riobed.guest.config import MachineSpec, WorkloadSpec
+from riobed.guest.guest import Guest, GuestSetup, machine_config
+from riobed.guest.setup import environment, guest_setup
 from riobed.products.artifacts import CHECKOUT
-from riobed.setup import environment, guest_setup
-from riobed.spec import MachineSpec, WorkloadSpec
 from riobed.vm.connection import connect
 from riobed.vm.emulator import COUNTED
 from riobed.vm.libvirt import LibvirtMachine

@@ -3,7 +3,7 @@
 
 from dataclasses import dataclass
 
-from riobed.modes import CacheMode, cache_mode
+from riobed.guest.modes import CacheMode, cache_mode
 
 # Nobody writes dirty pages because they are old: without Rio the flusher would.
 _NO_FLUSHER = {"vm.dirty_writeback_centisecs": 0}

@@ -7,7 +7,7 @@ from riobed_results.soak import SoakRow
 
 from riobed.crash import formats
 from riobed.errors import BootError, InfraError
-from riobed.guest import Guest
+from riobed.guest.guest import Guest
 from riobed.recover import read_recovery
 from riobed.soak.kernel import complaints, counters, dirty_kib, mismatches
 from riobed.soak.suite import Turn

@@ -12,14 +12,14 @@ from riobed_results.soak import FILE, Soak, SoakEnvironment, SoakRow, load_soak,
 from riobed_results.soak_page import soak_page, verdict
 
 from riobed.errors import InfraError, UsageError, complaint
-from riobed.guest import Guest, GuestSetup, machine_config
-from riobed.images import workload_image
-from riobed.modes import cache_mode
-from riobed.setup import environment as on_what
-from riobed.setup import guest_setup
+from riobed.guest.config import MachineSpec
+from riobed.guest.guest import Guest, GuestSetup, machine_config
+from riobed.guest.images import workload_image
+from riobed.guest.modes import cache_mode
+from riobed.guest.setup import environment as on_what
+from riobed.guest.setup import guest_setup
 from riobed.soak.life import go_on, take_turn
 from riobed.soak.suite import Turn, load_suite, turns
-from riobed.spec import MachineSpec
 from riobed.vm.connection import connect
 from riobed.vm.libvirt import LibvirtMachine
 from riobed.vm.scratch import scratch_dir

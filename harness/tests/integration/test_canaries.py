@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from riobed.errors import InfraError
 from riobed.faults import Fault
-from riobed.guest import Guest
+from riobed.guest.guest import Guest
 from riobed.plan import PlannedTrial
 from riobed.record import TrialRecord
 from riobed.recover import recover

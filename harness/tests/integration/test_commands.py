@@ -133,7 +133,7 @@ def test_a_kernel_that_does_not_boot_is_one_line(tmp_path: Path) -> None:
     code = f"""
 import sys
 from pathlib import Path
-import riobed.setup as setup
+import riobed.guest.setup as setup
 from riobed.products.artifacts import load_manifest
 broken = Path({str(tmp_path)!r}) / "bzImage"
 broken.write_bytes(load_manifest().kernel.bzimage.read_bytes()[:200000])
@@ -141,8 +141,8 @@ real = load_manifest()
 kernel = real.kernel.model_copy(update={{"bzimage": broken}})
 setup.load_manifest = lambda: real.model_copy(update={{"kernel": kernel}})
 setup.choose = lambda *_: "tcg"
-import riobed.guest
-riobed.guest._BOOT_S = 8.0
+import riobed.guest.guest
+riobed.guest.guest._BOOT_S = 8.0
 from riobed.cli import main
 sys.argv = ["riobed", "guest", "run", "rio", "--", "true"]
 main()

@@ -12,7 +12,7 @@ from riobed.cost.variants import Variant, parts
 from riobed.errors import InfraError
 from riobed.evidence import read_evidence
 from riobed.faults import catalogue_of
-from riobed.guest import Guest, GuestSetup, machine_config
+from riobed.guest.guest import Guest, GuestSetup, machine_config
 from riobed.vm.connection import connect
 from riobed.vm.emulator import COUNTED
 from riobed.vm.libvirt import LibvirtMachine

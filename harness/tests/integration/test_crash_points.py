@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 from riobed.faults import Fault, commands
-from riobed.guest import Guest
+from riobed.guest.guest import Guest
 from riobed.recover import read_recovery
 
 from .conftest import UD2

@@ -12,10 +12,10 @@ from dataclasses import replace
 
 import pytest
 from riobed.errors import InfraError
-from riobed.guest import GuestSetup, machine_config
-from riobed.images import make_test_disk
-from riobed.layout import MIB
-from riobed.modes import cache_mode
+from riobed.guest.guest import GuestSetup, machine_config
+from riobed.guest.images import make_test_disk
+from riobed.guest.layout import MIB
+from riobed.guest.modes import cache_mode
 from riobed.vm import libvirt
 from riobed.vm.connection import connect
 from riobed.vm.libvirt import LibvirtMachine

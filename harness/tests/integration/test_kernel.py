@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from riobed.guest import Guest
+from riobed.guest.guest import Guest
 
 from .test_warm_reboot import shell
 

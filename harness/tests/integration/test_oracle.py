@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable
 
 import pytest
-from riobed import registry
 from riobed.crash.formats import Crash
-from riobed.guest import Guest
-from riobed.layout import Layout
+from riobed.guest import registry
+from riobed.guest.guest import Guest
+from riobed.guest.layout import Layout
 from riobed.plan import PlannedTrial
 from riobed.progress import Progress
 from riobed.record import TrialRecord

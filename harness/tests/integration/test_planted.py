@@ -4,8 +4,8 @@
 from collections.abc import Callable
 
 import pytest
-from riobed.guest import Guest
-from riobed.layout import PAGE
+from riobed.guest.guest import Guest
+from riobed.guest.layout import PAGE
 from riobed.plan import PlannedTrial
 from riobed.planted import PLANTED
 from riobed.record import TrialRecord

@@ -4,7 +4,7 @@
 from collections.abc import Callable
 
 import pytest
-from riobed.guest import Guest
+from riobed.guest.guest import Guest
 from riobed.plan import PlannedTrial
 from riobed.record import TrialRecord
 from riobed.spec import CampaignSpec

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from riobed.faults import Fault
-from riobed.layout import PAGE
+from riobed.guest.layout import PAGE
 from riobed.replay import Request, replay
 from riobed.replays import Many, replay_many
 from riobed.run import Where, run_campaign

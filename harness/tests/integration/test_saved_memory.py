@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from riobed import registry
-from riobed.guest import Guest, GuestSetup, machine_config
-from riobed.layout import Layout
-from riobed.modes import cache_mode
+from riobed.guest import registry
+from riobed.guest.guest import Guest, GuestSetup, machine_config
+from riobed.guest.layout import Layout
+from riobed.guest.modes import cache_mode
 from riobed.recover import read_recovery
 from riobed.vm.connection import connect
 from riobed.vm.libvirt import LibvirtMachine

@@ -8,10 +8,10 @@ direct map.
 from collections.abc import Callable
 
 import pytest
-from riobed import registry
 from riobed.faults import Fault
-from riobed.guest import Guest
-from riobed.layout import Layout
+from riobed.guest import registry
+from riobed.guest.guest import Guest
+from riobed.guest.layout import Layout
 from riobed.plan import PlannedTrial
 from riobed.record import TrialRecord
 from riobed.recover import read_recovery

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from riobed.faults import Fault
-from riobed.guest import Guest, machine_config
-from riobed.modes import cache_mode
+from riobed.guest.config import MachineSpec, WorkloadSpec
+from riobed.guest.guest import Guest, machine_config
+from riobed.guest.modes import cache_mode
+from riobed.guest.setup import guest_setup
 from riobed.plan import PlannedTrial
 from riobed.record import TrialRecord
-from riobed.setup import guest_setup
-from riobed.spec import CampaignSpec, MachineSpec, WorkloadSpec
+from riobed.spec import CampaignSpec
 from riobed.trial import run_trial
 from riobed.vm.connection import connect
 from riobed.vm.libvirt import LibvirtMachine

@@ -6,10 +6,10 @@ import random
 from collections.abc import Callable
 
 import pytest
-from riobed import registry
 from riobed.errors import InfraError
-from riobed.guest import Guest
-from riobed.layout import Layout
+from riobed.guest import registry
+from riobed.guest.guest import Guest
+from riobed.guest.layout import Layout
 from riobed.recover import read_recovery
 
 _HASHES = "cd /mnt/test && find . -type f ! -path './lost+found*' -exec sha256sum {} + | sort -k 2"

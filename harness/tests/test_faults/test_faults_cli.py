@@ -13,9 +13,10 @@ from riobed import cli, faults_cli
 from riobed import run as run_module
 from riobed.errors import EnvironmentFault
 from riobed.faults import CLASSES, Catalogue
-from riobed.guest import GuestSetup
+from riobed.guest.config import MachineSpec
+from riobed.guest.guest import GuestSetup
 from riobed.plan import plan
-from riobed.spec import CampaignSpec, MachineSpec
+from riobed.spec import CampaignSpec
 
 Capture = pytest.CaptureFixture[str]
 

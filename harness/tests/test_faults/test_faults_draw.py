@@ -12,7 +12,7 @@ from riobed.errors import UsageError
 from riobed.faults import CLASSES, Catalogue, Fault, SiteFilter, commands
 from riobed.faults.classes.rules import RULES
 from riobed.faults.sites.nops import NOPS, deleted
-from riobed.modes import all_modes
+from riobed.guest.modes import all_modes
 from riobed.plan import plan
 from riobed.spec import CampaignSpec
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from riobed.layout import PAGE, PAIR_SIZE, Layout
+from riobed.guest.layout import PAGE, PAIR_SIZE, Layout
 
 _ENTRY = struct.Struct("<IIQIHBBII")
 ENTRY_SIZE = _ENTRY.size

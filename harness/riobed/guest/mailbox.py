@@ -10,8 +10,8 @@ import re
 import shlex
 
 from riobed.errors import InfraError
-from riobed.layout import PAGE
-from riobed.registry import mapped
+from riobed.guest.layout import PAGE
+from riobed.guest.registry import mapped
 from riobed.vm.machine import Machine
 
 _PAGES = 4

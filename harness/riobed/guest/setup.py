@@ -6,14 +6,14 @@ from pathlib import Path
 from riobed_results.environment import Environment
 from riobed_results.models import utc_now
 
-from riobed.accelerator import choose, for_processors
-from riobed.guest import GuestSetup
-from riobed.images import workload_image
+from riobed.guest.accelerator import choose, for_processors
+from riobed.guest.config import MachineSpec, WorkloadSpec
+from riobed.guest.guest import GuestSetup
+from riobed.guest.images import workload_image
+from riobed.guest.workload import check_options, load_workload
 from riobed.products.artifacts import Manifest, load_manifest
-from riobed.spec import MachineSpec, WorkloadSpec
 from riobed.vm.emulator import REPEATABLE
 from riobed.vm.host import qemu_version
-from riobed.workload import check_options, load_workload
 
 
 def guest_setup(machine: MachineSpec, uri: str | None, workload: WorkloadSpec | None = None) -> GuestSetup:

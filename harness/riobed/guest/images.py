@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from riobed.errors import UsageError
-from riobed.layout import MIB
+from riobed.guest.layout import MIB
 from riobed.products.artifacts import Manifest, cache_dir
 from riobed.vm.host import need_room, run_tool
 

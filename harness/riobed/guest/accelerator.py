@@ -9,12 +9,12 @@ import os
 from pathlib import Path
 
 from riobed.errors import InfraError
-from riobed.guest import GuestSetup, machine_config
-from riobed.images import make_test_disk
-from riobed.layout import MIB
-from riobed.modes import cache_mode
+from riobed.guest.config import MachineSpec
+from riobed.guest.guest import GuestSetup, machine_config
+from riobed.guest.images import make_test_disk
+from riobed.guest.layout import MIB
+from riobed.guest.modes import cache_mode
 from riobed.products.artifacts import Manifest, cache_dir
-from riobed.spec import MachineSpec
 from riobed.vm.connection import connect
 from riobed.vm.emulator import SINGLE_THREADED
 from riobed.vm.libvirt import LibvirtMachine

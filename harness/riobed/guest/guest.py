@@ -7,19 +7,19 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from riobed import workload as workloads
 from riobed.errors import BootError, InfraError
-from riobed.images import make_empty_disk, make_test_disk
-from riobed.kept import keep_snapshot, restore_disks
-from riobed.layout import MIB, Layout
-from riobed.mailbox import open_mailbox, put_command
-from riobed.modes import CacheMode
+from riobed.guest import workload as workloads
+from riobed.guest.config import MachineSpec
+from riobed.guest.images import make_empty_disk, make_test_disk
+from riobed.guest.layout import MIB, Layout
+from riobed.guest.mailbox import open_mailbox, put_command
+from riobed.guest.modes import CacheMode
+from riobed.guest.snapshots import keep_snapshot, restore_disks
+from riobed.guest.workload import Workload
 from riobed.products.artifacts import Manifest
-from riobed.spec import MachineSpec
 from riobed.vm.emulator import REPEATABLE
 from riobed.vm.host import need_room, qemu_version
 from riobed.vm.machine import Machine, MachineConfig
-from riobed.workload import Workload
 
 _BOOT_S = 120.0
 _PREPARE_S = 300.0
@@ -66,7 +66,7 @@ def machine_config(
     common = [*_COMMON, *(_AWAKE if setup.accelerator == REPEATABLE else [])]
     stage0 = [*common, *layout.stage0_parameters, f"riobed.memory={layout.ram}"]
     if mode.restores_memory:
-        stage0.append(f"riobed.registry={layout.registry}")
+        stage0.append(f"riobed.guest.registry={layout.registry}")
     production = [*common, *_PRODUCTION, *mode.production_parameters(layout)]
     if setup.machine.save_memory:
         # The machine is the same in every mode; there is something to save only in some.

@@ -8,7 +8,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from riobed.errors import UsageError
-from riobed.layout import Layout
+from riobed.guest.layout import Layout
 
 
 class CacheMode(BaseModel):
@@ -37,7 +37,7 @@ class CacheMode(BaseModel):
 @cache
 def all_modes() -> dict[str, CacheMode]:
     """Every cache mode by name, in the order of modes.yaml."""
-    text = files("riobed").joinpath("modes.yaml").read_text(encoding="utf-8")
+    text = files("riobed.guest").joinpath("modes.yaml").read_text(encoding="utf-8")
     return TypeAdapter(dict[str, CacheMode]).validate_python(yaml.safe_load(text))
 
 
