@@ -22,10 +22,10 @@ from riobed.errors import EnvironmentFault, UsageError
 from riobed.faults import Catalogue, Fault
 from riobed.guest.guest import GuestSetup
 from riobed.guest.setup import environment
-from riobed.plan import PlannedTrial, plan
+from riobed.plan.rounds import PlannedTrial, plan
+from riobed.plan.spec import CampaignSpec
+from riobed.plan.stored import comparable, spec_data
 from riobed.rows import trial_row, write_log
-from riobed.spec import CampaignSpec
-from riobed.stored import comparable, spec_data
 from riobed.workers import Attempt, Workers
 
 # A trial that fails for our own reasons is tried again, but not for ever: then this run goes on without it.

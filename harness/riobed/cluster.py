@@ -31,9 +31,9 @@ from riobed.errors import EnvironmentFault, RiobedError, UsageError
 from riobed.faults import Fault
 from riobed.guest.guest import GuestSetup
 from riobed.guest.setup import guest_setup
-from riobed.plan import PlannedTrial
-from riobed.spec import CampaignSpec
-from riobed.stored import spec_data, stored_spec
+from riobed.plan.rounds import PlannedTrial
+from riobed.plan.spec import CampaignSpec
+from riobed.plan.stored import spec_data, stored_spec
 from riobed.workers import Attempt, Guests, Stopped
 
 # Of this process as a worker; the campaign's own --connect is for its own host.

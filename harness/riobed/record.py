@@ -10,7 +10,7 @@ from typing import Any
 from riobed.evidence import Evidence
 from riobed.faults import Fault
 from riobed.interrupt import Interruption
-from riobed.plan import PlannedTrial
+from riobed.plan.rounds import PlannedTrial
 from riobed.planted import Plant
 from riobed.progress import Progress
 from riobed.verdict import Verdict

@@ -34,14 +34,14 @@ from riobed.guest.guest import Guest, GuestSetup, machine_config
 from riobed.guest.modes import cache_mode
 from riobed.guest.registry import mapped
 from riobed.guest.setup import environment, guest_setup
-from riobed.plan import PlannedTrial, plan
+from riobed.plan.rounds import PlannedTrial, plan
+from riobed.plan.spec import CampaignSpec
+from riobed.plan.stored import stored_spec
 from riobed.planted import PLANTED
 from riobed.products.artifacts import Manifest, load_manifest
 from riobed.record import TrialRecord
 from riobed.rows import fault_row, trial_row
 from riobed.run import beside
-from riobed.spec import CampaignSpec
-from riobed.stored import stored_spec
 from riobed.symbols import Symbols
 from riobed.trace import TraceLog, find_chunks
 from riobed.trace_report import trace_answer, trace_text

@@ -22,10 +22,10 @@ from riobed_results.titles import titled
 from riobed.errors import UsageError
 from riobed.guest.guest import GuestSetup
 from riobed.guest.setup import environment
+from riobed.plan.stored import stored_spec
 from riobed.products.artifacts import load_manifest
 from riobed.replay import Replayer, Request, check_kernel, find, make_folder, redraw, replay_setup
 from riobed.run import beside
-from riobed.stored import stored_spec
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from riobed.errors import InfraError
 from riobed.evidence import read_evidence
 from riobed.faults import CLASSES, commands
 from riobed.guest.guest import Guest
+from riobed.plan.spec import CampaignSpec
 from riobed.planted import PLANTED, plant
 from riobed.progress import Progress
 from riobed.record import TrialRecord
 from riobed.recover import recover
-from riobed.spec import CampaignSpec
 from riobed.verdict import decide
 from riobed.vm.agent import AgentLost
 from riobed.vm.machine import Machine

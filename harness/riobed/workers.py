@@ -16,9 +16,9 @@ from riobed.errors import EnvironmentFault, InfraError
 from riobed.faults import Fault
 from riobed.guest.guest import Guest, GuestSetup, machine_config
 from riobed.guest.modes import cache_mode
-from riobed.plan import PlannedTrial
+from riobed.plan.rounds import PlannedTrial
+from riobed.plan.spec import CampaignSpec
 from riobed.record import TrialRecord
-from riobed.spec import CampaignSpec
 from riobed.trial import run_trial
 from riobed.vm.connection import connect
 from riobed.vm.host import LEAST_ROOM, need_room

@@ -17,9 +17,9 @@ from riobed.guest import setup as setup_module
 from riobed.guest.config import MachineSpec
 from riobed.guest.guest import GuestSetup
 from riobed.guest.modes import CacheMode, cache_mode
+from riobed.plan.spec import CampaignSpec
 from riobed.products.artifacts import Manifest
 from riobed.record import TrialRecord
-from riobed.spec import CampaignSpec
 from riobed.verdict import Verdict
 from riobed.watch import Observation
 from riobed.workers import LocalWorkers

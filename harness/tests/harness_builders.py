@@ -8,7 +8,7 @@ from typing import Any
 
 from riobed.errors import InfraError
 from riobed.faults import Fault
-from riobed.spec import CampaignSpec
+from riobed.plan.spec import CampaignSpec
 from riobed.vm.agent import ExecResult
 from riobed.vm.machine import LogFile, MachineConfig
 

@@ -22,10 +22,10 @@ from riobed import basis as basis_module
 from riobed import campaign
 from riobed.errors import EnvironmentFault, InfraError, RiobedError, UsageError
 from riobed.guest.modes import cache_mode
-from riobed.plan import plan
+from riobed.plan.rounds import plan
+from riobed.plan.spec import CampaignSpec
 from riobed.products.artifacts import CHECKOUT
 from riobed.record import TrialRecord
-from riobed.spec import CampaignSpec
 from riobed.verdict import Verdict
 from riobed_results.models import TrialRow
 from riobed_results.queries import trial_rows

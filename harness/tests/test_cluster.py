@@ -24,9 +24,9 @@ from riobed.basis import Basis
 from riobed.cluster import ClusterWorkers
 from riobed.errors import EnvironmentFault, InfraError, UsageError
 from riobed.guest.guest import GuestSetup
-from riobed.plan import plan
+from riobed.plan.rounds import plan
+from riobed.plan.spec import CampaignSpec
 from riobed.record import TrialRecord
-from riobed.spec import CampaignSpec
 from riobed_results.models import TrialRow
 
 BASIS = Basis("5a5a", "0123abcd", "feed", "beef", "QEMU emulator version 7.2.0", "tcg", "2026.8.0")

@@ -9,7 +9,7 @@ from itertools import islice
 import pytest
 from harness_builders import spec
 from riobed.guest.modes import all_modes
-from riobed.plan import plan
+from riobed.plan.rounds import plan
 
 MODES = list(all_modes())
 CLASSES = ["kernel_text", "delete_branch", "copy_overrun"]

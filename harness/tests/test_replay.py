@@ -18,14 +18,14 @@ from riobed.evidence import Evidence
 from riobed.guest.config import MachineSpec, WorkloadSpec
 from riobed.guest.guest import GuestSetup
 from riobed.guest.setup import guest_setup
-from riobed.plan import plan
+from riobed.plan.rounds import plan
+from riobed.plan.spec import CampaignSpec
+from riobed.plan.stored import spec_data, stored_spec
 from riobed.planted import Plant
 from riobed.products.artifacts import CHECKOUT
 from riobed.record import TrialRecord
 from riobed.replay import Request, replay, same_fault, title_then
 from riobed.rows import fault_row, trial_row
-from riobed.spec import CampaignSpec
-from riobed.stored import spec_data, stored_spec
 from riobed.verdict import Verdict
 from riobed.watch import Observation
 from riobed_results.errors import StoreError

@@ -9,7 +9,7 @@ from harness_builders import spec, text_fault
 from riobed.crash.formats import Crash
 from riobed.evidence import read_evidence
 from riobed.faults import Fault
-from riobed.plan import plan
+from riobed.plan.rounds import plan
 from riobed.progress import Progress
 from riobed.record import TrialRecord
 from riobed.rows import fault_row, trial_row, write_log

@@ -7,7 +7,7 @@ import pytest
 from riobed.errors import UsageError
 from riobed.faults import CLASSES, SiteFilter
 from riobed.guest.modes import all_modes
-from riobed.spec import CampaignSpec, load_spec
+from riobed.plan.spec import CampaignSpec, load_spec
 
 GOOD = "name: quick\nmodes: [write-through, rio]\nfault_classes: [kernel_text]\n"
 SPECS = sorted((Path(__file__).parents[1] / "specs").glob("*.yaml"))

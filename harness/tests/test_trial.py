@@ -16,7 +16,7 @@ from riobed import record as record_module
 from riobed.errors import BootError, InfraError
 from riobed.faults import commands
 from riobed.guest.guest import Guest
-from riobed.plan import plan
+from riobed.plan.rounds import plan
 from riobed.record import TrialRecord
 from riobed.recover import read_recovery
 from riobed.rows import trial_row

@@ -10,10 +10,10 @@ import pytest
 from riobed.errors import InfraError
 from riobed.faults import Fault
 from riobed.guest.guest import Guest
-from riobed.plan import PlannedTrial
+from riobed.plan.rounds import PlannedTrial
+from riobed.plan.spec import CampaignSpec
 from riobed.record import TrialRecord
 from riobed.recover import recover
-from riobed.spec import CampaignSpec
 from riobed.trial import observe, run_trial, start_workload, warm_up
 from riobed.verdict import decide
 from riobed.vm import libvirt

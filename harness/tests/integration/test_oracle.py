@@ -9,11 +9,11 @@ from riobed.crash.formats import Crash
 from riobed.guest import registry
 from riobed.guest.guest import Guest
 from riobed.guest.layout import Layout
-from riobed.plan import PlannedTrial
+from riobed.plan.rounds import PlannedTrial
+from riobed.plan.spec import CampaignSpec
 from riobed.progress import Progress
 from riobed.record import TrialRecord
 from riobed.recover import recover
-from riobed.spec import CampaignSpec
 from riobed.trial import run_trial, start_workload, warm_up
 from riobed.verdict import decide
 from riobed.watch import Observation

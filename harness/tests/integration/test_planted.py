@@ -6,11 +6,11 @@ from collections.abc import Callable
 import pytest
 from riobed.guest.guest import Guest
 from riobed.guest.layout import PAGE
-from riobed.plan import PlannedTrial
+from riobed.plan.rounds import PlannedTrial
+from riobed.plan.spec import CampaignSpec
 from riobed.planted import PLANTED
 from riobed.record import TrialRecord
 from riobed.rows import trial_row
-from riobed.spec import CampaignSpec
 from riobed.trial import run_trial
 from riobed_results.planted import expected
 from riobed_results.recovery import checksum_mismatches, rejected_entries

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 from riobed.guest.guest import Guest
-from riobed.plan import PlannedTrial
+from riobed.plan.rounds import PlannedTrial
+from riobed.plan.spec import CampaignSpec
 from riobed.record import TrialRecord
-from riobed.spec import CampaignSpec
 from riobed.trial import run_trial
 from riobed_results.recovery import ENDED, cut_short, restored_pages
 

@@ -12,10 +12,10 @@ from riobed.faults import Fault
 from riobed.guest import registry
 from riobed.guest.guest import Guest
 from riobed.guest.layout import Layout
-from riobed.plan import PlannedTrial
+from riobed.plan.rounds import PlannedTrial
+from riobed.plan.spec import CampaignSpec
 from riobed.record import TrialRecord
 from riobed.recover import read_recovery
-from riobed.spec import CampaignSpec
 from riobed.trial import inject
 from riobed.watch import Watcher
 

@@ -10,9 +10,9 @@ from riobed.guest.config import MachineSpec, WorkloadSpec
 from riobed.guest.guest import Guest, machine_config
 from riobed.guest.modes import cache_mode
 from riobed.guest.setup import guest_setup
-from riobed.plan import PlannedTrial
+from riobed.plan.rounds import PlannedTrial
+from riobed.plan.spec import CampaignSpec
 from riobed.record import TrialRecord
-from riobed.spec import CampaignSpec
 from riobed.trial import run_trial
 from riobed.vm.connection import connect
 from riobed.vm.libvirt import LibvirtMachine

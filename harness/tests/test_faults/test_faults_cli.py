@@ -15,8 +15,8 @@ from riobed.errors import EnvironmentFault
 from riobed.faults import CLASSES, Catalogue
 from riobed.guest.config import MachineSpec
 from riobed.guest.guest import GuestSetup
-from riobed.plan import plan
-from riobed.spec import CampaignSpec
+from riobed.plan.rounds import plan
+from riobed.plan.spec import CampaignSpec
 
 Capture = pytest.CaptureFixture[str]
 

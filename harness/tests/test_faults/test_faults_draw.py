@@ -13,8 +13,8 @@ from riobed.faults import CLASSES, Catalogue, Fault, SiteFilter, commands
 from riobed.faults.classes.rules import RULES
 from riobed.faults.sites.nops import NOPS, deleted
 from riobed.guest.modes import all_modes
-from riobed.plan import plan
-from riobed.spec import CampaignSpec
+from riobed.plan.rounds import plan
+from riobed.plan.spec import CampaignSpec
 
 TEXT_CLASSES = ("kernel_text", *RULES)
 FAULTY = tuple(name for name in CLASSES if name not in ("none", "planted"))

@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from riobed.spec import CampaignSpec
+from riobed.plan.spec import CampaignSpec
 
 # Long against the agent's work in the guest, which ends the warm-up at no random moment.
 _RUN_ON_S = 0.1

@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from riobed.errors import UsageError, complaint
 from riobed.faults import SiteFilter
+from riobed.plan.spec import CampaignSpec
 from riobed.products.artifacts import CHECKOUT
-from riobed.spec import CampaignSpec
 
 
 def spec_data(spec: CampaignSpec) -> dict[str, Any]:
