@@ -10,7 +10,7 @@ from riobed.crash import formats
 from riobed.errors import InfraError, UsageError
 from riobed.guest.guest import Guest
 from riobed.interactive import copy_in
-from riobed.recover import read_recovery
+from riobed.trial.recover import read_recovery
 from riobed.vm.agent import AgentLost
 
 from pytest_riobed.errors import CommandFailed, RecoveryFailed, shown_at_caller

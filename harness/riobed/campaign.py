@@ -25,7 +25,7 @@ from riobed.guest.setup import environment
 from riobed.plan.rounds import PlannedTrial, plan
 from riobed.plan.spec import CampaignSpec
 from riobed.plan.stored import comparable, spec_data
-from riobed.rows import trial_row, write_log
+from riobed.trial.rows import trial_row, write_log
 from riobed.workers import Attempt, Workers
 
 # A trial that fails for our own reasons is tried again, but not for ever: then this run goes on without it.

@@ -15,7 +15,7 @@ from riobed.guest.guest import Guest
 from riobed.guest.layout import PAGE
 from riobed.guest.workload import GUEST_DIR
 from riobed.propagation import Place
-from riobed.record import TrialRecord
+from riobed.trial.record import TrialRecord
 
 # Of so many damages at most, and of so many pages of each, the way is looked for.
 _MOST = 32

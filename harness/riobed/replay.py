@@ -27,7 +27,6 @@ from riobed_results.store import open_store
 from riobed.campaign import draw_faults
 from riobed.crash import formats
 from riobed.errors import EnvironmentFault, InfraError, UsageError
-from riobed.evidence import Evidence
 from riobed.faults import Fault, catalogue_of
 from riobed.faults.sites.vmlinux import Vmlinux
 from riobed.guest.guest import Guest, GuestSetup, machine_config
@@ -37,15 +36,16 @@ from riobed.guest.setup import environment, guest_setup
 from riobed.plan.rounds import PlannedTrial, plan
 from riobed.plan.spec import CampaignSpec
 from riobed.plan.stored import stored_spec
-from riobed.planted import PLANTED
 from riobed.products.artifacts import Manifest, load_manifest
-from riobed.record import TrialRecord
-from riobed.rows import fault_row, trial_row
 from riobed.run import beside
 from riobed.symbols import Symbols
 from riobed.trace import TraceLog, find_chunks
 from riobed.trace_report import trace_answer, trace_text
-from riobed.trial import run_trial
+from riobed.trial.evidence import Evidence
+from riobed.trial.planting import PLANTED
+from riobed.trial.record import TrialRecord
+from riobed.trial.rows import fault_row, trial_row
+from riobed.trial.trial import run_trial
 from riobed.vm.connection import connect
 from riobed.vm.host import LEAST_ROOM, need_room
 from riobed.vm.libvirt import LibvirtMachine

@@ -22,7 +22,7 @@ from riobed.faults import catalogue_of, check_classes
 from riobed.guest.guest import GuestSetup
 from riobed.guest.setup import guest_setup
 from riobed.plan.spec import CampaignSpec, load_spec
-from riobed.planted import PLANTED
+from riobed.trial.planting import PLANTED
 from riobed.workers import LocalWorkers, Workers
 
 

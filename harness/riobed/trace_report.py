@@ -5,15 +5,15 @@ from dataclasses import asdict
 from typing import Any
 
 from riobed.damage import Damage, damages
-from riobed.evidence import Evidence
 from riobed.faults import Fault
 from riobed.guest.guest import Guest
 from riobed.guest.registry import CHANGING, METADATA, STATE_MASK
 from riobed.propagation import Follower, Place, Way
-from riobed.record import TrialRecord
-from riobed.rows import fault_row
 from riobed.symbols import Symbols
 from riobed.trace import Event, TraceLog
+from riobed.trial.evidence import Evidence
+from riobed.trial.record import TrialRecord
+from riobed.trial.rows import fault_row
 
 # Events of a page that are printed; the answer as JSON has more of them.
 _PRINTED = 30

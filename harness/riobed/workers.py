@@ -18,8 +18,8 @@ from riobed.guest.guest import Guest, GuestSetup, machine_config
 from riobed.guest.modes import cache_mode
 from riobed.plan.rounds import PlannedTrial
 from riobed.plan.spec import CampaignSpec
-from riobed.record import TrialRecord
-from riobed.trial import run_trial
+from riobed.trial.record import TrialRecord
+from riobed.trial.trial import run_trial
 from riobed.vm.connection import connect
 from riobed.vm.host import LEAST_ROOM, need_room
 from riobed.vm.libvirt import LibvirtMachine

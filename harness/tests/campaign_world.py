@@ -19,9 +19,9 @@ from riobed.guest.guest import GuestSetup
 from riobed.guest.modes import CacheMode, cache_mode
 from riobed.plan.spec import CampaignSpec
 from riobed.products.artifacts import Manifest
-from riobed.record import TrialRecord
-from riobed.verdict import Verdict
-from riobed.watch import Observation
+from riobed.trial.record import TrialRecord
+from riobed.trial.verdict import Verdict
+from riobed.trial.watch import Observation
 from riobed.workers import LocalWorkers
 from riobed_results.models import TrialRow
 from riobed_results.queries import trial_rows

@@ -25,8 +25,8 @@ from riobed.guest.modes import cache_mode
 from riobed.plan.rounds import plan
 from riobed.plan.spec import CampaignSpec
 from riobed.products.artifacts import CHECKOUT
-from riobed.record import TrialRecord
-from riobed.verdict import Verdict
+from riobed.trial.record import TrialRecord
+from riobed.trial.verdict import Verdict
 from riobed_results.models import TrialRow
 from riobed_results.queries import trial_rows
 from riobed_results.store import Store

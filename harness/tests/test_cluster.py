@@ -26,7 +26,7 @@ from riobed.errors import EnvironmentFault, InfraError, UsageError
 from riobed.guest.guest import GuestSetup
 from riobed.plan.rounds import plan
 from riobed.plan.spec import CampaignSpec
-from riobed.record import TrialRecord
+from riobed.trial.record import TrialRecord
 from riobed_results.models import TrialRow
 
 BASIS = Basis("5a5a", "0123abcd", "feed", "beef", "QEMU emulator version 7.2.0", "tcg", "2026.8.0")

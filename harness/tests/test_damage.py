@@ -9,7 +9,7 @@ from riobed.damage import Damage, damages
 from riobed.errors import InfraError
 from riobed.guest.guest import Guest
 from riobed.propagation import Place
-from riobed.record import TrialRecord
+from riobed.trial.record import TrialRecord
 from riobed.vm.agent import ExecResult
 
 

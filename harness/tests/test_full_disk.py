@@ -16,7 +16,7 @@ from campaign_world import FakeGuest, World, essence, result
 from riobed import workers
 from riobed.errors import RiobedError
 from riobed.plan.spec import CampaignSpec
-from riobed.record import TrialRecord
+from riobed.trial.record import TrialRecord
 from riobed_results.errors import StoreError
 
 # Room for a store of a few rows; above the least that is asked for a guest's.

@@ -5,7 +5,7 @@ import random
 
 import pytest
 from harness_builders import SEED, crc32c_bitwise, record
-from riobed.progress import Progress, crc32c
+from riobed.trial.progress import Progress, crc32c
 
 # `memtest run --seed 81985529216486895 --steps 2`, as it left the guest.
 STREAM = [

@@ -14,20 +14,20 @@ from harness_builders import spec, text_fault
 from riobed import replay as replaying
 from riobed.crash.formats import Crash
 from riobed.errors import EnvironmentFault, InfraError, UsageError
-from riobed.evidence import Evidence
 from riobed.guest.config import MachineSpec, WorkloadSpec
 from riobed.guest.guest import GuestSetup
 from riobed.guest.setup import guest_setup
 from riobed.plan.rounds import plan
 from riobed.plan.spec import CampaignSpec
 from riobed.plan.stored import spec_data, stored_spec
-from riobed.planted import Plant
 from riobed.products.artifacts import CHECKOUT
-from riobed.record import TrialRecord
 from riobed.replay import Request, replay, same_fault, title_then
-from riobed.rows import fault_row, trial_row
-from riobed.verdict import Verdict
-from riobed.watch import Observation
+from riobed.trial.evidence import Evidence
+from riobed.trial.planting import Plant
+from riobed.trial.record import TrialRecord
+from riobed.trial.rows import fault_row, trial_row
+from riobed.trial.verdict import Verdict
+from riobed.trial.watch import Observation
 from riobed_results.errors import StoreError
 from riobed_results.models import CampaignRow
 from riobed_results.store import open_store

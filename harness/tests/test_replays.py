@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from riobed import replays
 from riobed.errors import EnvironmentFault, InfraError, UsageError
-from riobed.record import TrialRecord
 from riobed.replays import Many, choose, replay_many
+from riobed.trial.record import TrialRecord
 from riobed_results.models import TrialRow
 from riobed_results.replays import FILE, read_replays
 from test_replay import World, crash

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from harness_builders import spec, text_fault
 from riobed.crash.formats import Crash
-from riobed.evidence import read_evidence
 from riobed.faults import Fault
 from riobed.plan.rounds import plan
-from riobed.progress import Progress
-from riobed.record import TrialRecord
-from riobed.rows import fault_row, trial_row, write_log
-from riobed.verdict import Verdict
-from riobed.watch import Observation
+from riobed.trial.evidence import read_evidence
+from riobed.trial.progress import Progress
+from riobed.trial.record import TrialRecord
+from riobed.trial.rows import fault_row, trial_row, write_log
+from riobed.trial.verdict import Verdict
+from riobed.trial.watch import Observation
 from riobed_results.models import CampaignRow, TrialRow
 from riobed_results.queries import trial_rows
 from riobed_results.store import Store, open_store

@@ -11,16 +11,16 @@ from typing import Any, cast
 
 import pytest
 from harness_builders import Clock, ScriptedMachine, record, spec, text_fault
-from riobed import interrupt, trial, watch
-from riobed import record as record_module
 from riobed.errors import BootError, InfraError
 from riobed.faults import commands
 from riobed.guest.guest import Guest
 from riobed.plan.rounds import plan
-from riobed.record import TrialRecord
-from riobed.recover import read_recovery
-from riobed.rows import trial_row
-from riobed.trial import inject, run_trial, warm_up
+from riobed.trial import interrupt, trial, watch
+from riobed.trial import record as record_module
+from riobed.trial.record import TrialRecord
+from riobed.trial.recover import read_recovery
+from riobed.trial.rows import trial_row
+from riobed.trial.trial import inject, run_trial, warm_up
 from riobed.vm.agent import AgentLost, ExecResult
 
 PLANNED = next(plan(spec()))

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from riobed.crash.formats import Crash
 from riobed.errors import InfraError
-from riobed.verdict import Verdict, decide, read_check
+from riobed.trial.verdict import Verdict, decide, read_check
+from riobed.trial.watch import Observation
 from riobed.vm.agent import ExecResult
-from riobed.watch import Observation
 
 CRASHED = Observation(Crash("oops", "BUG at fs/inode.c"), 1.5, "running")
 MOUNTED: dict[str, Any] = {"mount_error": 0, "registry": "recovered", "entries": {"rejected": 0}}

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 from harness_builders import SEED, Clock, ScriptedMachine, record, spec
-from riobed import watch
 from riobed.crash import formats, frames
 from riobed.crash.formats import Crash
 from riobed.errors import InfraError
-from riobed.progress import Progress
+from riobed.trial import watch
+from riobed.trial.progress import Progress
+from riobed.trial.watch import Observation, Watcher
 from riobed.vm.agent import ExecResult
 from riobed.vm.machine import LogFile
-from riobed.watch import Observation, Watcher
 
 SPEC = spec(limit_s=60.0, hang_s=8.0)
 OOPS = b"BUG: kernel NULL pointer dereference, address: 0\nRIP: 0010:iput+0x1/0x2\n"

@@ -6,7 +6,7 @@ from riobed_results.models import TrialRow
 from riobed_results.recovery import checksum_mismatches
 
 # What a change of each kind is called in the table, and what corruption it must be found to be. The kinds are
-# those of riobed.planted.
+# those of riobed.trial.planting.
 KINDS = {
     "stray": ("in a cached page", "direct"),
     "entry": ("in an entry of the registry", "direct"),

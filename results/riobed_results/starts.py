@@ -5,7 +5,7 @@ from riobed_results.by_mode import Design, Value
 from riobed_results.controls import CONTROLS
 from riobed_results.models import TrialRow
 
-# The phase of a restore after which memory was compared with the snapshot's (riobed.trial).
+# The phase of a restore after which memory was compared with the snapshot's (riobed.trial.trial).
 _CHECKED = "restore_checked"
 
 

@@ -12,7 +12,7 @@ from riobed.cost.variants import Variant
 from riobed.errors import InfraError
 from riobed.guest.guest import Guest
 from riobed.guest.workload import PROGRESS_PORT
-from riobed.trial import INJECTOR
+from riobed.trial.trial import INJECTOR
 
 _POLL_S = 0.1
 _RUN_S = 900.0

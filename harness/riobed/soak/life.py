@@ -8,10 +8,10 @@ from riobed_results.soak import SoakRow
 from riobed.crash import formats
 from riobed.errors import BootError, InfraError
 from riobed.guest.guest import Guest
-from riobed.recover import read_recovery
 from riobed.soak.kernel import complaints, counters, dirty_kib, mismatches
 from riobed.soak.suite import Turn
 from riobed.soak.tree import Tree, differences, list_tree
+from riobed.trial.recover import read_recovery
 from riobed.vm.agent import ExecResult
 from riobed.vm.machine import Machine
 

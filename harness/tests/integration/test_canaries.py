@@ -12,13 +12,13 @@ from riobed.faults import Fault
 from riobed.guest.guest import Guest
 from riobed.plan.rounds import PlannedTrial
 from riobed.plan.spec import CampaignSpec
-from riobed.record import TrialRecord
-from riobed.recover import recover
-from riobed.trial import observe, run_trial, start_workload, warm_up
-from riobed.verdict import decide
+from riobed.trial.record import TrialRecord
+from riobed.trial.recover import recover
+from riobed.trial.trial import observe, run_trial, start_workload, warm_up
+from riobed.trial.verdict import decide
+from riobed.trial.watch import Observation, Watcher
 from riobed.vm import libvirt
 from riobed.vm.process import qemus_with
-from riobed.watch import Observation, Watcher
 
 from .conftest import UD2
 
@@ -109,7 +109,7 @@ def test_qemu_that_ends_or_hangs_is_an_infra_error_and_the_guest_comes_back(
         os.kill(pid, number)
         return observe(*trial)
 
-    monkeypatch.setattr("riobed.trial.observe", struck)
+    monkeypatch.setattr("riobed.trial.trial.observe", struck)
     with pytest.raises(InfraError, match=error):
         trial(guest, spec, fault_in("ext4_resize_fs", UD2))
     guest.discard()

@@ -10,9 +10,9 @@ from riobed.cost.armed import armed
 from riobed.cost.measure import Measurement, measure
 from riobed.cost.variants import Variant, parts
 from riobed.errors import InfraError
-from riobed.evidence import read_evidence
 from riobed.faults import catalogue_of
 from riobed.guest.guest import Guest, GuestSetup, machine_config
+from riobed.trial.evidence import read_evidence
 from riobed.vm.connection import connect
 from riobed.vm.emulator import COUNTED
 from riobed.vm.libvirt import LibvirtMachine

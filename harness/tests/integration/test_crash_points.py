@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from riobed.faults import Fault, commands
 from riobed.guest.guest import Guest
-from riobed.recover import read_recovery
+from riobed.trial.recover import read_recovery
 
 from .conftest import UD2
 from .test_warm_reboot import shell

@@ -17,12 +17,12 @@ from itertools import pairwise
 import capstone
 import pytest
 from elftools.elf.elffile import ELFFile
-from riobed.evidence import Evidence, read_evidence
 from riobed.faults.classes.rules import RULES
 from riobed.faults.sites.disassembly import Instruction, sweep
 from riobed.faults.sites.flow import Function, target
 from riobed.guest import registry
 from riobed.guest.guest import Guest
+from riobed.trial.evidence import Evidence, read_evidence
 from riobed.vm.agent import AgentLost
 
 from .test_traps import DIRECT_MAP

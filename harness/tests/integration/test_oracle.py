@@ -11,12 +11,12 @@ from riobed.guest.guest import Guest
 from riobed.guest.layout import Layout
 from riobed.plan.rounds import PlannedTrial
 from riobed.plan.spec import CampaignSpec
-from riobed.progress import Progress
-from riobed.record import TrialRecord
-from riobed.recover import recover
-from riobed.trial import run_trial, start_workload, warm_up
-from riobed.verdict import decide
-from riobed.watch import Observation
+from riobed.trial.progress import Progress
+from riobed.trial.record import TrialRecord
+from riobed.trial.recover import recover
+from riobed.trial.trial import run_trial, start_workload, warm_up
+from riobed.trial.verdict import decide
+from riobed.trial.watch import Observation
 from riobed_results.recovery import checksum_mismatches
 
 

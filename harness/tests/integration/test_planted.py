@@ -8,10 +8,10 @@ from riobed.guest.guest import Guest
 from riobed.guest.layout import PAGE
 from riobed.plan.rounds import PlannedTrial
 from riobed.plan.spec import CampaignSpec
-from riobed.planted import PLANTED
-from riobed.record import TrialRecord
-from riobed.rows import trial_row
-from riobed.trial import run_trial
+from riobed.trial.planting import PLANTED
+from riobed.trial.record import TrialRecord
+from riobed.trial.rows import trial_row
+from riobed.trial.trial import run_trial
 from riobed_results.planted import expected
 from riobed_results.recovery import checksum_mismatches, rejected_entries
 

@@ -7,8 +7,8 @@ import pytest
 from riobed.guest.guest import Guest
 from riobed.plan.rounds import PlannedTrial
 from riobed.plan.spec import CampaignSpec
-from riobed.record import TrialRecord
-from riobed.trial import run_trial
+from riobed.trial.record import TrialRecord
+from riobed.trial.trial import run_trial
 from riobed_results.recovery import ENDED, cut_short, restored_pages
 
 # Seconds after recovery's first line; on a fast and idle host the whole takes 0.2 s.

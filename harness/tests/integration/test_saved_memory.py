@@ -11,7 +11,7 @@ from riobed.guest import registry
 from riobed.guest.guest import Guest, GuestSetup, machine_config
 from riobed.guest.layout import Layout
 from riobed.guest.modes import cache_mode
-from riobed.recover import read_recovery
+from riobed.trial.recover import read_recovery
 from riobed.vm.connection import connect
 from riobed.vm.libvirt import LibvirtMachine
 from riobed.vm.scratch import scratch_dir

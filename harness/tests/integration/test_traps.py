@@ -14,10 +14,10 @@ from riobed.guest.guest import Guest
 from riobed.guest.layout import Layout
 from riobed.plan.rounds import PlannedTrial
 from riobed.plan.spec import CampaignSpec
-from riobed.record import TrialRecord
-from riobed.recover import read_recovery
-from riobed.trial import inject
-from riobed.watch import Watcher
+from riobed.trial.record import TrialRecord
+from riobed.trial.recover import read_recovery
+from riobed.trial.trial import inject
+from riobed.trial.watch import Watcher
 
 from .conftest import UD2
 from .test_warm_reboot import shell

@@ -12,8 +12,8 @@ from riobed.guest.modes import cache_mode
 from riobed.guest.setup import guest_setup
 from riobed.plan.rounds import PlannedTrial
 from riobed.plan.spec import CampaignSpec
-from riobed.record import TrialRecord
-from riobed.trial import run_trial
+from riobed.trial.record import TrialRecord
+from riobed.trial.trial import run_trial
 from riobed.vm.connection import connect
 from riobed.vm.libvirt import LibvirtMachine
 from riobed.vm.scratch import scratch_dir

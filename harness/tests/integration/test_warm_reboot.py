@@ -10,7 +10,7 @@ from riobed.errors import InfraError
 from riobed.guest import registry
 from riobed.guest.guest import Guest
 from riobed.guest.layout import Layout
-from riobed.recover import read_recovery
+from riobed.trial.recover import read_recovery
 
 _HASHES = "cd /mnt/test && find . -type f ! -path './lost+found*' -exec sha256sum {} + | sort -k 2"
 _NAMES = (

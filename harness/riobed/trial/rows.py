@@ -10,11 +10,11 @@ from riobed_results.logs import DAMAGED_LOG
 from riobed_results.models import FaultRow, TrialRow, utc_now
 
 from riobed.errors import EnvironmentFault
-from riobed.evidence import Evidence
 from riobed.faults import Fault
-from riobed.planted import PLANTED, Plant
-from riobed.record import TrialRecord
-from riobed.watch import Observation
+from riobed.trial.evidence import Evidence
+from riobed.trial.planting import PLANTED, Plant
+from riobed.trial.record import TrialRecord
+from riobed.trial.watch import Observation
 
 
 def trial_row(record: TrialRecord, campaign_id: int, attempt: int, started: str, error: str) -> TrialRow:

@@ -12,9 +12,9 @@ from typing import Any
 from riobed.crash import formats
 from riobed.errors import BootError, InfraError
 from riobed.guest.guest import Guest
-from riobed.interrupt import interrupt_recovery
-from riobed.record import TrialRecord
-from riobed.verdict import read_check
+from riobed.trial.interrupt import interrupt_recovery
+from riobed.trial.record import TrialRecord
+from riobed.trial.verdict import read_check
 from riobed.vm.agent import AgentLost
 
 _BOOT_S = 90.0

@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from riobed.evidence import Evidence
 from riobed.faults import Fault
-from riobed.interrupt import Interruption
 from riobed.plan.rounds import PlannedTrial
-from riobed.planted import Plant
-from riobed.progress import Progress
-from riobed.verdict import Verdict
-from riobed.watch import Observation
+from riobed.trial.evidence import Evidence
+from riobed.trial.interrupt import Interruption
+from riobed.trial.planting import Plant
+from riobed.trial.progress import Progress
+from riobed.trial.verdict import Verdict
+from riobed.trial.watch import Observation
 
 
 @dataclass

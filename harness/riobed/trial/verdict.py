@@ -8,8 +8,8 @@ from typing import Any, Literal
 from riobed_results.recovery import went_astray
 
 from riobed.errors import InfraError
+from riobed.trial.watch import Observation
 from riobed.vm.agent import ExecResult
-from riobed.watch import Observation
 
 # Exit status of a workload's check: the contract in riobed.guest.workload.
 _EQUAL, _DIFFERS = 0, 3

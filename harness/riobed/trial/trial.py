@@ -7,18 +7,18 @@ from contextlib import suppress
 from riobed.crash import formats
 from riobed.crash.formats import Crash
 from riobed.errors import InfraError
-from riobed.evidence import read_evidence
 from riobed.faults import CLASSES, commands
 from riobed.guest.guest import Guest
 from riobed.plan.spec import CampaignSpec
-from riobed.planted import PLANTED, plant
-from riobed.progress import Progress
-from riobed.record import TrialRecord
-from riobed.recover import recover
-from riobed.verdict import decide
+from riobed.trial.evidence import read_evidence
+from riobed.trial.planting import PLANTED, plant
+from riobed.trial.progress import Progress
+from riobed.trial.record import TrialRecord
+from riobed.trial.recover import recover
+from riobed.trial.verdict import decide
+from riobed.trial.watch import Observation, Watcher, crash_on
 from riobed.vm.agent import AgentLost
 from riobed.vm.machine import Machine
-from riobed.watch import Observation, Watcher, crash_on
 
 _WARMUP_SLACK_S = 30.0
 # Of a guest whose seconds are longer than the host's.

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from riobed.crash import formats, frames
 from riobed.crash.formats import Crash
 from riobed.errors import InfraError
-from riobed.evidence import read_evidence
 from riobed.plan.spec import CampaignSpec
-from riobed.progress import Progress
+from riobed.trial.evidence import read_evidence
+from riobed.trial.progress import Progress
 from riobed.vm.machine import Machine
 
 _POLL_S = 0.05

@@ -15,11 +15,11 @@ from mmap import mmap
 from typing import Any, Literal
 
 from riobed.errors import InfraError
-from riobed.extents import place
 from riobed.guest import registry
 from riobed.guest.guest import Guest
 from riobed.guest.layout import PAGE, Layout
 from riobed.guest.workload import GUEST_DIR
+from riobed.trial.extents import place
 
 PLANTED = "planted"
 
