@@ -38,9 +38,9 @@ from riobed.plan.spec import CampaignSpec
 from riobed.plan.stored import stored_spec
 from riobed.products.artifacts import Manifest, load_manifest
 from riobed.run import beside
-from riobed.symbols import Symbols
-from riobed.trace import TraceLog, find_chunks
-from riobed.trace_report import trace_answer, trace_text
+from riobed.trace.answer import trace_answer, trace_text
+from riobed.trace.log import TraceLog, find_chunks
+from riobed.trace.symbols import Symbols
 from riobed.trial.evidence import Evidence
 from riobed.trial.planting import PLANTED
 from riobed.trial.record import TrialRecord

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from riobed.damage import Damage, damages
 from riobed.errors import InfraError
 from riobed.guest.guest import Guest
-from riobed.propagation import Place
+from riobed.trace.damage import Damage, damages
+from riobed.trace.propagation import Place
 from riobed.trial.record import TrialRecord
 from riobed.vm.agent import ExecResult
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """From page frames, pages and sectors to damaged places: each event goes where it belongs, and only there."""
 
-from riobed import propagation
-from riobed.propagation import Follower, Place, Way
-from riobed.trace import Event
+from riobed.trace import propagation
+from riobed.trace.log import Event
+from riobed.trace.propagation import Follower, Place, Way
 
 DIRECT_MAP = 0xFFFF888000000000
 CLEAN, DIRTY, METADATA = 1, 2, 0x40

@@ -6,8 +6,8 @@ import random
 import struct
 
 import pytest
-from riobed import trace
-from riobed.trace import TraceLog, find_chunks, read_event
+from riobed.trace import log as trace
+from riobed.trace.log import TraceLog, find_chunks, read_event
 
 ENTRY = b"7 entry 5567491910 0 91 memtest 7a40 266338320 75 2 4096 82 fabe3906 811e5354 81296168"
 CHANGE = b"8 change 5570629140 1 91 memtest 7a40 0"

@@ -4,13 +4,13 @@
 from dataclasses import asdict
 from typing import Any
 
-from riobed.damage import Damage, damages
 from riobed.faults import Fault
 from riobed.guest.guest import Guest
 from riobed.guest.registry import CHANGING, METADATA, STATE_MASK
-from riobed.propagation import Follower, Place, Way
-from riobed.symbols import Symbols
-from riobed.trace import Event, TraceLog
+from riobed.trace.damage import Damage, damages
+from riobed.trace.log import Event, TraceLog
+from riobed.trace.propagation import Follower, Place, Way
+from riobed.trace.symbols import Symbols
 from riobed.trial.evidence import Evidence
 from riobed.trial.record import TrialRecord
 from riobed.trial.rows import fault_row

@@ -14,7 +14,7 @@ from riobed.errors import InfraError
 from riobed.guest.guest import Guest
 from riobed.guest.layout import PAGE
 from riobed.guest.workload import GUEST_DIR
-from riobed.propagation import Place
+from riobed.trace.propagation import Place
 from riobed.trial.record import TrialRecord
 
 # Of so many damages at most, and of so many pages of each, the way is looked for.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from riobed.guest.layout import PAGE
 from riobed.guest.registry import FREE, METADATA, STATE_MASK
-from riobed.trace import Event
+from riobed.trace.log import Event
 
 # Of a page that is changed all the time the last events are kept: the crash is at the end.
 _KEPT = 1000
