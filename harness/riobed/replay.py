@@ -24,7 +24,7 @@ from riobed_results.replays import JUDGED, Ending, ReplayRun
 from riobed_results.share import count_text, interval_text, share_of
 from riobed_results.store import open_store
 
-from riobed.campaign import draw_faults
+from riobed.campaign.campaign import draw_faults
 from riobed.crash import formats
 from riobed.errors import EnvironmentFault, InfraError, UsageError
 from riobed.faults import Fault, catalogue_of

@@ -16,14 +16,14 @@ from riobed_results.location import REPORT_FILE, locate
 from riobed_results.models import TrialRow
 from riobed_results.store import open_store, try_store
 
-from riobed.campaign import Campaign, Cell
+from riobed.campaign.campaign import Campaign, Cell
+from riobed.campaign.workers import LocalWorkers, Workers
 from riobed.errors import UsageError
 from riobed.faults import catalogue_of, check_classes
 from riobed.guest.guest import GuestSetup
 from riobed.guest.setup import guest_setup
 from riobed.plan.spec import CampaignSpec, load_spec
 from riobed.trial.planting import PLANTED
-from riobed.workers import LocalWorkers, Workers
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def make_workers(spec: CampaignSpec, setup: GuestSetup, where: Where, console: C
     if not where.scheduler:
         return LocalWorkers(spec, setup, where.uri, where.count)
     # Dask takes half a second to import.
-    from riobed.cluster import ClusterWorkers
+    from riobed.campaign.cluster import ClusterWorkers
 
     def say(text: str) -> None:
         console.print(text, highlight=False, markup=False)

@@ -10,7 +10,7 @@ import dask
 from distributed import Worker
 from distributed.comm.addressing import get_local_address_for
 
-from riobed.cluster import check_certificates, in_short, wrong_address
+from riobed.campaign.cluster import check_certificates, in_short, wrong_address
 from riobed.errors import EnvironmentFault
 from riobed.products.artifacts import load_manifest
 from riobed.vm.scratch import scratch_dir

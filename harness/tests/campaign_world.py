@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 from harness_builders import spec, text_fault
-from riobed import basis, workers
-from riobed.campaign import Campaign
+from riobed.campaign import basis, workers
+from riobed.campaign.campaign import Campaign
+from riobed.campaign.workers import LocalWorkers
 from riobed.crash.formats import Crash
 from riobed.guest import setup as setup_module
 from riobed.guest.config import MachineSpec
@@ -22,7 +23,6 @@ from riobed.products.artifacts import Manifest
 from riobed.trial.record import TrialRecord
 from riobed.trial.verdict import Verdict
 from riobed.trial.watch import Observation
-from riobed.workers import LocalWorkers
 from riobed_results.models import TrialRow
 from riobed_results.queries import trial_rows
 from riobed_results.store import Store, open_store

@@ -18,8 +18,8 @@ import pytest
 import yaml
 from campaign_world import CLASSES, MODES, SPEC, FakeGuest, Trial, World, essence, result
 from harness_builders import spec
-from riobed import basis as basis_module
-from riobed import campaign
+from riobed.campaign import basis as basis_module
+from riobed.campaign import campaign
 from riobed.errors import EnvironmentFault, InfraError, RiobedError, UsageError
 from riobed.guest.modes import cache_mode
 from riobed.plan.rounds import plan

@@ -19,9 +19,9 @@ from campaign_world import SPEC, FakeGuest, World, essence, result
 from distributed import LocalCluster, get_worker
 from distributed.diagnostics.plugin import SchedulerPlugin
 from harness_builders import spec
-from riobed import cluster
-from riobed.basis import Basis
-from riobed.cluster import ClusterWorkers
+from riobed.campaign import cluster
+from riobed.campaign.basis import Basis
+from riobed.campaign.cluster import ClusterWorkers
 from riobed.errors import EnvironmentFault, InfraError, UsageError
 from riobed.guest.guest import GuestSetup
 from riobed.plan.rounds import plan
@@ -237,7 +237,7 @@ def test_a_scheduler_without_riobed_is_refused(dask: Cluster, monkeypatch: pytes
 def test_a_worker_that_comes_later_is_used(
     dask: Cluster, undisturbed: list[tuple[object, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("riobed.campaign._LOOK_AGAIN_S", 0.1)
+    monkeypatch.setattr("riobed.campaign.campaign._LOOK_AGAIN_S", 0.1)
     dask.scale(1)
     meeting = threading.Barrier(2, timeout=20)
 

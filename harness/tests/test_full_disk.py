@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from campaign_world import FakeGuest, World, essence, result
-from riobed import workers
+from riobed.campaign import workers
 from riobed.errors import RiobedError
 from riobed.plan.spec import CampaignSpec
 from riobed.trial.record import TrialRecord

@@ -8,7 +8,7 @@ import pytest
 from harness_builders import spec
 from rich.console import Console
 from riobed import run
-from riobed.campaign import Cell
+from riobed.campaign.campaign import Cell
 from riobed.run import ProgressView, trials_left
 from riobed_results.models import FaultRow, TrialRow
 

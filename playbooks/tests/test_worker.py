@@ -25,7 +25,7 @@ BASIS = """
 from dataclasses import asdict
 from json import dumps
 from riobed.products.artifacts import CHECKOUT
-from riobed.basis import basis
+from riobed.campaign.basis import basis
 from riobed.guest.setup import guest_setup
 from riobed.guest.config import MachineSpec
 print(dumps(asdict(basis(guest_setup(MachineSpec(accelerator="tcg"), None), CHECKOUT / "workloads/memtest"))))

@@ -26,7 +26,8 @@ from distributed import Client, KilledWorker, Reschedule, Scheduler, Worker, Wor
 from distributed.diagnostics.plugin import SchedulerPlugin
 from distributed.versions import VersionMismatchWarning
 
-from riobed.basis import Basis, basis
+from riobed.campaign.basis import Basis, basis
+from riobed.campaign.workers import Attempt, Guests, Stopped
 from riobed.errors import EnvironmentFault, RiobedError, UsageError
 from riobed.faults import Fault
 from riobed.guest.guest import GuestSetup
@@ -34,7 +35,6 @@ from riobed.guest.setup import guest_setup
 from riobed.plan.rounds import PlannedTrial
 from riobed.plan.spec import CampaignSpec
 from riobed.plan.stored import spec_data, stored_spec
-from riobed.workers import Attempt, Guests, Stopped
 
 # Of this process as a worker; the campaign's own --connect is for its own host.
 URI_VARIABLE = "RIOBED_LIBVIRT_URI"

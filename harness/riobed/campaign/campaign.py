@@ -17,7 +17,8 @@ from riobed_results.models import CampaignRow, TrialRow
 from riobed_results.queries import counted, trial_rows
 from riobed_results.store import Store
 
-from riobed.basis import Basis, basis
+from riobed.campaign.basis import Basis, basis
+from riobed.campaign.workers import Attempt, Workers
 from riobed.errors import EnvironmentFault, UsageError
 from riobed.faults import Catalogue, Fault
 from riobed.guest.guest import GuestSetup
@@ -26,7 +27,6 @@ from riobed.plan.rounds import PlannedTrial, plan
 from riobed.plan.spec import CampaignSpec
 from riobed.plan.stored import comparable, spec_data
 from riobed.trial.rows import trial_row, write_log
-from riobed.workers import Attempt, Workers
 
 # A trial that fails for our own reasons is tried again, but not for ever: then this run goes on without it.
 _MAX_ATTEMPTS = 4
