@@ -115,7 +115,7 @@ def cost(
 
     Goes on measuring where it was stopped.
     """
-    from riobed.cost.run import WORKLOADS, run_cost
+    from riobed.cost.series import WORKLOADS, run_cost
 
     try:
         run_cost(out, of, workload or list(WORKLOADS), rounds, counted, seed, connect)
@@ -227,8 +227,8 @@ def soak(
     connect: Uri = None,
 ) -> None:
     """Stress a guest without faults; reset it after each stressor and compare every file."""
-    from riobed.soak.run import Request
-    from riobed.soak.run import soak as run_soak
+    from riobed.soak.session import Request
+    from riobed.soak.session import soak as run_soak
 
     place = folder or Path("campaigns") / f"soak-{mode}"
     request = Request(mode, minutes, seed, only or [], suite.resolve(), memory, disk, vcpus, place)

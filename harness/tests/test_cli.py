@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from riobed import cli, doctor, interactive, run
 from riobed.errors import BootError, EnvironmentFault, InfraError, RiobedError, UsageError
-from riobed.soak import run as soak_run
+from riobed.soak import session as soak_run
 from riobed_results.models import CampaignRow, TrialRow
 from riobed_results.store import open_store
 

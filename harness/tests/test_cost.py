@@ -8,9 +8,9 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from riobed.cost import run as cost
+from riobed.cost import series as cost
 from riobed.cost.measure import Measurement, read_measurement
-from riobed.cost.run import Series, run_series
+from riobed.cost.series import Series, run_series
 from riobed.cost.variants import Variant, parts
 from riobed.errors import InfraError, UsageError
 from riobed.guest.guest import GuestSetup

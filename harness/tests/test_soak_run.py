@@ -8,8 +8,9 @@ import pytest
 from harness_builders import Clock, ScriptedMachine
 from riobed.errors import InfraError, UsageError
 from riobed.guest.guest import Guest
-from riobed.soak import life, run
-from riobed.soak.run import Request, enter, run_turns
+from riobed.soak import life
+from riobed.soak import session as run
+from riobed.soak.session import Request, enter, run_turns
 from riobed.soak.suite import Turn
 from riobed_results.soak import Soak, SoakEnvironment, SoakRow, load_soak, save_soak
 

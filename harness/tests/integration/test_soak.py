@@ -4,7 +4,7 @@
 from pathlib import Path
 
 import pytest
-from riobed.soak.run import Request, soak
+from riobed.soak.session import Request, soak
 from riobed_results.soak import load_soak
 
 RUN = """
