@@ -6,10 +6,10 @@ import time
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, get_args
 
+from riobed.commands.shell import copy_in
 from riobed.crash import formats
 from riobed.errors import InfraError, UsageError
 from riobed.guest.guest import Guest
-from riobed.interactive import copy_in
 from riobed.trial.recover import read_recovery
 from riobed.vm.agent import AgentLost
 

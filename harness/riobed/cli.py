@@ -59,7 +59,7 @@ def run(
     connect: Uri = None,
 ) -> None:
     """Run a campaign, or go on with it where it was stopped."""
-    from riobed.run import Where, run_campaign
+    from riobed.commands.run import Where, run_campaign
 
     try:
         run_campaign(spec, store, logs, Where(workers, connect, scheduler))
@@ -76,7 +76,7 @@ def worker(
     ] = len(os.sched_getaffinity(0)),
 ) -> None:
     """Run trials of campaigns that other hosts give to a scheduler ('riobed run --scheduler')."""
-    from riobed.serve import serve
+    from riobed.commands.worker import serve
 
     serve(scheduler, workers)
 
@@ -87,7 +87,7 @@ def shell(
     connect: Uri = None,
 ) -> None:
     """A console in a guest of a cache mode; leave it with Ctrl-]."""
-    from riobed.interactive import shell as open_shell
+    from riobed.commands.shell import shell as open_shell
 
     open_shell(mode, connect)
 
@@ -135,7 +135,7 @@ def guest_run(
     connect: Uri = None,
 ) -> None:
     """Run a command in a guest; its output and exit status are ours."""
-    from riobed.interactive import guest_run as run_in_guest
+    from riobed.commands.shell import guest_run as run_in_guest
 
     raise typer.Exit(run_in_guest(mode, command, put or [], timeout, connect))
 
@@ -146,7 +146,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable.")]
 @faults_app.command("list")
 def faults_list(as_json: AsJson = False) -> None:
     """Every fault class, and how many sites it has in the kernel (--json: also what is left out, why)."""
-    from riobed.faults_cli import list_classes
+    from riobed.commands.faults import list_classes
 
     typer.echo(list_classes(as_json, _width()), nl=False)
 
@@ -165,7 +165,7 @@ def faults_executed(
     connect: Uri = None,
 ) -> None:
     """Functions of the kernel that a workload executes: for `sites: {functions_file: ...}` of a spec."""
-    from riobed.executed import executed
+    from riobed.commands.executed import executed
 
     executed(mode, workload, seconds, seed, output, connect)
 
@@ -198,7 +198,7 @@ def faults_sites(
     CAMPAIGN-SEED/CLASS/N, which is also in its row. Count and site filter (`sites` of the spec) must be the
     campaign's. Classes without sites in the kernel's text ignore the filter.
     """
-    from riobed.faults_cli import show_sites, site_filter
+    from riobed.commands.faults import show_sites, site_filter
 
     chosen = site_filter(subsystem, function, functions_file)
     typer.echo(show_sites(fault_class, seed, count, chosen, as_json, _width()), nl=False)
@@ -266,10 +266,10 @@ def replay(
 
     With --crashes the match rate over many; it goes on where it was stopped.
     """
+    from riobed.commands.replay import Request
+    from riobed.commands.replay import replay as run_again
+    from riobed.commands.replay_many import Many, replay_many
     from riobed.errors import UsageError
-    from riobed.replay import Request
-    from riobed.replay import replay as run_again
-    from riobed.replays import Many, replay_many
 
     if crashes is not None:
         if position is not None or times > 1 or trace:
@@ -289,7 +289,7 @@ def doctor(
     connect: Uri = None,
 ) -> None:
     """What this host has, which accelerator really boots, what is missing and how to mend it."""
-    from riobed.doctor import doctor as examine
+    from riobed.commands.doctor import doctor as examine
 
     raise typer.Exit(examine(as_json, connect))
 

@@ -12,7 +12,9 @@ import time
 from pathlib import Path
 
 import pytest
-from riobed import cli, doctor, interactive, run
+from riobed import cli
+from riobed.commands import doctor, run
+from riobed.commands import shell as interactive
 from riobed.errors import BootError, EnvironmentFault, InfraError, RiobedError, UsageError
 from riobed.soak import session as soak_run
 from riobed_results.models import CampaignRow, TrialRow

@@ -5,8 +5,8 @@ import json
 from pathlib import Path
 
 import pytest
-from riobed import doctor
-from riobed.doctor import Finding
+from riobed.commands import doctor
+from riobed.commands.doctor import Finding
 from riobed.errors import EnvironmentFault
 from riobed.guest import accelerator
 from riobed.vm import host as host_tools

@@ -4,8 +4,8 @@
 from pathlib import Path
 
 import pytest
+from riobed.commands.shell import parse_put
 from riobed.errors import UsageError
-from riobed.interactive import parse_put
 
 
 @pytest.fixture

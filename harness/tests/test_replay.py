@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import yaml
 from harness_builders import spec, text_fault
-from riobed import replay as replaying
+from riobed.commands import replay as replaying
+from riobed.commands.replay import Request, replay, same_fault, title_then
 from riobed.crash.formats import Crash
 from riobed.errors import EnvironmentFault, InfraError, UsageError
 from riobed.guest.config import MachineSpec, WorkloadSpec
@@ -21,7 +22,6 @@ from riobed.plan.rounds import plan
 from riobed.plan.spec import CampaignSpec
 from riobed.plan.stored import spec_data, stored_spec
 from riobed.products.artifacts import CHECKOUT
-from riobed.replay import Request, replay, same_fault, title_then
 from riobed.trial.evidence import Evidence
 from riobed.trial.planting import Plant
 from riobed.trial.record import TrialRecord

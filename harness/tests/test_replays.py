@@ -9,9 +9,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from riobed import replays
+from riobed.commands import replay_many as replays
+from riobed.commands.replay_many import Many, choose, replay_many
 from riobed.errors import EnvironmentFault, InfraError, UsageError
-from riobed.replays import Many, choose, replay_many
 from riobed.trial.record import TrialRecord
 from riobed_results.models import TrialRow
 from riobed_results.replays import FILE, read_replays

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from harness_builders import spec
 from rich.console import Console
-from riobed import run
 from riobed.campaign.campaign import Cell
-from riobed.run import ProgressView, trials_left
+from riobed.commands import run
+from riobed.commands.run import ProgressView, trials_left
 from riobed_results.models import FaultRow, TrialRow
 
 SPEC = spec(

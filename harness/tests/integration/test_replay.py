@@ -9,12 +9,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from riobed.commands.replay import Request, replay
+from riobed.commands.replay_many import Many, replay_many
+from riobed.commands.run import Where, run_campaign
 from riobed.faults import Fault
 from riobed.guest.layout import PAGE
 from riobed.plan.spec import CampaignSpec
-from riobed.replay import Request, replay
-from riobed.replays import Many, replay_many
-from riobed.run import Where, run_campaign
 from riobed_results.queries import result_at, trial_rows
 from riobed_results.replays import read_replays
 from riobed_results.store import open_store

@@ -9,8 +9,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from riobed import cli, faults_cli
-from riobed import run as run_module
+from riobed import cli
+from riobed.commands import faults as faults_cli
+from riobed.commands import run as run_module
 from riobed.errors import EnvironmentFault
 from riobed.faults import CLASSES, Catalogue
 from riobed.guest.config import MachineSpec

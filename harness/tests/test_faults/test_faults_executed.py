@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From the emulator's log of translated code to functions of the catalogue."""
 
-from riobed.executed import addresses
+from riobed.commands.executed import addresses
 from riobed.faults import Catalogue
 
 LOG = b"""----------------

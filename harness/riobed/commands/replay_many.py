@@ -19,13 +19,13 @@ from riobed_results.replays import FILE, ReplayRun, add_replay, read_replays, re
 from riobed_results.store import open_store
 from riobed_results.titles import titled
 
+from riobed.commands.replay import Replayer, Request, check_kernel, find, make_folder, redraw, replay_setup
+from riobed.commands.run import beside
 from riobed.errors import UsageError
 from riobed.guest.guest import GuestSetup
 from riobed.guest.setup import environment
 from riobed.plan.stored import stored_spec
 from riobed.products.artifacts import load_manifest
-from riobed.replay import Replayer, Request, check_kernel, find, make_folder, redraw, replay_setup
-from riobed.run import beside
 
 
 @dataclass(frozen=True)

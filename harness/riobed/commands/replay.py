@@ -25,6 +25,7 @@ from riobed_results.share import count_text, interval_text, share_of
 from riobed_results.store import open_store
 
 from riobed.campaign.campaign import draw_faults
+from riobed.commands.run import beside
 from riobed.crash import formats
 from riobed.errors import EnvironmentFault, InfraError, UsageError
 from riobed.faults import Fault, catalogue_of
@@ -37,7 +38,6 @@ from riobed.plan.rounds import PlannedTrial, plan
 from riobed.plan.spec import CampaignSpec
 from riobed.plan.stored import stored_spec
 from riobed.products.artifacts import Manifest, load_manifest
-from riobed.run import beside
 from riobed.trace.answer import trace_answer, trace_text
 from riobed.trace.log import TraceLog, find_chunks
 from riobed.trace.symbols import Symbols
