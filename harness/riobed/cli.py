@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 import typer
 from riobed_results import cli as results_cli
 from riobed_results.errors import StoreError
-from riobed_results.location import DEFAULT_STORE
+from riobed_results.store.location import DEFAULT_STORE
 
 from riobed.errors import RiobedError
 from riobed.products.artifacts import CHECKOUT

@@ -23,9 +23,9 @@ from riobed.products.artifacts import Manifest
 from riobed.trial.record import TrialRecord
 from riobed.trial.verdict import Verdict
 from riobed.trial.watch import Observation
-from riobed_results.models import TrialRow
-from riobed_results.queries import trial_rows
-from riobed_results.store import Store, open_store
+from riobed_results.store.models import TrialRow
+from riobed_results.store.queries import trial_rows
+from riobed_results.store.store import Store, open_store
 
 MODES = ["write-through", "rio"]
 CLASSES = ["kernel_text", "delete_branch"]

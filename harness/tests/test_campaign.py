@@ -27,9 +27,9 @@ from riobed.plan.spec import CampaignSpec
 from riobed.products.artifacts import CHECKOUT
 from riobed.trial.record import TrialRecord
 from riobed.trial.verdict import Verdict
-from riobed_results.models import TrialRow
-from riobed_results.queries import trial_rows
-from riobed_results.store import Store
+from riobed_results.store.models import TrialRow
+from riobed_results.store.queries import trial_rows
+from riobed_results.store.store import Store
 
 CELLS = [(mode, fault_class) for mode in MODES for fault_class in CLASSES]
 FORK = multiprocessing.get_context("fork")

@@ -17,8 +17,8 @@ from riobed.commands import doctor, run
 from riobed.commands import shell as interactive
 from riobed.errors import BootError, EnvironmentFault, InfraError, RiobedError, UsageError
 from riobed.soak import session as soak_run
-from riobed_results.models import CampaignRow, TrialRow
-from riobed_results.store import open_store
+from riobed_results.store.models import CampaignRow, TrialRow
+from riobed_results.store.store import open_store
 
 SPEC = "name: quick\nmodes: [rio]\nfault_classes: [kernel_text]\n"
 Capture = pytest.CaptureFixture[str]
@@ -328,7 +328,8 @@ def test_tables_and_trials_need_neither_qemu_nor_libvirt(tmp_path: Path) -> None
 def test_the_installed_command_passes_signals_on(number: signal.Signals) -> None:
     """Ctrl-C, a kill, a closed terminal while a campaign is set up: a line, a status, no traceback."""
     program = (
-        "import signal, sys, time; from riobed import cli, run\n"
+        "import signal, sys, time; from riobed import cli\n"
+        "from riobed.commands import run\n"
         # Ignored if the tests were started in the background; a terminal's is not.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"

@@ -27,7 +27,7 @@ from riobed.guest.guest import GuestSetup
 from riobed.plan.rounds import plan
 from riobed.plan.spec import CampaignSpec
 from riobed.trial.record import TrialRecord
-from riobed_results.models import TrialRow
+from riobed_results.store.models import TrialRow
 
 BASIS = Basis("5a5a", "0123abcd", "feed", "beef", "QEMU emulator version 7.2.0", "tcg", "2026.8.0")
 # As many trials as crashes: the number of workers then makes no difference to the plan.

@@ -15,8 +15,8 @@ from riobed.cost.variants import Variant, parts
 from riobed.errors import InfraError, UsageError
 from riobed.guest.guest import GuestSetup
 from riobed.guest.layout import MIB, Layout
-from riobed_results.cost_runs import CostRun, read_runs
-from riobed_results.environment import Environment
+from riobed_results.store.environment import Environment
+from riobed_results.tables.cost_runs import CostRun, read_runs
 
 VARIANTS = {variant.name: variant for variant in parts()}
 OUTPUT = """\

@@ -29,8 +29,8 @@ from riobed.trial.rows import fault_row, trial_row
 from riobed.trial.verdict import Verdict
 from riobed.trial.watch import Observation
 from riobed_results.errors import StoreError
-from riobed_results.models import CampaignRow
-from riobed_results.store import open_store
+from riobed_results.store.models import CampaignRow
+from riobed_results.store.store import open_store
 
 SPEC = spec(modes=["write-through", "rio"], fault_classes=["kernel_text", "planted"], faults=2, seed=15)
 FAULTS = [text_fault(0), text_fault(1, probe=False)]

@@ -13,8 +13,8 @@ from riobed.commands import replay_many as replays
 from riobed.commands.replay_many import Many, choose, replay_many
 from riobed.errors import EnvironmentFault, InfraError, UsageError
 from riobed.trial.record import TrialRecord
-from riobed_results.models import TrialRow
-from riobed_results.replays import FILE, read_replays
+from riobed_results.store.models import TrialRow
+from riobed_results.tables.replays import FILE, read_replays
 from test_replay import World, crash
 
 CAMPAIGN: Any = SimpleNamespace(name="test", seed="15", spec="fault_classes: [pointer, kernel_heap, none]")

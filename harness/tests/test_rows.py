@@ -15,9 +15,9 @@ from riobed.trial.record import TrialRecord
 from riobed.trial.rows import fault_row, trial_row, write_log
 from riobed.trial.verdict import Verdict
 from riobed.trial.watch import Observation
-from riobed_results.models import CampaignRow, TrialRow
-from riobed_results.queries import trial_rows
-from riobed_results.store import Store, open_store
+from riobed_results.store.models import CampaignRow, TrialRow
+from riobed_results.store.queries import trial_rows
+from riobed_results.store.store import Store, open_store
 
 PLANNED = next(plan(spec(fresh_boot_share=1.0)))
 EVIDENCE = (

@@ -10,7 +10,7 @@ from rich.console import Console
 from riobed.campaign.campaign import Cell
 from riobed.commands import run
 from riobed.commands.run import ProgressView, trials_left
-from riobed_results.models import FaultRow, TrialRow
+from riobed_results.store.models import FaultRow, TrialRow
 
 SPEC = spec(
     modes=["rio", "delayed"], fault_classes=["kernel_text"], crashes_per_cell=10, max_trials_per_cell=100

@@ -12,7 +12,7 @@ from riobed.soak import life
 from riobed.soak import session as run
 from riobed.soak.session import Request, enter, run_turns
 from riobed.soak.suite import Turn
-from riobed_results.soak import Soak, SoakEnvironment, SoakRow, load_soak, save_soak
+from riobed_results.tables.soak import Soak, SoakEnvironment, SoakRow, load_soak, save_soak
 
 ENVIRONMENT = SoakEnvironment(
     seed="7",

@@ -13,30 +13,30 @@ from typing import Annotated
 
 import typer
 
-from riobed_results.by_mode import Design, mode_page, mode_table
-from riobed_results.comparison import POWER, comparison_page
-from riobed_results.controls import CONTROLS
-from riobed_results.corruption import comparison_table, corruption_table
-from riobed_results.corruption_page import corruption_page
-from riobed_results.cost import cost_page, cost_table
-from riobed_results.cost_runs import read_runs
 from riobed_results.errors import StoreError, StoreUsageError
-from riobed_results.export import trials_parquet
-from riobed_results.fault_classes import class_page, class_table
-from riobed_results.location import DEFAULT_STORE, REPORT_FILE
-from riobed_results.logs import Links
-from riobed_results.pages import BY_MODE, warned
-from riobed_results.phases import phase_page, phase_table
-from riobed_results.publish import publish
-from riobed_results.queries import read_results
-from riobed_results.render import render
-from riobed_results.replays import read_replays, replay_page, replay_table
-from riobed_results.soak import load_soak
-from riobed_results.soak_page import soak_page
-from riobed_results.store import open_store
-from riobed_results.stories import story_page, story_table
-from riobed_results.titles import title_page, title_table
-from riobed_results.trials import trials_json, trials_text
+from riobed_results.report.publish import publish
+from riobed_results.store.export import trials_parquet
+from riobed_results.store.location import DEFAULT_STORE, REPORT_FILE
+from riobed_results.store.logs import Links
+from riobed_results.store.queries import read_results
+from riobed_results.store.store import open_store
+from riobed_results.tables.by_mode import Design, mode_page, mode_table
+from riobed_results.tables.comparison import POWER, comparison_page
+from riobed_results.tables.controls import CONTROLS
+from riobed_results.tables.corruption import comparison_table, corruption_table
+from riobed_results.tables.corruption_page import corruption_page
+from riobed_results.tables.cost import cost_page, cost_table
+from riobed_results.tables.cost_runs import read_runs
+from riobed_results.tables.fault_classes import class_page, class_table
+from riobed_results.tables.pages import BY_MODE, warned
+from riobed_results.tables.phases import phase_page, phase_table
+from riobed_results.tables.render import render
+from riobed_results.tables.replays import read_replays, replay_page, replay_table
+from riobed_results.tables.soak import load_soak
+from riobed_results.tables.soak_page import soak_page
+from riobed_results.tables.stories import story_page, story_table
+from riobed_results.tables.titles import title_page, title_table
+from riobed_results.tables.trials import trials_json, trials_text
 
 PIPE_WIDTH = 200  # characters, where there is no terminal to ask
 
@@ -247,7 +247,7 @@ def report_page(
     ] = None,
 ) -> None:
     """Write a campaign's tables, plots, corruptions and environment as one page that needs nothing else."""
-    from riobed_results.report import report  # its plots take a second to import
+    from riobed_results.report.report import report  # its plots take a second to import
 
     opened = open_store(store)
     place = output or opened.location.folder / REPORT_FILE

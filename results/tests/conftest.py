@@ -7,7 +7,7 @@ import pytest
 import typer
 from results_builders import Invoke
 from riobed_results.cli import mount
-from riobed_results.store import Store, open_store
+from riobed_results.store.store import Store, open_store
 from typer.testing import CliRunner
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import yaml
-from riobed_results.controls import CONTROLS
-from riobed_results.models import CampaignRow, FaultRow, Outcome, TrialRow
+from riobed_results.store.models import CampaignRow, FaultRow, Outcome, TrialRow
+from riobed_results.tables.controls import CONTROLS
 
 FORK = multiprocessing.get_context("fork")
 NOBODY = 65534

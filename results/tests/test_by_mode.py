@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 from results_builders import Invoke, campaign, trial
-from riobed_results.by_mode import Design, mode_page, mode_table
 from riobed_results.errors import StoreError
-from riobed_results.loss import NO_FAULT, RECOVERY_CRASH
-from riobed_results.models import FaultRow
-from riobed_results.oracles import ORACLES
-from riobed_results.pages import BY_MODE, campaign_pages
-from riobed_results.planted import PLANTED
-from riobed_results.queries import read_results
-from riobed_results.render import render
-from riobed_results.starts import STARTS
-from riobed_results.store import Store
+from riobed_results.store.models import FaultRow
+from riobed_results.store.queries import read_results
+from riobed_results.store.store import Store
+from riobed_results.tables.by_mode import Design, mode_page, mode_table
+from riobed_results.tables.losses import NO_FAULT, RECOVERY_CRASH
+from riobed_results.tables.oracles import ORACLES
+from riobed_results.tables.pages import BY_MODE, campaign_pages
+from riobed_results.tables.planted import PLANTED
+from riobed_results.tables.render import render
+from riobed_results.tables.starts import STARTS
 
 MODES = ["rio", "rio-protected"]
 EQUAL = {"equal": True, "difference_count": 0}

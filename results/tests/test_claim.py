@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from riobed_results.claim import claimed
 from riobed_results.errors import StoreError
-from riobed_results.store import open_store
+from riobed_results.store.lock import claimed
+from riobed_results.store.store import open_store
 
 _HOLD = """
 import subprocess, sys, time
-from riobed_results.claim import claimed
+from riobed_results.store.lock import claimed
 with claimed(sys.argv[1], "overnight"):
     # As a QEMU, it outlives the process that claimed.
     subprocess.Popen(["sleep", "20"], start_new_session=True)

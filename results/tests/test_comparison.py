@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from results_builders import Invoke, campaign, trial
-from riobed_results.comparison import compare, crashes_needed, fisher_p, mcnemar_p
-from riobed_results.corruption import comparison_table
 from riobed_results.errors import StoreError, StoreUsageError
-from riobed_results.queries import Counts, read_results
-from riobed_results.store import Store
+from riobed_results.store.queries import Counts, read_results
+from riobed_results.store.store import Store
+from riobed_results.tables.comparison import compare, crashes_needed, fisher_p, mcnemar_p
+from riobed_results.tables.corruption import comparison_table
 
 MODES = ["write-through", "rio", "rio-protected"]
 

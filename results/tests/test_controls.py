@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 from results_builders import Invoke, campaign, trial
-from riobed_results.controls import failed_controls, missing_controls
-from riobed_results.models import FaultRow
-from riobed_results.pages import ABOUT_FAULTS, campaign_pages
-from riobed_results.queries import read_results
-from riobed_results.render import render
-from riobed_results.store import Store
+from riobed_results.store.models import FaultRow
+from riobed_results.store.queries import read_results
+from riobed_results.store.store import Store
+from riobed_results.tables.controls import failed_controls, missing_controls
+from riobed_results.tables.pages import ABOUT_FAULTS, campaign_pages
+from riobed_results.tables.render import render
 
 CLASSES = ["none", "planted", "kernel_text"]
 SUMS = {"intact": 5, "corrupt": 0, "changing": 0, "mismatches": []}

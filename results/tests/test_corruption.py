@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from results_builders import campaign, trial
-from riobed_results.corruption import CorruptionTable, comparison_table, corruption_table
-from riobed_results.corruption_page import corruption_page
-from riobed_results.models import Outcome, TrialRow
-from riobed_results.progress import progress
-from riobed_results.queries import Counts, read_results
-from riobed_results.share import corrupted_share
-from riobed_results.store import Store
+from riobed_results.report.completion import progress
+from riobed_results.store.models import Outcome, TrialRow
+from riobed_results.store.queries import Counts, read_results
+from riobed_results.store.store import Store
+from riobed_results.tables.corruption import CorruptionTable, comparison_table, corruption_table
+from riobed_results.tables.corruption_page import corruption_page
+from riobed_results.tables.proportions import corrupted_share
 
 MODES = ["write-through", "delayed", "rio"]
 CLASSES = ["kernel_text", "delete_branch", "copy_overrun"]

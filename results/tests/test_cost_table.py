@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from results_builders import Invoke
-from riobed_results.cost import FEWEST, NOTE, cost_page, cost_table, ratio
-from riobed_results.cost_runs import FILE, CostRun, add_run, read_runs
-from riobed_results.environment import Environment
 from riobed_results.errors import StoreError
-from riobed_results.render import FORMS, render
+from riobed_results.store.environment import Environment
+from riobed_results.tables.cost import FEWEST, NOTE, cost_page, cost_table, ratio
+from riobed_results.tables.cost_runs import FILE, CostRun, add_run, read_runs
+from riobed_results.tables.render import FORMS, render
 
 ON = Environment.model_validate(dict.fromkeys(Environment.model_fields, "x"))
 PUBLISHED = sorted(path.parent for path in Path(__file__).parents[1].glob(f"published/*/{FILE}"))

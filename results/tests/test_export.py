@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow.parquet as pq
 from results_builders import Invoke, campaign, faults, trial
 from riobed_results.errors import StoreUsageError
-from riobed_results.models import FaultRow, TrialRow
-from riobed_results.store import Store
+from riobed_results.store.models import FaultRow, TrialRow
+from riobed_results.store.store import Store
 
 JSON_COLUMNS = {"recovery", "check", "phases"}
 

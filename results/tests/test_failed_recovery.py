@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 from results_builders import campaign, faults, trial
-from riobed_results.by_mode import mode_table
-from riobed_results.controls import failed_controls
-from riobed_results.corruption import corruption_table
-from riobed_results.logs import Links
-from riobed_results.loss import NO_FAULT
-from riobed_results.models import FaultRow
-from riobed_results.pages import campaign_pages
-from riobed_results.planted import PLANTED
-from riobed_results.queries import Results, read_results
-from riobed_results.render import FORMS, render
-from riobed_results.report import report
-from riobed_results.store import Store
-from riobed_results.stories import story_table
+from riobed_results.report.report import report
+from riobed_results.store.logs import Links
+from riobed_results.store.models import FaultRow
+from riobed_results.store.queries import Results, read_results
+from riobed_results.store.store import Store
+from riobed_results.tables.by_mode import mode_table
+from riobed_results.tables.controls import failed_controls
+from riobed_results.tables.corruption import corruption_table
+from riobed_results.tables.losses import NO_FAULT
+from riobed_results.tables.pages import campaign_pages
+from riobed_results.tables.planted import PLANTED
+from riobed_results.tables.render import FORMS, render
+from riobed_results.tables.stories import story_table
 
 FAILED: dict[str, Any] = {
     "corruption": "unclassified",

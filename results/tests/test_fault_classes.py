@@ -8,12 +8,12 @@ import json
 import pytest
 from results_builders import Invoke, campaign, faults, trial
 from riobed_results.errors import StoreError
-from riobed_results.fault_classes import class_page, class_table
-from riobed_results.pages import campaign_pages
-from riobed_results.queries import read_results
-from riobed_results.render import render
-from riobed_results.share import percent
-from riobed_results.store import Store
+from riobed_results.store.queries import read_results
+from riobed_results.store.store import Store
+from riobed_results.tables.fault_classes import class_page, class_table
+from riobed_results.tables.pages import campaign_pages
+from riobed_results.tables.proportions import percent
+from riobed_results.tables.render import render
 
 
 @pytest.fixture

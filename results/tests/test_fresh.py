@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from results_builders import campaign, trial
-from riobed_results.fresh import FreshReport
-from riobed_results.store import Store
+from riobed_results.report.live import FreshReport
+from riobed_results.store.store import Store
 
 REFRESH = '<meta http-equiv="refresh" content="1">'
 

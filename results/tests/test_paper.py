@@ -3,13 +3,13 @@
 
 import pytest
 from results_builders import campaign, trial
-from riobed_results.corruption import corruption_table
-from riobed_results.corruption_page import corruption_page
-from riobed_results.paper import CORRUPTED, FAULT_CLASSES, paper_counts
-from riobed_results.queries import Counts, read_results
-from riobed_results.render import render
-from riobed_results.share import total_text
-from riobed_results.store import Store
+from riobed_results.store.queries import Counts, read_results
+from riobed_results.store.store import Store
+from riobed_results.tables.corruption import corruption_table
+from riobed_results.tables.corruption_page import corruption_page
+from riobed_results.tables.paper import CORRUPTED, FAULT_CLASSES, paper_counts
+from riobed_results.tables.proportions import total_text
+from riobed_results.tables.render import render
 
 
 @pytest.mark.parametrize(

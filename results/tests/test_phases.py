@@ -8,10 +8,10 @@ import json
 import pytest
 from results_builders import campaign, trial
 from riobed_results.errors import StoreError
-from riobed_results.phases import WHOLE, phase_page, phase_table
-from riobed_results.queries import read_results
-from riobed_results.render import render
-from riobed_results.store import Store
+from riobed_results.store.queries import read_results
+from riobed_results.store.store import Store
+from riobed_results.tables.phases import WHOLE, phase_page, phase_table
+from riobed_results.tables.render import render
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from results_builders import Invoke, campaign, faults, trial
 from riobed_results.errors import StoreError
-from riobed_results.location import locate
-from riobed_results.models import TrialRow
-from riobed_results.queries import trial_rows
-from riobed_results.store import Store, open_store, try_store
+from riobed_results.store.location import locate
+from riobed_results.store.models import TrialRow
+from riobed_results.store.queries import trial_rows
+from riobed_results.store.store import Store, open_store, try_store
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from results_builders import Invoke, campaign, faults, trial
 from riobed_results.errors import StoreError
-from riobed_results.queries import trial_rows
-from riobed_results.store import Store, open_store
-from riobed_results.trials import trials_json
+from riobed_results.store.queries import trial_rows
+from riobed_results.store.store import Store, open_store
+from riobed_results.tables.trials import trials_json
 
 
 @pytest.fixture

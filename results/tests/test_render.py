@@ -10,11 +10,11 @@ from html.parser import HTMLParser
 import pytest
 from markdown_it import MarkdownIt
 from results_builders import campaign, trial
-from riobed_results.corruption import CorruptionTable, corruption_table
-from riobed_results.corruption_page import corruption_page
-from riobed_results.queries import read_results
-from riobed_results.render import Grid, Page, render
-from riobed_results.store import Store
+from riobed_results.store.queries import read_results
+from riobed_results.store.store import Store
+from riobed_results.tables.corruption import CorruptionTable, corruption_table
+from riobed_results.tables.corruption_page import corruption_page
+from riobed_results.tables.render import Grid, Page, render
 
 MODES = ["write-through", "rio_%", "late"]
 HEAD = ["Fault class", *MODES]

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from results_builders import Invoke
-from riobed_results.environment import Environment
 from riobed_results.errors import StoreError
-from riobed_results.render import FORMS, render
-from riobed_results.replays import (
+from riobed_results.store.environment import Environment
+from riobed_results.tables.render import FORMS, render
+from riobed_results.tables.replays import (
     FILE,
     Ending,
     ReplayRun,

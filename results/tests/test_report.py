@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from results_builders import Invoke, campaign, faults, trial
-from riobed_results.corruption import corruption_table
-from riobed_results.corruption_page import corruption_page
-from riobed_results.logs import Links
-from riobed_results.models import FaultRow, TrialRow, utc_now
-from riobed_results.queries import read_results
-from riobed_results.report import report
-from riobed_results.store import Store
+from riobed_results.report.report import report
+from riobed_results.store.logs import Links
+from riobed_results.store.models import FaultRow, TrialRow, utc_now
+from riobed_results.store.queries import read_results
+from riobed_results.store.store import Store
+from riobed_results.tables.corruption import corruption_table
+from riobed_results.tables.corruption_page import corruption_page
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
 # What would make a browser run or fetch something.
@@ -346,7 +346,7 @@ def test_it_shows_one_moment_though_rows_are_added(
     store: Store, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Half-way through, a trial ends: none of the tables may have it, or they would not agree."""
-    from riobed_results import report as module
+    from riobed_results.report import report as module
 
     campaign_id = filled(store, path.parent).campaign().id
     pages: Callable[..., Any] = module.campaign_pages

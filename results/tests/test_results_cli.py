@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from results_builders import Invoke, campaign, faults, trial
 from riobed_results.errors import StoreError
-from riobed_results.models import FaultRow, TrialRow
-from riobed_results.store import Store, open_store
+from riobed_results.store.models import FaultRow, TrialRow
+from riobed_results.store.store import Store, open_store
 
 COMMANDS = [("table", "corruption"), ("trials",)]
 

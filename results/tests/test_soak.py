@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from results_builders import Invoke
 from riobed_results.errors import StoreError
-from riobed_results.render import FORMS, render
-from riobed_results.soak import Soak, SoakEnvironment, SoakRow, load_soak, save_soak
-from riobed_results.soak_page import soak_page, verdict
+from riobed_results.tables.render import FORMS, render
+from riobed_results.tables.soak import Soak, SoakEnvironment, SoakRow, load_soak, save_soak
+from riobed_results.tables.soak_page import soak_page, verdict
 
 RECOVERY = {"registry": "recovered", "data": {"pages": 40}, "metadata": {"written": 2}}
 GOOD: dict[str, Any] = {

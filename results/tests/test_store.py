@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 from results_builders import FORK, campaign, faults, in_child, trial
 from riobed_results.errors import StoreError
-from riobed_results.models import TrialRow
-from riobed_results.queries import trial_rows
-from riobed_results.store import Store, open_store
+from riobed_results.store.models import TrialRow
+from riobed_results.store.queries import trial_rows
+from riobed_results.store.store import Store, open_store
 
 
 def test_a_row_comes_back_as_it_went_in(store: Store, path: Path) -> None:

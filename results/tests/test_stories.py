@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from results_builders import Invoke, campaign, faults, trial
 from riobed_results.errors import StoreError
-from riobed_results.models import FaultRow
-from riobed_results.queries import read_results
-from riobed_results.render import render
-from riobed_results.store import Store
-from riobed_results.stories import Story, story_page, story_table
+from riobed_results.store.models import FaultRow
+from riobed_results.store.queries import read_results
+from riobed_results.store.store import Store
+from riobed_results.tables.render import render
+from riobed_results.tables.stories import Story, story_page, story_table
 
 CHECK = {
     "equal": False,

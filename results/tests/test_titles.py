@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from results_builders import campaign, trial
 from riobed_results.errors import StoreError
-from riobed_results.logs import DAMAGED_LOG
-from riobed_results.queries import read_results
-from riobed_results.render import render
-from riobed_results.store import Store
-from riobed_results.stories import story_page, story_table
-from riobed_results.titles import title_page, title_table
+from riobed_results.store.logs import DAMAGED_LOG
+from riobed_results.store.queries import read_results
+from riobed_results.store.store import Store
+from riobed_results.tables.render import render
+from riobed_results.tables.stories import story_page, story_table
+from riobed_results.tables.titles import title_page, title_table
 
 MODES = ["rio", "delayed"]
 

@@ -11,7 +11,7 @@ from riobed.products.artifacts import content_key
 from riobed.vm.host import qemu_version
 
 # Of what this process has read: the files may change under a worker.
-_HARNESS = content_key(Path(__file__).parent)
+_HARNESS = content_key(Path(__file__).parents[1])
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import yaml
-from riobed_results.models import CampaignRow, TrialRow
-from riobed_results.queries import counted, trial_rows
-from riobed_results.store import Store
+from riobed_results.store.models import CampaignRow, TrialRow
+from riobed_results.store.queries import counted, trial_rows
+from riobed_results.store.store import Store
 
 from riobed.campaign.basis import Basis, basis
 from riobed.campaign.workers import Attempt, Workers

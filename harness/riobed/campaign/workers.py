@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Protocol
 
-from riobed_results.models import utc_now
+from riobed_results.store.models import utc_now
 
 from riobed.errors import EnvironmentFault, InfraError
 from riobed.faults import Fault

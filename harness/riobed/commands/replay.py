@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from riobed_results.location import locate
-from riobed_results.logs import inside
-from riobed_results.models import CampaignRow, FaultRow, TrialRow, utc_now
-from riobed_results.queries import result_at
-from riobed_results.render import printable
-from riobed_results.replays import JUDGED, Ending, ReplayRun
-from riobed_results.share import count_text, interval_text, share_of
-from riobed_results.store import open_store
+from riobed_results.store.location import locate
+from riobed_results.store.logs import inside
+from riobed_results.store.models import CampaignRow, FaultRow, TrialRow, utc_now
+from riobed_results.store.queries import result_at
+from riobed_results.store.store import open_store
+from riobed_results.tables.proportions import count_text, interval_text, share_of
+from riobed_results.tables.render import printable
+from riobed_results.tables.replays import JUDGED, Ending, ReplayRun
 
 from riobed.campaign.campaign import draw_faults
 from riobed.commands.run import beside

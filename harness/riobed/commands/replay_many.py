@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
 
-from riobed_results.models import CampaignRow, TrialRow
-from riobed_results.queries import in_order, trial_rows
-from riobed_results.render import printable, render, write_forms
-from riobed_results.replays import FILE, ReplayRun, add_replay, read_replays, replay_page, replay_table
-from riobed_results.store import open_store
-from riobed_results.titles import titled
+from riobed_results.store.models import CampaignRow, TrialRow
+from riobed_results.store.queries import in_order, trial_rows
+from riobed_results.store.store import open_store
+from riobed_results.tables.render import printable, render, write_forms
+from riobed_results.tables.replays import FILE, ReplayRun, add_replay, read_replays, replay_page, replay_table
+from riobed_results.tables.titles import titled
 
 from riobed.commands.replay import Replayer, Request, check_kernel, find, make_folder, redraw, replay_setup
 from riobed.commands.run import beside

@@ -9,12 +9,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
-from riobed_results.claim import claimed
-from riobed_results.controls import CONTROLS, LOSING_MODES, failed_controls
-from riobed_results.fresh import FreshReport
-from riobed_results.location import REPORT_FILE, locate
-from riobed_results.models import TrialRow
-from riobed_results.store import open_store, try_store
+from riobed_results.report.live import FreshReport
+from riobed_results.store.location import REPORT_FILE, locate
+from riobed_results.store.lock import claimed
+from riobed_results.store.models import TrialRow
+from riobed_results.store.store import open_store, try_store
+from riobed_results.tables.controls import CONTROLS, LOSING_MODES, failed_controls
 
 from riobed.campaign.campaign import Campaign, Cell
 from riobed.campaign.workers import LocalWorkers, Workers

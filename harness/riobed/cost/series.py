@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from riobed_results.cost import cost_page, cost_table
-from riobed_results.cost_runs import FILE, CostRun, add_run, read_runs
-from riobed_results.environment import Environment
-from riobed_results.render import render
+from riobed_results.store.environment import Environment
+from riobed_results.tables.cost import cost_page, cost_table
+from riobed_results.tables.cost_runs import FILE, CostRun, add_run, read_runs
+from riobed_results.tables.render import render
 
 from riobed.cost.armed import armed
 from riobed.cost.measure import measure

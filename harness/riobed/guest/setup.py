@@ -3,8 +3,8 @@
 
 from pathlib import Path
 
-from riobed_results.environment import Environment
-from riobed_results.models import utc_now
+from riobed_results.store.environment import Environment
+from riobed_results.store.models import utc_now
 
 from riobed.guest.accelerator import choose, for_processors
 from riobed.guest.config import MachineSpec, WorkloadSpec

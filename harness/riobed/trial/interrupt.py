@@ -10,7 +10,7 @@ import re
 import time
 from dataclasses import dataclass
 
-from riobed_results.recovery import ENDED
+from riobed_results.store.recovery_report import ENDED
 
 from riobed.errors import BootError
 from riobed.vm.machine import Machine
@@ -29,7 +29,7 @@ class Interruption:
     phase: str
 
     def as_stored(self) -> dict[str, float | str]:
-        """What riobed_results.recovery reads."""
+        """What riobed_results.store.recovery_report reads."""
         return {"planned_s": round(self.planned_s, 4), "at_s": round(self.at_s, 4), "phase": self.phase}
 
 

@@ -6,8 +6,8 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from riobed_results.logs import DAMAGED_LOG
-from riobed_results.models import FaultRow, TrialRow, utc_now
+from riobed_results.store.logs import DAMAGED_LOG
+from riobed_results.store.models import FaultRow, TrialRow, utc_now
 
 from riobed.errors import EnvironmentFault
 from riobed.faults import Fault

@@ -25,7 +25,7 @@ _WARMUP_SLACK_S = 30.0
 _LONGEST_WARMUP_S = 900.0
 _INJECT_S = 10.0
 _STOP_S = 10.0
-# The phase by whose name checks of restored memory are counted (riobed_results.starts).
+# The phase by whose name checks of restored memory are counted (riobed_results.tables.starts).
 _CHECKED = "restore_checked"
 INJECTOR = "/dev/riobed-inject"
 # Arguments: seconds of warm-up, then the workload; the faults come on standard input.

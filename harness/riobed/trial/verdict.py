@@ -5,7 +5,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from riobed_results.recovery import went_astray
+from riobed_results.store.recovery_report import went_astray
 
 from riobed.errors import InfraError
 from riobed.trial.watch import Observation

@@ -14,11 +14,11 @@ import psutil
 import pytest
 from distributed import Client
 from riobed.vm.process import qemus_with
-from riobed_results.corruption import corruption_table
 from riobed_results.errors import StoreError
-from riobed_results.models import TrialRow
-from riobed_results.queries import Results, read_results
-from riobed_results.store import open_store
+from riobed_results.store.models import TrialRow
+from riobed_results.store.queries import Results, read_results
+from riobed_results.store.store import open_store
+from riobed_results.tables.corruption import corruption_table
 
 from .conftest import MEMTEST
 

@@ -17,7 +17,7 @@ from riobed.trial.recover import recover
 from riobed.trial.trial import run_trial, start_workload, warm_up
 from riobed.trial.verdict import decide
 from riobed.trial.watch import Observation
-from riobed_results.recovery import checksum_mismatches
+from riobed_results.store.recovery_report import checksum_mismatches
 
 
 def no_fault_trial(guest: Guest, spec: CampaignSpec, number: int) -> TrialRecord:

@@ -12,8 +12,8 @@ from riobed.trial.planting import PLANTED
 from riobed.trial.record import TrialRecord
 from riobed.trial.rows import trial_row
 from riobed.trial.trial import run_trial
-from riobed_results.planted import expected
-from riobed_results.recovery import checksum_mismatches, rejected_entries
+from riobed_results.store.recovery_report import checksum_mismatches, rejected_entries
+from riobed_results.tables.planted import expected
 
 # Corruption, pages with a wrong checksum, entries that were not followed.
 MEMORY = {"stray": ("direct", 1, 0), "entry": ("direct", 0, 1), "written": ("indirect", 0, 0)}

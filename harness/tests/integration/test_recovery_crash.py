@@ -9,7 +9,7 @@ from riobed.plan.rounds import PlannedTrial
 from riobed.plan.spec import CampaignSpec
 from riobed.trial.record import TrialRecord
 from riobed.trial.trial import run_trial
-from riobed_results.recovery import ENDED, cut_short, restored_pages
+from riobed_results.store.recovery_report import ENDED, cut_short, restored_pages
 
 # Seconds after recovery's first line; on a fast and idle host the whole takes 0.2 s.
 MOMENTS = [0.0, 0.01, 0.03, 0.05, 0.08, 0.12, 0.16]

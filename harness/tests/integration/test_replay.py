@@ -15,9 +15,9 @@ from riobed.commands.run import Where, run_campaign
 from riobed.faults import Fault
 from riobed.guest.layout import PAGE
 from riobed.plan.spec import CampaignSpec
-from riobed_results.queries import result_at, trial_rows
-from riobed_results.replays import read_replays
-from riobed_results.store import open_store
+from riobed_results.store.queries import result_at, trial_rows
+from riobed_results.store.store import open_store
+from riobed_results.tables.replays import read_replays
 
 from .conftest import UD2
 

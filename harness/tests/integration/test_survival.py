@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 from riobed.vm.process import end_qemus, qemus_with
 from riobed_results.errors import StoreError
-from riobed_results.queries import trial_rows
-from riobed_results.store import open_store
+from riobed_results.store.queries import trial_rows
+from riobed_results.store.store import open_store
 
 from .conftest import MEMTEST
 

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far a campaign has come, from its stored rows."""
+
+import math
+from dataclasses import dataclass
+
+from riobed_results.store.models import CampaignRow, TrialRow
+from riobed_results.store.queries import Counts, cell_counts, stored_spec
+from riobed_results.tables.controls import CONTROLS, control_rates
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Counts of trials by outcome, beside them those of `controls`, and of all attempts that failed.
+
+    `have` of the `wanted` crashes are there, None if the spec says none.
+    `first` and `last` are when the first trial began and the last one ended, UTC ISO 8601; "" without trials.
+    """
+
+    crashes: int
+    corrupted: int
+    discards: int
+    infra_errors: int
+    have: int | None
+    wanted: int | None
+    controls: int
+    first: str
+    last: str
+
+
+def progress(campaign: CampaignRow, rows: list[TrialRow]) -> Progress:
+    """Return how far the campaign with these rows has come."""
+    cells, wanted = cell_counts(rows), _wanted(campaign)
+    faults = sum((cell for (_, name), cell in cells.items() if name not in CONTROLS), Counts())
+    none = Counts()
+    return Progress(
+        crashes=faults.crashes,
+        corrupted=faults.corrupted,
+        discards=faults.discards,
+        infra_errors=sum(cell.infra_errors for cell in cells.values()),
+        have=sum(min(each, cells.get(at, none).crashes) for at, each in wanted.items()) if wanted else None,
+        wanted=sum(wanted.values()) if wanted else None,
+        controls=sum(cell.trials for (_, name), cell in cells.items() if name in CONTROLS),
+        first=min((row.started for row in rows), default=""),
+        last=max((row.finished for row in rows), default=""),
+    )
+
+
+def _wanted(campaign: CampaignRow) -> dict[tuple[str, str], int]:
+    """Return the crashes asked for by mode and class; none if the stored spec does not say."""
+    spec = stored_spec(campaign)
+    modes, classes, each = (spec.get(key) for key in ("modes", "fault_classes", "crashes_per_cell"))
+    if not isinstance(modes, list) or not isinstance(classes, list) or not isinstance(each, int):
+        return {}
+    rates = dict.fromkeys(map(str, classes), 1.0) | control_rates(spec)
+    return {(str(mode), name): math.ceil(rate * each) for mode in modes for name, rate in rates.items()}

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A published campaign: a folder with its spec, its rows, its tables, its report and the logs that matter.
+
+The prose beside them (README.md: when, machine, commands, what it shows) is written by people and
+never touched here.
+"""
+
+import shutil
+from pathlib import Path
+from typing import cast
+
+import sqlalchemy as sa
+
+from riobed_results.errors import StoreError
+from riobed_results.store.location import REPORT_FILE, STORE_FILE
+from riobed_results.store.logs import Links, inside
+from riobed_results.store.models import CampaignRow, FaultRow, TrialRow
+from riobed_results.store.queries import read_results
+from riobed_results.store.store import Store, open_store
+from riobed_results.tables.pages import campaign_pages
+from riobed_results.tables.render import write_forms
+
+SPEC_HEAD = (
+    "# SPDX-License-Identifier: Apache-2.0\n# The spec as the campaign's store has it, defaults filled in.\n"
+)
+
+
+def publish(store: Store, name: str | None, logs: Path, folder: Path) -> None:
+    """Write the campaign `name` (None: the latest) of `store` to `folder`.
+
+    `logs` is the folder that the rows' `log` is relative to. Raises StoreError if `folder` has a store
+    already, cannot be written, the campaign has no results, or a log of it is missing.
+    """
+    from riobed_results.report.report import report  # its plots take a second to import
+
+    results = read_results(store, name)
+    campaign, pages = results.campaign, campaign_pages(results)
+    if not pages:
+        raise results.without("results yet")
+    if (folder / STORE_FILE).exists():
+        raise StoreError(f"{folder}: has a {STORE_FILE} already; remove it or choose another folder")
+    chosen = worth_keeping(results.rows)
+    missing = [log for log in chosen if not inside(logs, log)]
+    if missing:
+        raise StoreError(f"{logs}: {len(missing)} console logs are not there ({missing[0]}); give --logs")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "spec.yaml").write_text(SPEC_HEAD + campaign.spec, encoding="utf-8")
+        for what, page in pages.items():
+            write_forms(page, folder, what)
+        for log in chosen:
+            (folder / log).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(logs / log, folder / log)
+        (folder / REPORT_FILE).write_text(report(store, campaign.name, Links(folder, folder)), "utf-8")
+    except OSError as error:
+        raise StoreError(f"{folder}: {error.strerror}; choose another folder") from error
+    _copy_rows(store, campaign, folder / STORE_FILE)
+
+
+def worth_keeping(rows: list[TrialRow]) -> list[str]:
+    """Return the logs of all corrupting trials and of the first trial with each crash title."""
+    logs: dict[str, None] = {}
+    titles: set[str] = set()
+    for row in rows:
+        if row.outcome != "crash" or row.log is None:
+            continue
+        title = row.crash_title or ""
+        if row.corruption != "none" or title not in titles:
+            logs[row.log] = None
+        titles.add(title)
+    return list(logs)
+
+
+def _copy_rows(store: Store, campaign: CampaignRow, path: Path) -> None:
+    """Copy a campaign with its rows, as they are, to a new store; the file appears when it is complete."""
+    unfinished = path.with_suffix(".tmp")
+    unfinished.unlink(missing_ok=True)
+    trials = sa.select(TrialRow.id).where(TrialRow.campaign_id == campaign.id)
+    wanted: list[tuple[type[CampaignRow] | type[TrialRow] | type[FaultRow], sa.ColumnElement[bool]]] = [
+        (CampaignRow, CampaignRow.id == campaign.id),
+        (TrialRow, TrialRow.campaign_id == campaign.id),
+        (FaultRow, FaultRow.trial_id.in_(trials)),
+    ]
+    with store.session() as source, open_store(str(unfinished), create=True).session() as copy:
+        for model, condition in wanted:
+            table = cast(sa.Table, model.__table__)
+            columns = sa.select(table).where(condition)
+            rows = [dict(row) for row in source.execute(columns).mappings()]
+            if rows:
+                copy.execute(sa.insert(table), rows)
+    unfinished.replace(path)

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A campaign as one page that needs nothing else: tables, plots, stories, controls, environment.
+
+It may be shown to anybody, so it trusts no text of the store: all is escaped, a log is linked to only if it
+is a file below the folder it belongs in, and the page forbids itself to load or run anything.
+"""
+
+from dataclasses import dataclass, field
+
+from markupsafe import Markup
+
+from riobed_results.report import plots
+from riobed_results.report.completion import Progress, progress
+from riobed_results.store.logs import Links
+from riobed_results.store.models import CampaignRow, TrialRow, utc_now
+from riobed_results.store.queries import in_order, read_results
+from riobed_results.store.store import Store
+from riobed_results.tables.controls import CONTROLS, failed_controls, judged, missing_controls
+from riobed_results.tables.corruption import CorruptionTable, corruption_table
+from riobed_results.tables.pages import CONTROL_DESIGNS, FAULT_DESIGNS, campaign_pages
+from riobed_results.tables.paper import SYSTEMS, total
+from riobed_results.tables.proportions import corrupted_share
+from riobed_results.tables.render import TEMPLATES, Page
+from riobed_results.tables.stories import Story, story_table, told
+from riobed_results.tables.titles import Title, title_table, titled
+
+SHOWN = 12  # differences of a story; the store has all
+
+
+@dataclass
+class Report:
+    """What the template shows; a part that is empty is left out."""
+
+    campaign: CampaignRow
+    written: str
+    reload_s: int | None
+    progress: Progress
+    failed: list[str]
+    missing: list[str]
+    controls_ran: bool
+    link: Links
+    pages: dict[str, Page]
+    plots: dict[str, Markup] = field(default_factory=dict)
+    titles: list[Title] = field(default_factory=list)
+    title_modes: list[str] = field(default_factory=list)
+    stories: dict[str, list[Story]] = field(default_factory=dict)
+
+
+def report(store: Store, name: str | None, link: Links, reload_s: int | None = None) -> str:
+    """Return the page of a campaign (None: the latest), also of one that has no trial yet.
+
+    `reload_s` makes a browser read it again after so many seconds. Raises StoreUsageError if there is no
+    such campaign.
+    """
+    results = read_results(store.snapshot(), name)
+    campaign, rows = results.campaign, results.rows
+    made = Report(
+        campaign=campaign,
+        written=utc_now(),
+        reload_s=reload_s,
+        progress=progress(campaign, rows),
+        failed=failed_controls(rows),
+        missing=missing_controls(results),
+        controls_ran=any(map(judged, rows)),
+        link=link,
+        pages=campaign_pages(results),
+    )
+    if "corruption" in made.pages:
+        made.plots |= _plots(corruption_table(results), rows)
+    if any(map(titled, rows)):
+        table = title_table(results)
+        made.titles, made.title_modes = table.titles, table.modes
+    if any(map(told, rows)):
+        stories = story_table(results).stories
+        modes = in_order(campaign, "modes", (story.mode for story in stories))
+        by_mode = {mode: [story for story in stories if story.mode == mode] for mode in modes}
+        made.stories = {mode: of_mode for mode, of_mode in by_mode.items() if of_mode}
+    template = TEMPLATES.get_template("report.html.j2")
+    designs = {"about_faults": FAULT_DESIGNS, "about_controls": CONTROL_DESIGNS}
+    return template.render(report=made, host=_host(campaign.host), shown=SHOWN, **designs) + "\n"
+
+
+def _host(stored: object) -> dict[str, str]:
+    """Return what the campaign ran on and with, a text for each name; names of a group begin with its own."""
+    facts: dict[str, str] = {}
+    for name, value in stored.items() if isinstance(stored, dict) else ():
+        if isinstance(value, dict):
+            facts |= {f"{name}: {each}": str(fact) for each, fact in value.items()}
+        else:
+            facts[name] = str(value)
+    return facts
+
+
+def _plots(table: CorruptionTable, rows: list[TrialRow]) -> dict[str, Markup]:
+    crashes: dict[str, list[float]] = {}
+    for line in table.rows:
+        seconds = [
+            row.time_to_crash_s
+            for row in rows
+            if titled(row) and row.fault_class == line.fault_class and row.time_to_crash_s is not None
+        ]
+        if seconds:
+            crashes[line.fault_class] = seconds
+    drawn = {
+        "totals": plots.intervals("totals", _totals(table)),
+        "classes": plots.intervals("classes", _cells(table), table.modes),
+        "outcomes": plots.outcomes(_outcomes(table)),
+    }
+    if crashes:
+        drawn["times"] = plots.crash_times(crashes)
+    return drawn
+
+
+def _totals(table: CorruptionTable) -> list[plots.Line]:
+    """Return a line for each mode and, below it, one for the paper's system that it repeats."""
+    lines = []
+    for number, mode in enumerate(table.modes):
+        lines.append(plots.Line(mode, number, table.statistics.totals[mode]))
+        beside = table.statistics.paper
+        if beside and mode in beside.modes:
+            share = corrupted_share(total(beside.paper, mode))
+            lines.append(plots.Line(f"paper: {SYSTEMS[mode]}", number, share))
+    return lines
+
+
+def _cells(table: CorruptionTable) -> list[plots.Line]:
+    return [
+        plots.Line(row.fault_class, number, corrupted_share(row.cells[mode]))
+        for row in table.rows
+        if row.fault_class not in CONTROLS
+        for number, mode in enumerate(table.modes)
+    ]
+
+
+def _outcomes(table: CorruptionTable) -> list[plots.Outcomes]:
+    return [
+        plots.Outcomes(
+            row.fault_class,
+            sound=counts.crashes - counts.corrupted,
+            corrupted=counts.corrupted,
+            discards=counts.discards,
+        )
+        for row in table.rows
+        if row.fault_class not in CONTROLS
+        for counts in row.cells.values()
+    ]

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rows of a campaign as Parquet, for whoever wants to compute something of their own."""
+
+import io
+import json
+from typing import Any
+
+import sqlalchemy as sa
+
+from riobed_results.store.models import Base, FaultRow, TrialRow, columns
+
+
+def trials_parquet(campaign: str, rows: list[TrialRow]) -> bytes:
+    """Return a Parquet file, one row a trial: `campaign`, every column, and `faults`, a list of structures.
+
+    What is JSON in the store is JSON text here, null where there is none.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    faults = pa.list_(pa.struct(_fields(FaultRow)))
+    schema = pa.schema([pa.field("campaign", pa.string()), *_fields(TrialRow), pa.field("faults", faults)])
+    table = pa.Table.from_pylist(
+        [
+            {"campaign": campaign, **_values(row), "faults": [_values(fault) for fault in row.faults]}
+            for row in rows
+        ],
+        schema=schema,
+    )
+    out = io.BytesIO()
+    pq.write_table(table, out, compression="zstd")
+    return out.getvalue()
+
+
+def _fields(model: type[Base]) -> list[Any]:
+    import pyarrow as pa
+
+    types = {int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+    return [
+        pa.field(column.name, types.get(column.type.python_type, pa.string())) for column in columns(model)
+    ]
+
+
+def _values(row: Base) -> dict[str, Any]:
+    values = {}
+    for column in columns(type(row)):
+        value = getattr(row, column.name)
+        is_json = isinstance(column.type, sa.JSON) and value is not None
+        values[column.name] = json.dumps(value) if is_json else value
+    return values

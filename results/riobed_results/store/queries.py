@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From stored rows to counts: the only place that says what a table counts."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+import yaml
+from pydantic import BaseModel
+from sqlalchemy.orm import selectinload
+
+from riobed_results.errors import StoreError
+from riobed_results.store.models import CampaignRow, TrialRow
+from riobed_results.store.recovery_report import counts
+from riobed_results.store.store import Store
+
+
+class Counts(BaseModel):
+    """What happened in one cell; only crashes can be `corrupted`.
+
+    `trials` = `crashes` + `discards` + trials whose reset in recovery came too late, which were run but tell
+    nothing. `traps` are the crashes that were protection traps. `infra_errors` counts attempts, not
+    positions.
+    """
+
+    trials: int = 0
+    crashes: int = 0
+    corrupted: int = 0
+    discards: int = 0
+    infra_errors: int = 0
+    traps: int = 0
+
+    def __add__(self, other: "Counts") -> "Counts":
+        sums = {name: getattr(self, name) + getattr(other, name) for name in Counts.model_fields}
+        return Counts(**sums)
+
+
+# Are a trial's faults read, too: of all trials, of none, or of those of some fault classes?
+Faults = bool | Collection[str]
+
+
+@dataclass(frozen=True)
+class Results:
+    """A campaign and its rows in the order they were added, read at one moment: what tables are made of."""
+
+    store: str
+    campaign: CampaignRow
+    rows: list[TrialRow]
+
+    def without(self, what: str) -> StoreError:
+        """Return the error that the campaign has no `what`."""
+        return StoreError(
+            f"store {self.store}: campaign {self.campaign.name!r} has no {what}; "
+            "choose another with --campaign"
+        )
+
+
+def read_results(store: Store, name: str | None = None, *, faults: Faults = True) -> Results:
+    """Read a campaign (None: the latest); StoreUsageError if there is no such one."""
+    campaign = store.campaign(name)
+    return Results(store.location.name, campaign, trial_rows(store, campaign.id, faults=faults))
+
+
+def counted(row: TrialRow) -> bool:
+    """Is this a crash of its cell?"""
+    return row.outcome == "crash" and counts(row.recovery)
+
+
+def cell_counts(rows: Iterable[TrialRow]) -> dict[tuple[str, str], Counts]:
+    """Return the counts by (mode, fault class), in the order in which these first appear.
+
+    The schema allows one result a position, so a row that is no infra error is a position.
+    """
+    cells: dict[tuple[str, str], Counts] = {}
+    for row in rows:
+        cell = cells.setdefault((row.mode, row.fault_class), Counts())
+        cell.trials += row.outcome != "infra_error"
+        cell.crashes += counted(row)
+        cell.corrupted += counted(row) and row.corruption != "none"
+        cell.discards += row.outcome == "discard"
+        cell.infra_errors += row.outcome == "infra_error"
+        cell.traps += counted(row) and row.crash_kind == "trap"
+    return cells
+
+
+# By mode, then by fault class and seed: did that crash corrupt anything?
+CrashesBySeed = dict[str, dict[tuple[str, str], bool]]
+
+
+def crashes_by_seed(rows: Iterable[TrialRow]) -> CrashesBySeed:
+    """Return the crashes among `rows`. A plan has each seed once in a mode; of more the first counts."""
+    crashes: CrashesBySeed = {}
+    for row in rows:
+        if counted(row):
+            of_mode = crashes.setdefault(row.mode, {})
+            of_mode.setdefault((row.fault_class, row.seed), row.corruption != "none")
+    return crashes
+
+
+def trial_rows(store: Store, campaign_id: int, *, faults: Faults = True) -> list[TrialRow]:
+    """Return all rows of a campaign in the order they were added, with or without their faults."""
+    query = sa.select(TrialRow).where(TrialRow.campaign_id == campaign_id).order_by(TrialRow.id)
+    if faults is True:
+        query = query.options(selectinload(TrialRow.faults))
+    with store.session() as session:
+        rows = list(session.scalars(query))
+        for row in rows:
+            if not isinstance(faults, bool) and row.fault_class in faults:
+                session.refresh(row, ["faults"])
+    return rows
+
+
+def result_at(store: Store, campaign_id: int, position: int) -> TrialRow | None:
+    """Return the crash or discard at a position of the plan, with its faults; None if there is none."""
+    query = (
+        sa.select(TrialRow)
+        .where(
+            TrialRow.campaign_id == campaign_id,
+            TrialRow.position == position,
+            TrialRow.outcome != "infra_error",
+        )
+        .options(selectinload(TrialRow.faults))
+    )
+    with store.session() as session:
+        return session.scalar(query)
+
+
+def stored_spec(campaign: CampaignRow) -> dict[str, Any]:
+    """Return a campaign's spec as it was stored; empty if that cannot be read."""
+    try:
+        spec = yaml.safe_load(campaign.spec)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return {}
+    return spec if isinstance(spec, dict) else {}
+
+
+def in_order(campaign: CampaignRow, key: str, seen: Iterable[str]) -> list[str]:
+    """Return names in the order of the spec's list `key`, then those only seen in rows."""
+    listed = stored_spec(campaign).get(key)
+    names = [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
+    return list(dict.fromkeys([*names, *seen]))

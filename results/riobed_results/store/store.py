@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The results store: opening it, and what a campaign runner reads from it and adds to it."""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+from sqlalchemy.pool import StaticPool
+
+from riobed_results.errors import StoreError, StoreUsageError
+from riobed_results.store.location import Location, explained, locate, make_engine
+from riobed_results.store.models import SCHEMA_VERSION, Base, CampaignRow, MetaRow, TrialRow
+
+# Of a snapshot; between two such steps, writers may write.
+_PAGES_AT_ONCE = 1000
+
+
+class Store:
+    """An open store. Every method is one transaction and raises StoreError in one line if it fails.
+
+    Safe to use from several threads and processes at once; holds no connection between calls.
+    """
+
+    def __init__(self, location: Location, engine: sa.Engine) -> None:
+        self.location = location
+        self._engine = engine
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """One transaction, committed at the end of the block; rows read in it may be used after it."""
+        with (
+            explained(self.location),
+            Session(self._engine, expire_on_commit=False) as session,
+            session.begin(),
+        ):
+            yield session
+
+    def snapshot(self) -> "Store":
+        """Return what an SQLite store holds now, kept in memory; another store as it is.
+
+        A long reading, by a process of low priority at that, would keep the writers of an SQLite file
+        waiting. Other databases do not make them wait.
+        """
+        if self.location.path is None:
+            return self
+        memory = sqlite3.connect(":memory:", check_same_thread=False)
+        with explained(self.location), closing(self._engine.raw_connection()) as connection:
+            driver: Any = connection.driver_connection
+            driver.backup(memory, pages=_PAGES_AT_ONCE)
+        engine = sa.create_engine("sqlite://", creator=lambda: memory, poolclass=StaticPool)
+        return Store(self.location, engine)
+
+    def add_campaign(self, campaign: CampaignRow) -> CampaignRow:
+        """Add a campaign and return it with its `id`; StoreError if its name is taken."""
+        with self.session() as session:
+            session.add(campaign)
+        return campaign
+
+    def campaigns(self) -> list[CampaignRow]:
+        """Return all campaigns, oldest first."""
+        with self.session() as session:
+            return list(session.scalars(sa.select(CampaignRow).order_by(CampaignRow.id)))
+
+    def campaign(self, name: str | None = None) -> CampaignRow:
+        """Return the campaign called `name`, or the latest; StoreUsageError if there is no such one."""
+        campaigns = self.campaigns()
+        if not campaigns:
+            raise StoreError(f"store {self.location.name}: holds no campaign; run one first")
+        if name is None:
+            return campaigns[-1]
+        for campaign in campaigns:
+            if campaign.name == name:
+                return campaign
+        known = ", ".join(campaign.name for campaign in campaigns)
+        raise StoreUsageError(f"store {self.location.name}: no campaign {name!r}; it holds: {known}")
+
+    def add_trial(self, trial: TrialRow) -> TrialRow:
+        """Add a trial and its faults, all or nothing, and return it with its `id`.
+
+        StoreError if the schema forbids the row (see models.py), so also if the position has a result.
+        """
+        with self.session() as session:
+            session.add(trial)
+        return trial
+
+    def complete_positions(self, campaign_id: int) -> set[int]:
+        """Return the plan positions that have a result, a crash or a discard."""
+        query = sa.select(TrialRow.position).where(
+            TrialRow.campaign_id == campaign_id, TrialRow.outcome != "infra_error"
+        )
+        with self.session() as session:
+            return set(session.scalars(query))
+
+    def next_attempt(self, campaign_id: int, position: int) -> int:
+        """Return the number the next attempt at `position` has; the first is 1."""
+        query = sa.select(sa.func.max(TrialRow.attempt)).where(
+            TrialRow.campaign_id == campaign_id, TrialRow.position == position
+        )
+        with self.session() as session:
+            return (session.scalar(query) or 0) + 1
+
+
+def open_store(store: str, *, create: bool = False) -> Store:
+    """Open the store at `store` (see `locate`), for reading only unless `create`.
+
+    With `create` it is opened for writing and made if missing or empty. Raises StoreError if it is missing,
+    locked, no riobed store, or of another schema version; StoreUsageError for a malformed URL.
+    """
+    location = locate(store)
+    opened = Store(location, make_engine(location, create))
+    with opened.session() as session:
+        connection = session.connection()
+        tables = sa.inspect(connection).get_table_names()
+        if create and not tables:
+            Base.metadata.create_all(connection)
+            session.add(MetaRow(key="schema_version", value=str(SCHEMA_VERSION)))
+            session.flush()
+        elif MetaRow.__tablename__ not in tables:
+            raise StoreError(f"store {location.name}: is not a riobed store; give another with --store")
+        _check_version(location, session.scalar(sa.select(MetaRow.value).filter_by(key="schema_version")))
+    return opened
+
+
+def try_store(store: str) -> None:
+    """Raise what `open_store` with `create` would, but make nothing: a store for later."""
+    location = locate(store)
+    if location.path is None or location.path.exists():
+        open_store(store, create=True)
+        return
+    folder = next(folder for folder in location.path.absolute().parents if folder.exists())
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        raise StoreError(f"store {location.name}: {folder} may not be written; choose another with --store")
+
+
+def _check_version(location: Location, found: str | None) -> None:
+    if found != str(SCHEMA_VERSION):
+        raise StoreError(
+            f"store {location.name}: has schema version {found}, this riobed works with {SCHEMA_VERSION}; "
+            "use the riobed that wrote it, or another store"
+        )

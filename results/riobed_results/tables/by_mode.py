@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables with a line for each thing counted and a column for each cache mode."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from pydantic import BaseModel
+
+from riobed_results.store.environment import Environment
+from riobed_results.store.models import TrialRow
+from riobed_results.store.queries import Results, in_order
+from riobed_results.tables.render import Grid, Page, csv_text, printable, source_text
+
+Value = int | float | None
+
+
+@dataclass(frozen=True)
+class Design:
+    """What such a table is about: which rows, and what is counted in those of one mode.
+
+    `name` is also that of the command and of the published files. Without a row that it `needs` (None: one it
+    wants) the table would say nothing.
+    """
+
+    name: str
+    title: str
+    note: str
+    wants: Callable[[TrialRow], bool]
+    lines: Callable[[list[TrialRow]], dict[str, Value]]
+    needs: Callable[[TrialRow], bool] | None = None
+
+    def of(self, rows: Iterable[TrialRow]) -> list[TrialRow]:
+        """Return the rows it wants; none if those it needs are missing."""
+        wanted = list(filter(self.wants, rows))
+        return wanted if any(map(self.needs or self.wants, wanted)) else []
+
+
+class ModeTable(BaseModel):
+    """A table as a program reads it; `lines` by name and mode, None where nothing can be said."""
+
+    campaign: str
+    modes: list[str]
+    lines: dict[str, dict[str, Value]]
+    environment: Environment
+
+
+def mode_table(results: Results, design: Design) -> ModeTable:
+    """Compute a table of a campaign; StoreError if it has no row that the design wants."""
+    campaign = results.campaign
+    rows = design.of(results.rows)
+    if not rows:
+        raise results.without(f"trials for the table {design.name}")
+    modes = in_order(campaign, "modes", (row.mode for row in rows))
+    of_mode = {mode: [row for row in rows if row.mode == mode] for mode in modes}
+    # Zeros would be a claim where nothing was counted.
+    columns = {mode: design.lines(found) if found else {} for mode, found in of_mode.items()}
+    names = dict.fromkeys(name for column in columns.values() for name in column)
+    return ModeTable(
+        campaign=campaign.name,
+        modes=modes,
+        lines={name: {mode: columns[mode].get(name) for mode in modes} for name in names},
+        environment=Environment.model_validate(campaign, from_attributes=True),
+    )
+
+
+def mode_page(design: Design, table: ModeTable) -> Page:
+    """Return such a table for people and programs."""
+    head = ["", *map(printable, table.modes)]
+    body = [
+        [printable(name), *(_text(cells[mode]) for mode in table.modes)]
+        for name, cells in table.lines.items()
+    ]
+    return Page(
+        title=f"{design.title} of {table.campaign}",
+        source=source_text(table.campaign, table.environment),
+        grids=[Grid(design.title, head, body, [])],
+        note=design.note,
+        csv=_csv(table),
+        json=table.model_dump_json(indent=2) + "\n",
+    )
+
+
+def _text(value: Value) -> str:
+    return "-" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _csv(table: ModeTable) -> str:
+    lines = ([name, *(cells[mode] for mode in table.modes)] for name, cells in table.lines.items())
+    return csv_text(["line", *table.modes], lines)

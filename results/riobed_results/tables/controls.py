@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The controls of a campaign: an oracle that cannot fail, or that sees what is not there, proves nothing."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from riobed_results.store.models import TrialRow
+from riobed_results.store.queries import Results, counted, stored_spec
+from riobed_results.store.recovery_report import senseless_entries, went_astray
+from riobed_results.tables.planted import PLANTED, expected
+from riobed_results.tables.render import printable
+
+# Classes that inject nothing: rows of the table, but no part of its totals.
+CONTROLS = frozenset({"none", "planted"})
+# Here a reset without a fault must lose data: it had not been written yet.
+LOSING_MODES = frozenset({"delayed"})
+
+
+def control_warnings(results: Results) -> list[str]:
+    """Return what is to be known before any number about faults is believed; the rows need their faults."""
+    return [*failed_controls(results.rows), *missing_controls(results)]
+
+
+def judged(row: TrialRow) -> bool:
+    """Can this row show that a control failed? Where data is lost anyway, a change that is found cannot."""
+    reset = row.outcome == "crash" and row.fault_class == "none"
+    return reset or (PLANTED.wants(row) and row.mode not in LOSING_MODES)
+
+
+def failed_controls(rows: Iterable[TrialRow]) -> list[str]:
+    """Return a sentence for each control that failed in a mode; none if none ran."""
+    rows = list(filter(judged, rows))
+    modes = dict.fromkeys(row.mode for row in rows)
+    return [
+        printable(f"Control failed in mode {mode}: {sentence}.")
+        for mode in modes
+        for sentence in _failures(mode, [row for row in rows if row.mode == mode])
+    ]
+
+
+def _failures(mode: str, rows: list[TrialRow]) -> Iterator[str]:
+    alone = [row for row in rows if row.fault_class == "none"]
+    resets = [row for row in alone if row.crash_kind == "reset"]
+    if crashed := len(alone) - len(resets):
+        yield f"{crashed} of {len(alone)} guests without a fault crashed by themselves"
+    lost = sum(row.corruption != "none" for row in resets)
+    if mode in LOSING_MODES and resets and not lost:
+        yield f"none of {len(resets)} resets without a fault lost anything, and data had not been written"
+    if mode not in LOSING_MODES and lost:
+        yield f"{lost} of {len(resets)} resets without a fault lost or changed a file"
+    if astray := sum(bool(went_astray(row.recovery)) for row in resets):
+        yield (
+            f"{astray} of {len(resets)} resets without a fault left a page or registry entry "
+            "with a wrong checksum"
+        )
+    if senseless := sum(senseless_entries(row.recovery) > 0 for row in resets):
+        yield f"{senseless} of {len(resets)} resets without a fault left a registry entry that makes no sense"
+    planted = [row for row in rows if row.fault_class == "planted"]
+    found = [row for row in planted if row.corruption != "none"]
+    if len(found) < len(planted):
+        yield f"{len(planted) - len(found)} of {len(planted)} planted changes were not found"
+    if wrong := sum(row.corruption != expected(row) for row in found):
+        yield f"{wrong} of {len(found)} planted changes were found but wrongly classed"
+
+
+def missing_controls(results: Results) -> list[str]:
+    """Return a sentence if faults crashed guests in modes that a control has not run in, else none.
+
+    `planted` is missed only where the spec asks for it: not every workload can be stopped for it.
+    """
+    spec = stored_spec(results.campaign)
+    classes = spec.get("fault_classes")
+    plants = "planted" in control_rates(spec) or (isinstance(classes, list) and "planted" in classes)
+    ran = {(row.fault_class, row.mode) for row in filter(judged, results.rows)}
+    faulty = dict.fromkeys(
+        row.mode for row in results.rows if counted(row) and row.fault_class not in CONTROLS
+    )
+    missing = {
+        "none": [mode for mode in faulty if ("none", mode) not in ran],
+        "planted": [
+            mode for mode in faulty if plants and mode not in LOSING_MODES and ("planted", mode) not in ran
+        ],
+    }
+    said = [
+        f"class {name} in {'mode' if len(modes) == 1 else 'modes'} {', '.join(modes)}"
+        for name, modes in missing.items()
+        if modes
+    ]
+    return [printable(f"Controls that have not run: {'; '.join(said)}.")] if said else []
+
+
+def control_rates(spec: dict[str, Any]) -> dict[str, float]:
+    """Return the controls that a stored spec asks for beside its classes, and how often for each crash."""
+    controls = spec.get("controls")
+    rates = controls.items() if isinstance(controls, dict) else ()
+    return {str(name): rate for name, rate in rates if isinstance(rate, int | float) and rate}

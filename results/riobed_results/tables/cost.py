@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each variant costs: ratios of time and of instructions, paired by round."""
+
+import random
+import statistics
+from collections.abc import Iterable
+
+from pydantic import BaseModel
+
+from riobed_results.errors import StoreError
+from riobed_results.store.environment import Environment
+from riobed_results.tables.cost_runs import CostRun
+from riobed_results.tables.render import Grid, Page, csv_text, printable, source_text
+
+CONFIDENCE = 0.95
+RESAMPLES = 2000
+FEWEST = 6  # ratios to take samples from: of fewer, the interval could only be from smallest to largest
+REGISTRY_BYTES = 64  # a page: a pair of entries, struct rio_pair in the kernel's rio_registry.h
+COUNTERS = (
+    "registry_updates", "windows", "flushes", "remote_flushes", "checksums", "changes", "shadows",
+    "nr_dirtied", "nr_written",
+)  # fmt: skip
+KINDS = ("time", "instructions")
+NOTE = (
+    "Ratios are paired by round: median, and in brackets the 95 % bootstrap interval of the median; of fewer "
+    f"than {FEWEST} rounds the smallest and the largest, which is less than a 95 % interval (of 3: 75 %). "
+    "Times are those of the guest's clock. Instructions are the guest's, user and kernel, counted in runs of "
+    "their own, each repetition of a string instruction as one. "
+    f"Counters: median of a run. The registry takes {REGISTRY_BYTES} bytes for each page of RAM and one page."
+)
+
+
+class Ratio(BaseModel):
+    """Median of `n` ratios with its interval."""
+
+    n: int
+    median: float
+    low: float
+    high: float
+
+
+class CostRow(BaseModel):
+    """One variant under one workload: ratios by kind, to `versus` and to the first variant; medians."""
+
+    workload: str
+    variant: str
+    versus: str | None
+    to_versus: dict[str, Ratio]
+    to_first: dict[str, Ratio]
+    cost: dict[str, float]
+    idle_s: float
+    counters: dict[str, float]
+
+
+class CostTable(BaseModel):
+    """The table as a program reads it."""
+
+    rows: list[CostRow]
+    registry_bytes_per_page: int
+    environment: Environment
+    accelerators: dict[str, str]
+
+
+def cost_table(runs: list[CostRun]) -> CostTable:
+    """Compute the table from stored runs alone; StoreError if there are none."""
+    if not runs:
+        raise StoreError("no run is stored yet; make some with 'riobed cost'")
+    rows = []
+    for workload in dict.fromkeys(run.workload for run in runs):
+        here = [run for run in runs if run.workload == workload]
+        # Runs are in shuffled order; the variants follow each other as they build on each other.
+        names = _in_order({run.variant: run.versus for run in here})
+        rows += [_row(here, name, names[0]) for name in names]
+    return CostTable(
+        rows=rows,
+        registry_bytes_per_page=REGISTRY_BYTES,
+        environment=runs[-1].on,
+        accelerators={run.kind: run.on.accelerator for run in runs},
+    )
+
+
+def _in_order(versus: dict[str, str | None]) -> list[str]:
+    """Return the variants, those first that others are compared with."""
+
+    def depth(name: str | None) -> int:
+        return 0 if name is None else 1 + depth(versus.get(name))
+
+    return sorted(versus, key=lambda name: (depth(name), name))
+
+
+def _row(runs: list[CostRun], variant: str, first: str) -> CostRow:
+    own = [run for run in runs if run.variant == variant]
+    versus = own[0].versus
+    kinds = [kind for kind in KINDS if any(run.kind == kind for run in own)]
+    return CostRow(
+        workload=own[0].workload,
+        variant=variant,
+        versus=versus,
+        to_versus=_ratios(runs, own, versus, kinds),
+        to_first=_ratios(runs, own, first, kinds),
+        cost={kind: statistics.median(run.cost for run in own if run.kind == kind) for kind in kinds},
+        idle_s=max(run.idle_s for run in own),
+        counters={name: statistics.median(run.counted(name) for run in own) for name in COUNTERS},
+    )
+
+
+def _ratios(runs: list[CostRun], own: list[CostRun], base: str | None, kinds: list[str]) -> dict[str, Ratio]:
+    found = {}
+    for kind in kinds:
+        bases = {run.round: run.cost for run in runs if (run.variant, run.kind) == (base, kind)}
+        pairs = [run.cost / bases[run.round] for run in own if run.kind == kind and run.round in bases]
+        if pairs:
+            found[kind] = ratio(pairs)
+    return found
+
+
+def ratio(values: list[float]) -> Ratio:
+    """Return the median with its percentile bootstrap interval, always the same for the same values.
+
+    Of fewer than `FEWEST` values the interval is all of them: it has the median with probability
+    1 - 2^(1 - n) (order statistics: Conover, Practical Nonparametric Statistics, confidence intervals of
+    quantiles), less than 0.95.
+    """
+    median = statistics.median(values)
+    if len(values) < FEWEST:
+        return Ratio(n=len(values), median=median, low=min(values), high=max(values))
+    rng = random.Random(0)
+    medians = sorted(statistics.median(rng.choices(values, k=len(values))) for _ in range(RESAMPLES))
+    tail = round(RESAMPLES * (1 - CONFIDENCE) / 2)
+    return Ratio(n=len(values), median=median, low=medians[tail], high=medians[RESAMPLES - 1 - tail])
+
+
+def cost_page(table: CostTable) -> Page:
+    """Return the cost table for people and programs."""
+    return Page(
+        title="What each variant costs",
+        source=_source(table),
+        grids=[grid for name in _workloads(table) for grid in _grids(name, table)],
+        note=NOTE,
+        csv=_csv(table),
+        json=table.model_dump_json(indent=2) + "\n",
+    )
+
+
+def _source(table: CostTable) -> str:
+    used = ", ".join(f"{kind}: {name}" for kind, name in table.accelerators.items())
+    return source_text("cost", table.environment.model_copy(update={"accelerator": used}))
+
+
+def _workloads(table: CostTable) -> Iterable[str]:
+    return dict.fromkeys(row.workload for row in table.rows)
+
+
+def _grids(workload: str, table: CostTable) -> list[Grid]:
+    rows = [row for row in table.rows if row.workload == workload]
+    head = ["Variant", "over", *KINDS, *(f"{kind}, over {rows[0].variant}" for kind in KINDS), "rounds"]
+    costs = [
+        [
+            printable(row.variant),
+            printable(row.versus or ""),
+            *(_ratio_text(row.to_versus.get(kind)) for kind in KINDS),
+            *(_ratio_text(row.to_first.get(kind)) for kind in KINDS),
+            ", ".join(str(found.n) for found in row.to_first.values()),
+        ]
+        for row in rows
+    ]
+    counts = [
+        [
+            printable(row.variant),
+            f"{row.cost['time']:.3f}" if "time" in row.cost else "",
+            f"{row.cost['instructions'] / 1e6:.1f}" if "instructions" in row.cost else "",
+            *(f"{value:.0f}" for value in row.counters.values()),
+        ]
+        for row in rows
+    ]
+    title = printable(workload)
+    return [
+        Grid(f"{title}: ratios", head, costs, []),
+        Grid(f"{title}: medians of a run", ["Variant", "s", "10^6 instructions", *COUNTERS], counts, []),
+    ]
+
+
+def _ratio_text(found: Ratio | None) -> str:
+    return f"{found.median:.3f} ({found.low:.3f} to {found.high:.3f})" if found else ""
+
+
+def _csv(table: CostTable) -> str:
+    # What others of a workload build on comes first.
+    first = {row.workload: row.variant for row in reversed(table.rows)}
+    lines = (
+        [row.workload, row.variant, over, kind, *found.model_dump().values()]
+        for row in table.rows
+        for over, ratios in {row.versus: row.to_versus, first[row.workload]: row.to_first}.items()
+        for kind, found in ratios.items()
+    )
+    return csv_text(["workload", "variant", "over", "kind", *Ratio.model_fields], lines)

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a reset without any fault, or in the middle of recovery, cost: tables that should be full of zeros."""
+
+import statistics
+from collections import Counter
+
+from riobed_results.store.models import TrialRow
+from riobed_results.store.recovery_report import (
+    checksum_mismatches,
+    counts,
+    cut_short,
+    rejected_entries,
+    restored_pages,
+)
+from riobed_results.tables.by_mode import Design, Value
+
+# In the order in which riorecover comes to them.
+PHASES = ("registry", "save", "metadata", "e2fsck", "data")
+
+
+def differences(row: TrialRow) -> int:
+    """Return how many differences the workload's check counted; 1 if it only said that there are some."""
+    if row.check is None or row.check["equal"]:
+        return 0
+    return int(row.check.get("difference_count", 1))
+
+
+def loss_lines(rows: list[TrialRow]) -> dict[str, Value]:
+    """Return what was lost in these crashes, and how much came back from memory."""
+    reports = [row.recovery for row in rows if row.recovery]
+    kept = [count for report in reports if (count := checksum_mismatches(report)) is not None]
+    return {
+        "Lost or changed a file": sum(row.corruption != "none" for row in rows),
+        "Files lost or changed": sum(map(differences, rows)),
+        "Checksum mismatches": sum(kept) if kept else None,
+        "Registry entries rejected": sum(map(rejected_entries, reports)),
+        "Pages restored, median": float(statistics.median(map(restored_pages, reports))) if reports else None,
+    }
+
+
+def _no_fault_lines(rows: list[TrialRow]) -> dict[str, Value]:
+    return {"Resets": len(rows), **loss_lines(rows)}
+
+
+def _recovery_crash_lines(rows: list[TrialRow]) -> dict[str, Value]:
+    hit = [row for row in rows if counts(row.recovery)]
+    phases = Counter(cut_short(row.recovery) for row in hit)
+    named = dict.fromkeys([*PHASES, *(str(phase) for phase in phases)])
+    return {
+        "Resets in recovery": len(hit),
+        **{f"in its phase {name}": phases[name] for name in named},
+        "Everything restored": sum(row.corruption == "none" for row in hit),
+        **loss_lines(hit),
+        "Resets after its end": len(rows) - len(hit),
+    }
+
+
+NO_FAULT = Design(
+    name="no-fault",
+    title="Resets without a fault",
+    note="Trials of fault class none: the machine was reset at a random moment under the workload. Files "
+    "lost or changed: differences the workload's check found, besides the step in flight; checksum "
+    "mismatches: cached pages with another checksum than recorded (-: none are kept); restored: pages of "
+    "metadata and file data that recovery wrote back, median of the resets.",
+    wants=lambda row: (
+        row.outcome == "crash" and row.fault_class == "none" and cut_short(row.recovery) is None
+    ),
+    lines=_no_fault_lines,
+)
+
+RECOVERY_CRASH = Design(
+    name="recovery-crash",
+    title="Resets in recovery",
+    note="The machine was reset again while riorecover was at work, at a random moment, in the phase named; "
+    "what follows is about the next recovery. A reset after recovery had ended counts for nothing but the "
+    "last line. Files lost or changed, checksum mismatches, restored: as in the table no-fault.",
+    wants=lambda row: row.outcome == "crash" and cut_short(row.recovery) is not None,
+    lines=_recovery_crash_lines,
+)

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a trial's time goes: host seconds by phase, over the trials that gave a result."""
+
+import statistics
+from collections.abc import Iterable
+
+from pydantic import BaseModel
+
+from riobed_results.store.environment import Environment
+from riobed_results.store.models import TrialRow
+from riobed_results.store.queries import Results, in_order
+from riobed_results.tables.controls import CONTROLS
+from riobed_results.tables.render import Grid, Page, csv_text, printable, source_text
+
+WHOLE = "whole trial"
+# What is told apart, and its title. A control is reset at once: with it crashes would seem shorter.
+GROUPS = {
+    "crash": "Trials that ended in a crash",
+    "discard": "Trials that ended in a discard",
+    "control": "Trials of controls (none, planted)",
+}
+NOTE = (
+    "Host seconds: median (first to third quartile; number of trials). The whole trial is the sum of its "
+    "phases, so its median is not the sum of theirs. Trials that began with a fresh boot are left out."
+)
+
+
+class Spread(BaseModel):
+    """Seconds of `n` trials; the quartiles are those of inclusive interpolation, median if n is 1."""
+
+    n: int
+    median: float
+    q1: float
+    q3: float
+
+
+class PhaseTable(BaseModel):
+    """`spreads` by group, mode and phase, the last of which is the whole trial."""
+
+    campaign: str
+    modes: list[str]
+    phases: list[str]
+    spreads: dict[str, dict[str, dict[str, Spread]]]
+    environment: Environment
+
+
+def phase_table(results: Results) -> PhaseTable:
+    """Compute the phase times of a campaign; StoreError if no trial of it gave a result."""
+    campaign = results.campaign
+    rows = list(filter(timed, results.rows))
+    if not rows:
+        raise results.without("results yet")
+    modes = in_order(campaign, "modes", (row.mode for row in rows))
+    # A discard ends early: the order is that of the trial which came furthest.
+    phases = max((list(row.phases) for row in rows), key=len)
+    phases += [name for row in rows for name in row.phases if name not in phases]
+    phases = [*dict.fromkeys(phases), WHOLE]
+    spreads = {
+        group: {
+            mode: _spreads(phases, [row for row in rows if (_group(row), row.mode) == (group, mode)])
+            for mode in modes
+        }
+        for group in GROUPS
+    }
+    environment = Environment.model_validate(campaign, from_attributes=True)
+    return PhaseTable(
+        campaign=campaign.name, modes=modes, phases=phases, spreads=spreads, environment=environment
+    )
+
+
+def timed(row: TrialRow) -> bool:
+    """Do the times of this trial count?"""
+    return row.outcome != "infra_error" and not row.fresh_boot
+
+
+def _group(row: TrialRow) -> str:
+    return "control" if row.fault_class in CONTROLS else row.outcome
+
+
+def phase_page(table: PhaseTable) -> Page:
+    """Return the phase times for people and programs."""
+    head = ["Phase", *map(printable, table.modes)]
+    grids = []
+    for group, by_mode in table.spreads.items():
+        lines = [
+            [printable(phase), *(_cell(by_mode[mode].get(phase)) for mode in table.modes)]
+            for phase in table.phases
+            if any(phase in spreads for spreads in by_mode.values())
+        ]
+        if lines:
+            grids.append(Grid(GROUPS[group], head, lines[:-1], lines[-1:]))
+    return Page(
+        title=f"Phase times of {table.campaign}",
+        source=source_text(table.campaign, table.environment),
+        grids=grids,
+        note=NOTE,
+        csv=_csv(table),
+        json=table.model_dump_json(indent=2) + "\n",
+    )
+
+
+def _spreads(phases: Iterable[str], rows: list[TrialRow]) -> dict[str, Spread]:
+    seconds = {name: [float(row.phases[name]) for row in rows if name in row.phases] for name in phases}
+    seconds[WHOLE] = [sum(map(float, row.phases.values())) for row in rows]
+    return {name: _spread(values) for name, values in seconds.items() if values}
+
+
+def _spread(values: list[float]) -> Spread:
+    q1, median, q3 = statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3
+    return Spread(n=len(values), median=round(median, 3), q1=round(q1, 3), q3=round(q3, 3))
+
+
+def _cell(spread: Spread | None) -> str:
+    return f"{spread.median:.2f} ({spread.q1:.2f} to {spread.q3:.2f}; {spread.n})" if spread else ""
+
+
+def _csv(table: PhaseTable) -> str:
+    lines = (
+        [group, mode, phase, *spread.model_dump().values()]
+        for group, by_mode in table.spreads.items()
+        for mode, spreads in by_mode.items()
+        for phase, spread in spreads.items()
+    )
+    return csv_text(["group", "mode", "phase", *Spread.model_fields], lines)

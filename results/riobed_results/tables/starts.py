@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Does it matter that most trials start from a snapshot? Those that began with a boot beside them."""
+
+from riobed_results.store.models import TrialRow
+from riobed_results.tables.by_mode import Design, Value
+from riobed_results.tables.controls import CONTROLS
+
+# The phase of a restore after which memory was compared with the snapshot's (riobed.trial.trial).
+_CHECKED = "restore_checked"
+
+
+def _crashed(rows: list[TrialRow]) -> int:
+    return sum(row.outcome == "crash" for row in rows)
+
+
+def difference_p(rows: list[TrialRow]) -> float | None:
+    """Return the p-value of the exact conditional test for 2x2xK tables: do crashes depend on the start?
+
+    Within fault classes, because classes that crash rarely have more trials, and so more from power-on: if
+    the start does not matter, how many of the crashes of a class began with a boot is hypergeometric.
+    Two-sided: all sums over the classes that are no likelier than this one. Agresti, Categorical Data
+    Analysis, 1990, pages 230 to 235. None if no class has trials of both kinds and of both outcomes.
+    """
+    import numpy as np
+    from scipy.stats import hypergeom
+
+    weights, seen = np.ones(1), 0
+    for name in {row.fault_class for row in rows}:
+        of_class = [row for row in rows if row.fault_class == name]
+        booted = [row for row in of_class if row.fresh_boot]
+        of_sum = hypergeom(len(of_class), len(booted), _crashed(of_class)).pmf(range(len(booted) + 1))
+        weights = np.convolve(weights, of_sum)
+        seen += _crashed(booted)
+    if np.count_nonzero(weights) < 2:
+        return None
+    # What is equally likely need not be so to the last bit.
+    return float(min(1.0, weights[weights <= weights[seen] * (1 + 1e-7)].sum()))
+
+
+def _lines(rows: list[TrialRow]) -> dict[str, Value]:
+    restored = [row for row in rows if not row.fresh_boot]
+    booted = [row for row in rows if row.fresh_boot]
+    p = difference_p(rows)
+    return {
+        "From the snapshot": len(restored),
+        "Memory compared with the snapshot's": sum(_CHECKED in row.phases for row in restored),
+        "From the snapshot: crashed": _crashed(restored),
+        "From power-on": len(booted),
+        "From power-on: crashed": _crashed(booted),
+        "Crashed, within fault classes: p": None if p is None else round(p, 3),
+    }
+
+
+STARTS = Design(
+    name="starts",
+    title="Starts of trials",
+    note="Trials with faults that crashed or were discarded, by where they started: from the snapshot of a "
+    "booted guest, or from power-on, drawn at random. Compared: the hash of the restored memory was that of "
+    "the memory when the snapshot was taken; if it is not, the trial is an infra error. p: exact conditional "
+    "test, two-sided, of whether the shares that crashed differ within fault classes; - where no class has "
+    "both.",
+    wants=lambda row: row.outcome in ("crash", "discard") and row.fault_class not in CONTROLS,
+    lines=_lines,
+    needs=lambda row: row.fresh_boot,
+)

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each corruption with its story: the faults, the crash, which bytes differ, and which oracle said so."""
+
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from riobed_results.store.environment import Environment
+from riobed_results.store.models import FaultRow, TrialRow
+from riobed_results.store.queries import Results
+from riobed_results.store.recovery_report import went_astray
+from riobed_results.tables.render import Grid, Page, csv_text, printable, source_text
+
+HEAD = [
+    "Position",
+    "Mode",
+    "Fault class",
+    "Activated first",
+    "Crash",
+    "Seconds",
+    "Differs",
+    "Corruption",
+    "Oracle",
+]
+NOTE = (
+    "Crashes after which something differed, but for planted changes. Activated first: of its faults. "
+    "Seconds: from injection to the crash, on the host's clock. Differs: the first difference the "
+    "workload's check named, and how many more there are. Oracle: the workload's check, block checksums, the "
+    "mount, a read of the workload itself before the crash, or recovery, which failed for good."
+)
+
+
+class Difference(BaseModel):
+    """A place where a file is not as it must be; `offset` and `length` in bytes (workloads/memtest)."""
+
+    path: str
+    kind: str
+    offset: int = 0
+    length: int = 0
+    detail: str = ""
+
+    def __str__(self) -> str:
+        place = f", {self.length} bytes from {self.offset}" if self.length else ""
+        return f"{self.path}: {self.kind}{place}" + (f" ({self.detail})" if self.detail else "")
+
+
+class Story(BaseModel):
+    """One corruption; `activated` has a sentence for each fault that was, the first one first.
+
+    `differences` are those the check listed, `differing` counts all; both empty and None if it told nothing.
+    """
+
+    position: int
+    mode: str
+    fault_class: str
+    seed: str
+    injected: int
+    activated: list[str]
+    crash_kind: str
+    crash_title: str
+    seconds: float | None
+    corruption: str
+    where: str | None
+    oracles: list[str]
+    differing: int | None
+    differences: list[Difference]
+    mismatches: list[str]
+    workload_said: str
+    log: str | None
+
+
+class StoryTable(BaseModel):
+    """The stories in the order of the plan."""
+
+    campaign: str
+    stories: list[Story]
+    environment: Environment
+
+
+def story_table(results: Results) -> StoryTable:
+    """Tell the corruptions of a campaign but for planted ones; StoreError if it has none."""
+    campaign = results.campaign
+    rows = list(filter(told, results.rows))
+    if not rows:
+        raise results.without("corruption to tell of")
+    return StoryTable(
+        campaign=campaign.name,
+        stories=[_story(row) for row in sorted(rows, key=lambda row: row.position)],
+        environment=Environment.model_validate(campaign, from_attributes=True),
+    )
+
+
+def told(row: TrialRow) -> bool:
+    """Is there a story in this row?"""
+    return row.outcome == "crash" and row.corruption != "none" and row.fault_class != "planted"
+
+
+def _story(row: TrialRow) -> Story:
+    check, sums = _dict(row.check), _dict(row.recovery).get("checksums")
+    activated = sorted((f for f in row.faults if f.activated), key=lambda f: f.activated_s or 0.0)
+    counted = check.get("difference_count")
+    return Story(
+        position=row.position,
+        mode=row.mode,
+        fault_class=row.fault_class,
+        seed=row.seed,
+        injected=row.injected,
+        activated=[fault_text(fault) for fault in activated],
+        crash_kind=row.crash_kind or "",
+        crash_title=row.crash_title or "",
+        seconds=row.time_to_crash_s,
+        corruption=row.corruption or "",
+        where=row.corruption_where,
+        oracles=_oracles(row),
+        differing=counted if isinstance(counted, int) else None,
+        differences=[found for item in _list(check, "differences") if (found := _difference(item))],
+        mismatches=[text for item in _list(sums, "mismatches") if (text := _page(item))],
+        workload_said=row.workload_status or "",
+        log=row.log,
+    )
+
+
+def _oracles(row: TrialRow) -> list[str]:
+    """Return who found it; a check that did not run said nothing, and a mount that failed says enough.
+
+    Recovery that failed for good left nothing for any other oracle.
+    """
+    said = {
+        "recovery": row.recovery is None and row.check is None,
+        "mount": bool(_dict(row.recovery).get("mount_error")),
+        "check": row.check is not None and not _dict(row.check).get("equal"),
+        "checksums": bool(went_astray(row.recovery)),
+        "read": (row.workload_status or "").startswith("mismatch"),
+    }
+    return [name for name, found in said.items() if found]
+
+
+def fault_text(fault: FaultRow) -> str:
+    """Return in one line what a fault changed, where and when it was activated."""
+    what = f"{fault.old_asm} became {fault.new_asm}" if fault.old_asm or fault.new_asm else ""
+    drawn = ", ".join(f"{name} {value}" for name, value in _dict(fault.params).items())
+    at = f" at {fault.source}" if fault.source else ""
+    where = f"in {fault.function}{at}" if fault.function else at.strip()
+    when = "" if fault.activated_s is None else f"after {fault.activated_s:.3f} s"
+    return ", ".join(part for part in (what, drawn, where, when) if part)
+
+
+def _dict(found: Any) -> dict[str, Any]:
+    """Return a mapping of stored JSON, which a workload or a damaged store may have made of anything."""
+    return found if isinstance(found, dict) else {}
+
+
+def _list(holder: Any, key: str) -> list[Any]:
+    found = _dict(holder).get(key)
+    return found if isinstance(found, list) else []
+
+
+def _difference(item: Any) -> Difference | None:
+    try:
+        return Difference.model_validate(item)
+    except ValidationError:
+        return None
+
+
+def _page(item: Any) -> str:
+    """Return which page had another checksum than recorded (report.c of riorecover)."""
+    if not isinstance(item, dict):
+        return ""
+    kind = "metadata" if item.get("metadata") else "data"
+    state = "dirty" if item.get("dirty") else "clean"
+    return f"{state} {kind}, inode {item.get('ino')}, page {item.get('index')}"
+
+
+def story_page(table: StoryTable) -> Page:
+    """Return the stories for people, a line each, and for programs."""
+    return Page(
+        title=f"Corruptions of {table.campaign}",
+        source=source_text(table.campaign, table.environment),
+        grids=[Grid(f"{len(table.stories)} corruptions", HEAD, list(map(_cells, table.stories)), [])],
+        note=NOTE,
+        csv=_csv(table),
+        json=table.model_dump_json(indent=2) + "\n",
+    )
+
+
+def differs_text(story: Story) -> str:
+    """Return the first difference and how many more there are."""
+    if not story.differences:
+        return f"{story.differing} places" if story.differing else "not told"
+    more = max(story.differing or 0, len(story.differences)) - 1
+    return f"{story.differences[0]}" + (f" and {more} more" if more else "")
+
+
+def _cells(story: Story) -> list[str]:
+    where = f" ({story.where})" if story.where else ""
+    cells = [
+        str(story.position),
+        story.mode,
+        story.fault_class,
+        story.activated[0] if story.activated else f"none known of {story.injected}",
+        story.crash_title,
+        "-" if story.seconds is None else f"{story.seconds:.2f}",
+        differs_text(story),
+        story.corruption + where,
+        " and ".join(story.oracles),
+    ]
+    return list(map(printable, cells))
+
+
+def _csv(table: StoryTable) -> str:
+    head = [*(name.lower().replace(" ", "_") for name in HEAD), "seed", "log"]
+    return csv_text(head, ([*_cells(story), story.seed, story.log] for story in table.stories))

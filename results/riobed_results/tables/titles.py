@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Crash titles: in how many ways the system died, and how often in each."""
+
+from collections import Counter
+
+from pydantic import BaseModel
+
+from riobed_results.store.environment import Environment
+from riobed_results.store.logs import DAMAGED_LOG
+from riobed_results.store.models import TrialRow
+from riobed_results.store.queries import Results, in_order
+from riobed_results.tables.controls import CONTROLS
+from riobed_results.tables.render import Grid, Page, csv_text, printable, source_text
+
+NOTE = (
+    "Crashes by title, which is what the kernel said without addresses and numbers, so that equal crashes "
+    "count as one; of a crash in no known format the line that tells most. Corrupted: of these crashes. "
+    "Damaged: those whose report has lost or mixed lines; what, is in the row. Log: console of the first, "
+    "relative to the store's folder."
+)
+
+
+class Title(BaseModel):
+    """Crashes of one kind with one title; `crashes` by mode, `log` is that of the first.
+
+    `corrupted` and `damaged` count them: those that damaged a file, and those whose log is damaged.
+    """
+
+    title: str
+    kind: str
+    total: int
+    corrupted: int
+    damaged: int
+    crashes: dict[str, int]
+    log: str | None
+
+
+class TitleTable(BaseModel):
+    """The titles, the most frequent first."""
+
+    campaign: str
+    modes: list[str]
+    titles: list[Title]
+    environment: Environment
+
+
+def titled(row: TrialRow) -> bool:
+    """Is this a crash that a fault led to?"""
+    return row.outcome == "crash" and row.fault_class not in CONTROLS
+
+
+def title_table(results: Results) -> TitleTable:
+    """Count the crash titles of a campaign but for controls; StoreError if it has no crash."""
+    campaign = results.campaign
+    rows = list(filter(titled, results.rows))
+    if not rows:
+        raise results.without("crashes yet")
+    groups: dict[tuple[str, str], list[TrialRow]] = {}
+    for row in rows:
+        groups.setdefault((row.crash_title or "", row.crash_kind or ""), []).append(row)
+    modes = in_order(campaign, "modes", (row.mode for row in rows))
+    titles = [_title(*key, of_title, modes) for key, of_title in groups.items()]
+    return TitleTable(
+        campaign=campaign.name,
+        modes=modes,
+        titles=sorted(titles, key=lambda title: -title.total),
+        environment=Environment.model_validate(campaign, from_attributes=True),
+    )
+
+
+def _title(title: str, kind: str, rows: list[TrialRow], modes: list[str]) -> Title:
+    count = Counter(row.mode for row in rows)
+    return Title(
+        title=title,
+        kind=kind,
+        total=len(rows),
+        corrupted=sum(row.corruption != "none" for row in rows),
+        damaged=sum(DAMAGED_LOG in row.detail for row in rows),
+        crashes={mode: count[mode] for mode in modes},
+        log=next((row.log for row in rows if row.log), None),
+    )
+
+
+def title_page(table: TitleTable) -> Page:
+    """Return the titles for people and programs."""
+    head = ["Crash title", "Kind", *map(printable, table.modes), "Crashes", "Corrupted", "Damaged", "Log"]
+    return Page(
+        title=f"Crash titles of {table.campaign}",
+        source=source_text(table.campaign, table.environment),
+        grids=[Grid(f"{len(table.titles)} crash titles", head, list(map(_cells, table.titles)), [])],
+        note=NOTE,
+        csv=_csv(table),
+        json=table.model_dump_json(indent=2) + "\n",
+    )
+
+
+def _cells(title: Title) -> list[str]:
+    return [*_names(title), *(str(count or "") for count in _counts(title)), printable(title.log or "")]
+
+
+def _names(title: Title) -> list[str]:
+    """Return them as in `stories`, by which rows of the two are brought together."""
+    return [printable(title.title), printable(title.kind)]
+
+
+def _counts(title: Title) -> list[int]:
+    return [*title.crashes.values(), title.total, title.corrupted, title.damaged]
+
+
+def _csv(table: TitleTable) -> str:
+    head = ["title", "kind", *table.modes, "total", "corrupted", "damaged", "log"]
+    return csv_text(head, ([*_names(title), *_counts(title), title.log] for title in table.titles))

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rows of a campaign: as JSON with everything stored of them, and as a table for people."""
+
+import json
+from io import StringIO
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from riobed_results.store.models import Base, TrialRow, columns
+from riobed_results.tables.render import printable
+
+
+def _values(row: Base) -> dict[str, Any]:
+    return {column.name: getattr(row, column.name) for column in columns(type(row))}
+
+
+def trials_json(campaign: str, rows: list[TrialRow]) -> str:
+    """Return a JSON array, one object a row: `campaign`, every column of the trial, and its `faults`."""
+    trials = [
+        {"campaign": campaign, **_values(row), "faults": [_values(fault) for fault in row.faults]}
+        for row in rows
+    ]
+    return json.dumps(trials, indent=1) + "\n"
+
+
+def trials_text(rows: list[TrialRow], width: int) -> str:
+    """Return a table of the rows, `width` characters wide at most; times are in seconds.
+
+    A row's `id` in the database is left out: the position is what commands and logs call a trial.
+    """
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in ("position", "attempt"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name in ("mode", "fault class", "outcome", "crash", "corruption"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("activated", justify="right", no_wrap=True)
+    table.add_column("to crash", justify="right", no_wrap=True)
+    table.add_column("title or detail")
+    for row in rows:
+        table.add_row(*(Text(printable(cell)) for cell in _cells(row)))
+    out = StringIO()
+    Console(file=out, width=width).print(table)
+    return "".join(line.rstrip() + "\n" for line in out.getvalue().splitlines())
+
+
+def _cells(row: TrialRow) -> tuple[str, ...]:
+    place = f" ({row.corruption_where})" if row.corruption_where else ""
+    return (
+        str(row.position),
+        str(row.attempt),
+        row.mode,
+        row.fault_class,
+        row.outcome,
+        row.crash_kind or "",
+        (row.corruption or "") + place,
+        f"{row.activated} of {row.injected}",
+        "" if row.time_to_crash_s is None else f"{row.time_to_crash_s:.2f}",
+        row.crash_title or row.detail,
+    )
