@@ -7,7 +7,7 @@ from pathlib import Path
 from riobed.errors import UsageError
 from riobed.guest.images import workload_image
 from riobed.guest.workload import GUEST_FOLDER
-from riobed.products.artifacts import Manifest
+from riobed.products import Manifest
 
 # Debian policy, section 5.6.1.
 _NAME = re.compile(r"[a-z0-9][a-z0-9+.-]+")

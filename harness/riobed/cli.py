@@ -18,7 +18,7 @@ from riobed_results.errors import StoreError
 from riobed_results.store.location import DEFAULT_STORE
 
 from riobed.errors import RiobedError
-from riobed.products.artifacts import CHECKOUT
+from riobed.products import CHECKOUT
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -19,7 +19,7 @@ from riobed.guest.config import MachineSpec
 from riobed.guest.guest import GuestSetup
 from riobed.guest.modes import CacheMode, cache_mode
 from riobed.plan.spec import CampaignSpec
-from riobed.products.artifacts import Manifest
+from riobed.products import Manifest
 from riobed.trial.record import TrialRecord
 from riobed.trial.verdict import Verdict
 from riobed.trial.watch import Observation

@@ -24,7 +24,7 @@ from riobed.errors import EnvironmentFault, InfraError, RiobedError, UsageError
 from riobed.guest.modes import cache_mode
 from riobed.plan.rounds import plan
 from riobed.plan.spec import CampaignSpec
-from riobed.products.artifacts import CHECKOUT
+from riobed.products import CHECKOUT
 from riobed.trial.record import TrialRecord
 from riobed.trial.verdict import Verdict
 from riobed_results.store.models import TrialRow

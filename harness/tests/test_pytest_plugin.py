@@ -77,7 +77,7 @@ def test_the_marker_is_known(pytester: pytest.Pytester) -> None:
 @pytest.fixture
 def nothing_set_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "state"
-    monkeypatch.setattr("riobed.products.artifacts.state_dir", lambda checkout: folder)
+    monkeypatch.setattr("riobed.products.manifest.state_dir", lambda checkout: folder)
     return folder
 
 

@@ -21,7 +21,7 @@ from riobed.guest.setup import guest_setup
 from riobed.plan.rounds import plan
 from riobed.plan.spec import CampaignSpec
 from riobed.plan.stored import spec_data, stored_spec
-from riobed.products.artifacts import CHECKOUT
+from riobed.products import CHECKOUT
 from riobed.trial.evidence import Evidence
 from riobed.trial.planting import Plant
 from riobed.trial.record import TrialRecord

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from riobed.errors import UsageError
-from riobed.products.artifacts import CHECKOUT
+from riobed.products import CHECKOUT
 from riobed.soak.suite import Suite, load_suite, turns
 
 SUITE = Suite.model_validate(

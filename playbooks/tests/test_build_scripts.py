@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from riobed.products import artifacts
+from riobed.products import stages
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 ROLES = CHECKOUT / "playbooks/roles"
@@ -29,16 +29,23 @@ def run_build(tmp_path: Path, body: str) -> subprocess.CompletedProcess[str]:
     checkout = tmp_path / "checkout"
     package = checkout / "harness/riobed"
     (package / "products").mkdir(parents=True)
-    for name in ("__init__.py", "errors.py", "products/__init__.py", "products/artifacts.py"):
+    for name in (
+        "__init__.py",
+        "errors.py",
+        "products/__init__.py",
+        "products/__main__.py",
+        "products/manifest.py",
+        "products/stages.py",
+    ):
         (package / name).write_bytes((CHECKOUT / "harness/riobed" / name).read_bytes())
-    for name in (artifacts.DEBIAN_ROOT, "playbooks/roles/toolchain/files/build"):
+    for name in (stages.DEBIAN_ROOT, "playbooks/roles/toolchain/files/build"):
         (checkout / name).parent.mkdir(parents=True, exist_ok=True)
         (checkout / name).write_text(f"#!/bin/sh\nset -e\n{body}\n")
         (checkout / name).chmod(0o755)
     return call(
         ROLES / "build/files/build",
         "toolchain",
-        artifacts.key_of("toolchain", checkout),
+        stages.key_of("toolchain", checkout),
         tmp_path / "cache/toolchain/key",
         tmp_path / "cache/log/toolchain.log",
         "playbooks/roles/toolchain/files/build",

@@ -12,7 +12,7 @@ from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
-from riobed.products.artifacts import cache_dir
+from riobed.products import cache_dir
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 TOOLS = Path(sys.executable).parent
@@ -24,7 +24,7 @@ SCHEDULER = "tcp://127.0.0.1:1"
 BASIS = """
 from dataclasses import asdict
 from json import dumps
-from riobed.products.artifacts import CHECKOUT
+from riobed.products import CHECKOUT
 from riobed.campaign.basis import basis
 from riobed.guest.setup import guest_setup
 from riobed.guest.config import MachineSpec

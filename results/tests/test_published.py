@@ -5,17 +5,17 @@ import re
 from pathlib import Path
 
 import pytest
+from riobed_results.report.publish import worth_keeping
+from riobed_results.report.report import report
 from riobed_results.store.location import REPORT_FILE
 from riobed_results.store.logs import Links
-from riobed_results.tables.pages import campaign_pages
-from riobed_results.report.publish import worth_keeping
 from riobed_results.store.queries import read_results, trial_rows
+from riobed_results.store.store import open_store
+from riobed_results.tables.pages import campaign_pages
 from riobed_results.tables.render import FORMS, SUFFIX, render
 from riobed_results.tables.replays import read_replays, replay_page, replay_table
-from riobed_results.report.report import report
 from riobed_results.tables.soak import load_soak
 from riobed_results.tables.soak_page import soak_page
-from riobed_results.store.store import open_store
 
 PUBLISHED = sorted(path.parent for path in Path(__file__).parents[1].glob("published/*/store.sqlite"))
 REPLAYS = sorted(path.parent for path in Path(__file__).parents[1].glob("published/**/replays.jsonl"))

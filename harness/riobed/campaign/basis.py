@@ -7,7 +7,7 @@ from pathlib import Path
 
 from riobed.guest.guest import GuestSetup
 from riobed.guest.images import workload_key
-from riobed.products.artifacts import content_key
+from riobed.products import content_key
 from riobed.vm.host import qemu_version
 
 # Of what this process has read: the files may change under a worker.

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from riobed.errors import RiobedError
 from riobed.guest.layout import MIB
-from riobed.products.artifacts import cache_dir, load_manifest
+from riobed.products import cache_dir, load_manifest
 from riobed.vm.host import run_tool
 
 _NEEDED_MIB = 2048

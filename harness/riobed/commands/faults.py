@@ -16,7 +16,7 @@ from rich.text import Text
 from riobed.errors import UsageError, complaint
 from riobed.faults import CLASSES, Catalogue, Fault, SiteFilter, catalogue_of
 from riobed.plan.rounds import fault_rng, trial_seed
-from riobed.products.artifacts import load_manifest
+from riobed.products import load_manifest
 
 _LARGEST_SEED = 2**63 - 1
 _TRIAL = re.compile(r"([0-9]{1,19})/([a-z_]+)/([0-9]{1,19})")

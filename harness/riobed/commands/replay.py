@@ -37,7 +37,7 @@ from riobed.guest.setup import environment, guest_setup
 from riobed.plan.rounds import PlannedTrial, plan
 from riobed.plan.spec import CampaignSpec
 from riobed.plan.stored import stored_spec
-from riobed.products.artifacts import Manifest, load_manifest
+from riobed.products import Manifest, load_manifest
 from riobed.trace.answer import trace_answer, trace_text
 from riobed.trace.log import TraceLog, find_chunks
 from riobed.trace.symbols import Symbols

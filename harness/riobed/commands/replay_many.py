@@ -25,7 +25,7 @@ from riobed.errors import UsageError
 from riobed.guest.guest import GuestSetup
 from riobed.guest.setup import environment
 from riobed.plan.stored import stored_spec
-from riobed.products.artifacts import load_manifest
+from riobed.products import load_manifest
 
 
 @dataclass(frozen=True)

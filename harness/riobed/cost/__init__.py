@@ -1,2 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Rio and faults cost: a fixed piece of work in guests that differ in one thing each."""
+"""Cost: a fixed piece of work in guests that differ in one thing each.
+
+May import trial, guest, faults, vm and products.
+"""

@@ -25,7 +25,7 @@ from riobed.faults import catalogue_of
 from riobed.guest.config import MachineSpec, WorkloadSpec
 from riobed.guest.guest import Guest, GuestSetup, machine_config
 from riobed.guest.setup import environment, guest_setup
-from riobed.products.artifacts import CHECKOUT
+from riobed.products import CHECKOUT
 from riobed.vm.connection import connect
 from riobed.vm.emulator import COUNTED
 from riobed.vm.libvirt import LibvirtMachine

@@ -17,7 +17,7 @@ from riobed.faults.classes.synchronization import SYNCHRONIZATION
 from riobed.faults.classes.text import text_class
 from riobed.faults.sites.catalogue import Catalogue
 from riobed.faults.sites.site_filter import SiteFilter
-from riobed.products.artifacts import KernelPart, cache_dir
+from riobed.products import KernelPart, cache_dir
 
 CLASSES: dict[str, FaultClass] = {
     c.name: c

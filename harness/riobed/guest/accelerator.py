@@ -14,7 +14,7 @@ from riobed.guest.guest import GuestSetup, machine_config
 from riobed.guest.images import make_test_disk
 from riobed.guest.layout import MIB
 from riobed.guest.modes import cache_mode
-from riobed.products.artifacts import Manifest, cache_dir
+from riobed.products import Manifest, cache_dir
 from riobed.vm.connection import connect
 from riobed.vm.emulator import SINGLE_THREADED
 from riobed.vm.libvirt import LibvirtMachine

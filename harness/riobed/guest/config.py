@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from riobed.errors import UsageError
 from riobed.guest.layout import MIB, Layout
-from riobed.products.artifacts import CHECKOUT
+from riobed.products import CHECKOUT
 
 
 @contextmanager

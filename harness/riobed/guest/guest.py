@@ -16,7 +16,7 @@ from riobed.guest.mailbox import open_mailbox, put_command
 from riobed.guest.modes import CacheMode
 from riobed.guest.snapshots import keep_snapshot, restore_disks
 from riobed.guest.workload import Workload
-from riobed.products.artifacts import Manifest
+from riobed.products import Manifest
 from riobed.vm.emulator import REPEATABLE
 from riobed.vm.host import need_room, qemu_version
 from riobed.vm.machine import Machine, MachineConfig

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from riobed.errors import UsageError
 from riobed.guest.layout import MIB
-from riobed.products.artifacts import Manifest, cache_dir
+from riobed.products import Manifest, cache_dir
 from riobed.vm.host import need_room, run_tool
 
 # A built workload may be this large; an image a little larger than its files is made.

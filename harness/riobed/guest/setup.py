@@ -11,7 +11,7 @@ from riobed.guest.config import MachineSpec, WorkloadSpec
 from riobed.guest.guest import GuestSetup
 from riobed.guest.images import workload_image
 from riobed.guest.workload import check_options, load_workload
-from riobed.products.artifacts import Manifest, load_manifest
+from riobed.products import Manifest, load_manifest
 from riobed.vm.emulator import REPEATABLE
 from riobed.vm.host import qemu_version
 

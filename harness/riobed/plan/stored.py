@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from riobed.errors import UsageError, complaint
 from riobed.faults import SiteFilter
 from riobed.plan.spec import CampaignSpec
-from riobed.products.artifacts import CHECKOUT
+from riobed.products import CHECKOUT
 
 
 def spec_data(spec: CampaignSpec) -> dict[str, Any]:

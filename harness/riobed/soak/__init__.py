@@ -1,2 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`riobed soak`: no trap, no wrong checksum and no lost file where no fault was injected."""
+"""Soak: stressors without faults, a reset after each, and a comparison of every file.
+
+May import trial, guest, crash, vm and products.
+"""

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 from riobed.errors import EnvironmentFault
-from riobed.products.artifacts import MIB
+from riobed.products import MIB
 
 # Bytes left after a trial that was not short of any: on a full disk a guest's logs end early, as if it had
 # fallen silent.

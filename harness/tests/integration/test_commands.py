@@ -134,7 +134,7 @@ def test_a_kernel_that_does_not_boot_is_one_line(tmp_path: Path) -> None:
 import sys
 from pathlib import Path
 import riobed.guest.setup as setup
-from riobed.products.artifacts import load_manifest
+from riobed.products import load_manifest
 broken = Path({str(tmp_path)!r}) / "bzImage"
 broken.write_bytes(load_manifest().kernel.bzimage.read_bytes()[:200000])
 real = load_manifest()

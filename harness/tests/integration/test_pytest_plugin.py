@@ -8,7 +8,7 @@ import sys
 import time
 
 import pytest
-from riobed.products.artifacts import CHECKOUT
+from riobed.products import CHECKOUT
 from riobed.vm.process import qemus_with
 from riobed.vm.scratch import scratch_dir
 

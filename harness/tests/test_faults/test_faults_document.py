@@ -11,7 +11,7 @@ from riobed import faults
 from riobed.faults import Catalogue, SiteFilter, commands
 from riobed.faults.classes.rules import RULES
 from riobed.faults.classes.text import text_class
-from riobed.products.artifacts import CHECKOUT
+from riobed.products import CHECKOUT
 
 DOCUMENT = CHECKOUT / "docs" / "adding-a-fault-class.md"
 

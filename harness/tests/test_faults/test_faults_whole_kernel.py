@@ -20,7 +20,7 @@ from riobed.errors import EnvironmentFault
 from riobed.faults import Catalogue, catalogue_of
 from riobed.faults.classes.rules import RULES
 from riobed.faults.sites.vmlinux import Symbol
-from riobed.products.artifacts import cache_dir, load_manifest
+from riobed.products import cache_dir, load_manifest
 
 WHOLE = os.environ.get("RIOBED_WHOLE_KERNEL") == "1"
 STRIDE = 1 if WHOLE else 60

@@ -1,28 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `make setup` builds: content keys of its stages, where products lie, which ones this checkout uses.
+"""The stages of `make setup`: their inputs, content keys and products in the cache.
 
-A stage's products are kept under `<cache>/<stage>/<key>/`; its key is a hash over its input files and the
-keys of the stages before it, so equal inputs share products between checkouts, and changed ones are
-noticed. The playbooks ask this module by `python -m riobed.products.artifacts`; it runs before the project is
-installed and so needs nothing but the standard library and pydantic.
+A stage's products are kept under `<cache>/<stage>/<key>/`. The key is a hash over its input files and the
+keys of the stages before it. Checkouts with equal inputs share products, and a changed input is noticed.
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
-import json
 import os
 import shutil
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
-
-from riobed.errors import EnvironmentFault, RiobedError, complaint
+from riobed.errors import EnvironmentFault
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 MIB = 1 << 20
@@ -71,55 +63,6 @@ STAGES = {
     )
 }
 
-Key = Annotated[str, StringConstraints(pattern=rf"^[0-9a-f]{{{KEY_DIGITS}}}$")]
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    key: Key
-
-    def files(self) -> list[Path]:
-        """Every file and folder this part names."""
-        return [value for _, value in self if isinstance(value, Path)]
-
-
-class ToolchainPart(_Part):
-    """Root folder of the Debian system in which everything is compiled (for chroot)."""
-
-    root: Path
-
-
-class KernelPart(_Part):
-    """The guest's kernel; `tree` is what external modules build against, inside the toolchain root."""
-
-    release: str
-    build_id: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]+$")]
-    series_commit: Key
-    bzimage: Path
-    vmlinux: Path
-    system_map: Path
-    tree: Path
-    config: Path
-
-
-class ImagePart(_Part):
-    """The guest's root file system (ext4) and stage 0's initramfs (cpio)."""
-
-    root: Path
-    recovery: Path
-
-
-class Manifest(BaseModel):
-    """The products this checkout uses, written to `<checkout>/.riobed/manifest.json`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    version: Literal[1] = Field(alias="schema")
-    toolchain: ToolchainPart
-    kernel: KernelPart
-    image: ImagePart
-
 
 def cache_dir() -> Path:
     """Where products are kept: $RIOBED_CACHE, else riobed in $XDG_CACHE_HOME, else in ~/.cache."""
@@ -128,11 +71,6 @@ def cache_dir() -> Path:
     if base := os.environ.get("XDG_CACHE_HOME"):
         return Path(base).absolute() / "riobed"
     return Path.home() / ".cache" / "riobed"
-
-
-def state_dir(checkout: Path = CHECKOUT) -> Path:
-    """Folder of what belongs to one checkout and is no source: manifest, libvirt's state."""
-    return checkout / ".riobed"
 
 
 def patches(checkout: Path = CHECKOUT) -> list[str]:
@@ -222,14 +160,6 @@ def _fingerprint(path: Path, name: str) -> bytes:
     return f"{kind} {name}\0{len(content)}\0".encode() + content
 
 
-def series_commit(checkout: Path = CHECKOUT) -> str:
-    """Name of the patch series' content: hash over its patches in order."""
-    digest = hashlib.sha256()
-    for name in patches(checkout):
-        digest.update((checkout / name).read_bytes())
-    return digest.hexdigest()[:KEY_DIGITS]
-
-
 def product_dir(stage: str, key: str) -> Path:
     """Folder of a stage's products in the cache."""
     return cache_dir() / stage / key
@@ -245,73 +175,6 @@ def built(stage: str, found: dict[str, str]) -> bool:
     folder = product_dir(stage, found[stage])
     tree = [kernel_tree(found)] if stage == "kernel" else []
     return all(path.exists() for path in [*(folder / name for name in STAGES[stage].products), *tree])
-
-
-def make_manifest(checkout: Path = CHECKOUT) -> Manifest:
-    """The manifest for the checkout's present sources, from what lies in the cache."""
-    found = keys(checkout)
-    for stage in STAGES:
-        if not built(stage, found):
-            raise EnvironmentFault(f"{product_dir(stage, found[stage])} is not complete: run make setup")
-    kernel, image = product_dir("kernel", found["kernel"]), product_dir("image", found["image"])
-    return Manifest(
-        schema=1,
-        toolchain=ToolchainPart(
-            key=found["toolchain"], root=product_dir("toolchain", found["toolchain"]) / "root"
-        ),
-        kernel=KernelPart(
-            key=found["kernel"],
-            release=(kernel / "release").read_text(encoding="utf-8").strip(),
-            build_id=(kernel / "build-id").read_text(encoding="utf-8").strip(),
-            series_commit=series_commit(checkout),
-            bzimage=kernel / "bzImage",
-            vmlinux=kernel / "vmlinux",
-            system_map=kernel / "System.map",
-            tree=kernel_tree(found),
-            config=kernel / "config",
-        ),
-        image=ImagePart(key=found["image"], root=image / "root.ext4", recovery=image / "recovery.cpio"),
-    )
-
-
-def write_manifest(checkout: Path = CHECKOUT) -> bool:
-    """Write the manifest unless it stands there already; say whether it was written."""
-    path = state_dir(checkout) / "manifest.json"
-    text = make_manifest(checkout).model_dump_json(by_alias=True, indent=2) + "\n"
-    if path.exists() and path.read_text(encoding="utf-8") == text:
-        return False
-    path.parent.mkdir(exist_ok=True)
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
-    return True
-
-
-def load_manifest(checkout: Path = CHECKOUT) -> Manifest:
-    """The products this checkout uses.
-
-    Raises EnvironmentFault when the manifest is missing or damaged, names what is no longer there, or was
-    made from other sources than the checkout's present ones.
-    """
-    path = state_dir(checkout) / "manifest.json"
-    try:
-        manifest = Manifest.model_validate_json(path.read_bytes())
-    except FileNotFoundError:
-        raise EnvironmentFault(f"nothing is set up in {checkout} (no {path.name}): run make setup") from None
-    except (OSError, ValidationError) as error:
-        reason = complaint(error, "file") if isinstance(error, ValidationError) else error.strerror
-        raise EnvironmentFault(f"{path} is damaged ({reason}): run make setup") from None
-    found = keys(checkout)
-    parts = {"toolchain": manifest.toolchain, "kernel": manifest.kernel, "image": manifest.image}
-    for stage, part in parts.items():
-        if part.key != found[stage]:
-            raise EnvironmentFault(
-                f"{path} is stale, the sources of the {stage} have changed: run make setup"
-            )
-        for file in part.files():
-            if not file.exists():
-                raise EnvironmentFault(f"{path} names {file}, which is gone: run make setup")
-    return manifest
 
 
 def prepare_cache(checkout: Path = CHECKOUT) -> Path:
@@ -353,63 +216,3 @@ def export(stage: str, key: str, target: Path, checkout: Path = CHECKOUT) -> Non
         shutil.copy2(checkout / name, copy, follow_symlinks=False)
     if key_of(stage, checkout) != key:
         raise EnvironmentFault(f"the sources of the {stage} changed during the set-up: run make setup again")
-
-
-def _print_keys(as_json: bool) -> None:
-    found = keys()
-    stages = {
-        name: {"key": key, "dir": str(product_dir(name, key)), "built": built(name, found)}
-        for name, key in found.items()
-    }
-    if as_json:
-        print(
-            json.dumps(
-                {"cache": str(cache_dir()), "tree": str(kernel_tree(found)), "stages": stages}, indent=2
-            )
-        )
-        return
-    for name, stage in stages.items():
-        print(f"{name:10} {stage['key']} {'built' if stage['built'] else 'to build'}")
-
-
-def _run(arguments: argparse.Namespace) -> None:
-    match arguments.command:
-        case "keys":
-            _print_keys(arguments.json)
-        case "prepare":
-            print(prepare_cache())
-        case "export":
-            export(arguments.stage, arguments.key, arguments.target)
-        case "manifest":
-            print("written" if write_manifest() else "unchanged")
-        case "prune":
-            for path in superseded():
-                print(f"removing {path}")
-                shutil.rmtree(path)
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """What the playbooks call; returns the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m riobed.products.artifacts", description="products of make setup"
-    )
-    commands = parser.add_subparsers(dest="command", required=True)
-    listing = commands.add_parser("keys", help="keys of all stages and whether they are built")
-    listing.add_argument("--json", action="store_true")
-    commands.add_parser("prepare", help="make the cache folder and print it; fail when its disk is too full")
-    copying = commands.add_parser("export", help="copy the inputs of a stage")
-    copying.add_argument("stage", choices=STAGES)
-    copying.add_argument("key")
-    copying.add_argument("target", type=Path)
-    commands.add_parser("manifest", help="write the checkout's manifest")
-    commands.add_parser("prune", help="remove from the cache what the checkout does not use")
-    try:
-        _run(parser.parse_args(argv))
-    except (RiobedError, OSError) as error:
-        print(f"riobed: {error}", file=sys.stderr)
-        return error.exit_code if isinstance(error, RiobedError) else 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

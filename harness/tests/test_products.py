@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 from riobed.errors import EnvironmentFault
-from riobed.products import artifacts
+from riobed.products import manifest as manifest_module
+from riobed.products import stages
+from riobed.products.__main__ import main
 
 FILES = {
-    artifacts.DEBIAN_ROOT: "#!/bin/sh\n",
+    stages.DEBIAN_ROOT: "#!/bin/sh\n",
     "playbooks/roles/toolchain/files/packages": "gcc\n",
     "playbooks/roles/kernel/files/build": "#!/bin/sh\n",
     "playbooks/roles/image/files/base/packages": "mount\n",
@@ -38,13 +40,13 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def ready(checkout: Path) -> Path:
     """A checkout whose products are all there, and its manifest."""
-    found = artifacts.keys(checkout)
-    for name, stage in artifacts.STAGES.items():
+    found = stages.keys(checkout)
+    for name, stage in stages.STAGES.items():
         for product in stage.products:
-            write(artifacts.product_dir(name, found[name]) / product, "1f\n")
-    artifacts.product_dir("toolchain", found["toolchain"]).joinpath("root").unlink()
-    artifacts.kernel_tree(found).mkdir(parents=True)
-    artifacts.write_manifest(checkout)
+            write(stages.product_dir(name, found[name]) / product, "1f\n")
+    stages.product_dir("toolchain", found["toolchain"]).joinpath("root").unlink()
+    stages.kernel_tree(found).mkdir(parents=True)
+    manifest_module.write_manifest(checkout)
     return checkout
 
 
@@ -54,14 +56,14 @@ def write(path: Path, text: str) -> None:
 
 
 def changed_stages(checkout: Path, before: dict[str, str]) -> set[str]:
-    now = artifacts.keys(checkout)
+    now = stages.keys(checkout)
     return {stage for stage in now if now[stage] != before[stage]}
 
 
 @pytest.mark.parametrize(
-    ("name", "stages"),
+    ("name", "rebuilt"),
     [
-        (artifacts.DEBIAN_ROOT, {"toolchain", "kernel", "base", "image"}),
+        (stages.DEBIAN_ROOT, {"toolchain", "kernel", "base", "image"}),
         ("playbooks/roles/toolchain/files/packages", {"toolchain", "kernel", "image"}),
         ("playbooks/roles/kernel/files/build", {"kernel", "image"}),
         ("guest-kernel-patches/series", {"kernel", "image"}),
@@ -75,12 +77,12 @@ def changed_stages(checkout: Path, before: dict[str, str]) -> set[str]:
     ],
 )
 def test_a_changed_input_changes_its_stage_and_those_after_it(
-    checkout: Path, name: str, stages: set[str]
+    checkout: Path, name: str, rebuilt: set[str]
 ) -> None:
-    before = artifacts.keys(checkout)
+    before = stages.keys(checkout)
     with (checkout / name).open("a") as file:
         file.write("# changed\n")
-    assert changed_stages(checkout, before) == stages
+    assert changed_stages(checkout, before) == rebuilt
 
 
 @pytest.mark.parametrize(
@@ -98,7 +100,7 @@ def test_a_changed_input_changes_its_stage_and_those_after_it(
     ],
 )
 def test_what_is_no_input_changes_no_key(checkout: Path, name: str, content: bytes) -> None:
-    before = artifacts.keys(checkout)
+    before = stages.keys(checkout)
     (checkout / name).parent.mkdir(parents=True, exist_ok=True)
     (checkout / name).write_bytes(content)
     assert changed_stages(checkout, before) == set()
@@ -106,25 +108,25 @@ def test_what_is_no_input_changes_no_key(checkout: Path, name: str, content: byt
 
 def test_names_executable_bits_and_link_targets_count(checkout: Path) -> None:
     init = checkout / "harness/guest/stage0/init"
-    first = artifacts.keys(checkout)
+    first = stages.keys(checkout)
     init.chmod(0o755)
-    second = artifacts.keys(checkout)
+    second = stages.keys(checkout)
     init.rename(init.with_name("init2"))
-    third = artifacts.keys(checkout)
+    third = stages.keys(checkout)
     link = init.with_name("link")
     link.symlink_to("init2")
-    fourth = artifacts.keys(checkout)
+    fourth = stages.keys(checkout)
     link.unlink()
     link.symlink_to("elsewhere")
-    fifth = artifacts.keys(checkout)
+    fifth = stages.keys(checkout)
     assert len({keys["image"] for keys in (first, second, third, fourth, fifth)}) == 5
     assert len({keys["kernel"] for keys in (first, second, third, fourth, fifth)}) == 1
 
 
 def test_keys_do_not_depend_on_where_the_checkout_lies(checkout: Path, tmp_path: Path) -> None:
-    before = artifacts.keys(checkout)
+    before = stages.keys(checkout)
     moved = checkout.rename(tmp_path / "moved")
-    assert artifacts.keys(moved) == before
+    assert stages.keys(moved) == before
 
 
 def test_content_cannot_pass_for_another_file(checkout: Path) -> None:
@@ -132,16 +134,16 @@ def test_content_cannot_pass_for_another_file(checkout: Path) -> None:
     folder = checkout / "guest-kernel-patches"
     write(folder / "0001-one.patch", "one\ntwo\n")
     write(folder / "0002-two.patch", "")
-    joined = artifacts.keys(checkout)["kernel"]
+    joined = stages.keys(checkout)["kernel"]
     write(folder / "0001-one.patch", "one\n")
     write(folder / "0002-two.patch", "two\n")
-    assert artifacts.keys(checkout)["kernel"] != joined
+    assert stages.keys(checkout)["kernel"] != joined
 
 
 def test_a_patch_that_is_not_there_is_named(checkout: Path) -> None:
     (checkout / "guest-kernel-patches/0002-two.patch").unlink()
     with pytest.raises(EnvironmentFault, match=r"names 0002-two\.patch, which is not there"):
-        artifacts.keys(checkout)
+        stages.keys(checkout)
 
 
 def test_a_missing_source_is_named(checkout: Path) -> None:
@@ -149,41 +151,41 @@ def test_a_missing_source_is_named(checkout: Path) -> None:
     (checkout / "injectors/riobed_inject").rmdir()
     (checkout / "injectors").rmdir()
     with pytest.raises(EnvironmentFault, match="injectors is missing"):
-        artifacts.keys(checkout)
+        stages.keys(checkout)
 
 
 def test_series_commit_follows_content_and_order(checkout: Path) -> None:
-    before = artifacts.series_commit(checkout)
+    before = manifest_module.series_commit(checkout)
     write(checkout / "guest-kernel-patches/series", "0002-two.patch\n0001-one.patch\n")
-    swapped = artifacts.series_commit(checkout)
+    swapped = manifest_module.series_commit(checkout)
     write(checkout / "guest-kernel-patches/series", "0001-one.patch\n\n0002-two.patch\n")
-    assert swapped != before == artifacts.series_commit(checkout)
+    assert swapped != before == manifest_module.series_commit(checkout)
 
 
 def test_export_copies_the_inputs_and_nothing_else(checkout: Path, tmp_path: Path) -> None:
     (checkout / "harness/guest/stage0/init").chmod(0o755)
     write(checkout / "harness/guest/riorecover/main.o", "stale")
-    artifacts.export("image", artifacts.keys(checkout)["image"], tmp_path / "copy", checkout)
+    stages.export("image", stages.keys(checkout)["image"], tmp_path / "copy", checkout)
     copied = sorted(
         path.relative_to(tmp_path / "copy").as_posix()
         for path in (tmp_path / "copy").rglob("*")
         if path.is_file()
     )
-    assert copied == artifacts.inputs("image", checkout)
+    assert copied == stages.inputs("image", checkout)
     assert (tmp_path / "copy/harness/guest/stage0/init").stat().st_mode & 0o111
 
 
 def test_export_refuses_sources_that_changed_since_the_key(checkout: Path, tmp_path: Path) -> None:
-    key = artifacts.keys(checkout)["kernel"]
+    key = stages.keys(checkout)["kernel"]
     write(checkout / "guest-kernel-patches/0001-one.patch", "other\n")
     with pytest.raises(EnvironmentFault, match="changed during the set-up"):
-        artifacts.export("kernel", key, tmp_path / "copy", checkout)
+        stages.export("kernel", key, tmp_path / "copy", checkout)
 
 
 def test_the_manifest_names_products_that_are_there(ready: Path) -> None:
-    manifest = artifacts.load_manifest(ready)
+    manifest = manifest_module.load_manifest(ready)
     assert manifest.kernel.build_id == "1f"
-    assert manifest.kernel.series_commit == artifacts.series_commit(ready)
+    assert manifest.kernel.series_commit == manifest_module.series_commit(ready)
     assert manifest.kernel.tree.is_relative_to(manifest.toolchain.root)
     for part in (manifest.toolchain, manifest.kernel, manifest.image):
         assert part.files()
@@ -191,16 +193,16 @@ def test_the_manifest_names_products_that_are_there(ready: Path) -> None:
 
 
 def test_the_manifest_is_written_only_when_it_changes(ready: Path) -> None:
-    assert artifacts.write_manifest(ready) is False
+    assert manifest_module.write_manifest(ready) is False
     (ready / ".riobed/manifest.json").write_text("{}")
-    assert artifacts.write_manifest(ready) is True
+    assert manifest_module.write_manifest(ready) is True
 
 
 def test_no_manifest_without_all_products(ready: Path) -> None:
-    found = artifacts.keys(ready)
-    (artifacts.product_dir("image", found["image"]) / "recovery.cpio").unlink()
+    found = stages.keys(ready)
+    (stages.product_dir("image", found["image"]) / "recovery.cpio").unlink()
     with pytest.raises(EnvironmentFault, match="not complete: run make setup"):
-        artifacts.write_manifest(ready)
+        manifest_module.write_manifest(ready)
 
 
 def test_a_missing_manifest(checkout: Path) -> None:
@@ -244,14 +246,14 @@ def test_a_stale_manifest_names_the_stage(ready: Path) -> None:
 
 
 def test_a_manifest_whose_product_is_gone(ready: Path) -> None:
-    artifacts.load_manifest(ready).image.recovery.unlink()
+    manifest_module.load_manifest(ready).image.recovery.unlink()
     complaint(ready, "recovery.cpio, which is gone")
 
 
 def complaint(checkout: Path, pattern: str) -> None:
     """One line that matches the pattern and says what to do."""
     with pytest.raises(EnvironmentFault, match=pattern) as caught:
-        artifacts.load_manifest(checkout)
+        manifest_module.load_manifest(checkout)
     text = str(caught.value)
     assert "\n" not in text
     assert text.endswith("run make setup")
@@ -261,40 +263,38 @@ def test_cache_dir_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("HOME", "/home/somebody")
     monkeypatch.delenv("RIOBED_CACHE", raising=False)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    assert artifacts.cache_dir() == Path("/home/somebody/.cache/riobed")
+    assert stages.cache_dir() == Path("/home/somebody/.cache/riobed")
     monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
-    assert artifacts.cache_dir() == Path("/caches/riobed")
+    assert stages.cache_dir() == Path("/caches/riobed")
     monkeypatch.setenv("RIOBED_CACHE", "/elsewhere")
-    assert artifacts.cache_dir() == Path("/elsewhere")
+    assert stages.cache_dir() == Path("/elsewhere")
 
 
 def test_a_disk_too_small_is_refused_before_anything_is_built(
     ready: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    too_much = artifacts.Stage(
-        "image", ("kernel", "base"), artifacts.STAGES["image"].sources, ("x",), 1 << 40
-    )
-    monkeypatch.setitem(artifacts.STAGES, "image", too_much)
+    too_much = stages.Stage("image", ("kernel", "base"), stages.STAGES["image"].sources, ("x",), 1 << 40)
+    monkeypatch.setitem(stages.STAGES, "image", too_much)
     with pytest.raises(EnvironmentFault, match=r"no room in .*: 1099511627776 MiB are needed, \d+ MiB"):
-        artifacts.prepare_cache(ready)
+        stages.prepare_cache(ready)
 
 
 def test_what_is_built_needs_no_room(ready: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, stage in artifacts.STAGES.items():
-        huge = artifacts.Stage(stage.name, stage.after, stage.sources, stage.products, 1 << 40)
-        monkeypatch.setitem(artifacts.STAGES, name, huge)
-    assert artifacts.prepare_cache(ready).is_dir()
+    for name, stage in stages.STAGES.items():
+        huge = stages.Stage(stage.name, stage.after, stage.sources, stage.products, 1 << 40)
+        monkeypatch.setitem(stages.STAGES, name, huge)
+    assert stages.prepare_cache(ready).is_dir()
 
 
 def test_only_what_the_checkout_does_not_use_is_superseded(ready: Path) -> None:
-    assert artifacts.superseded(ready) == []
-    found = artifacts.keys(ready)
+    assert stages.superseded(ready) == []
+    found = stages.keys(ready)
     write(ready / "guest-kernel-patches/0001-one.patch", "other\n")
-    assert artifacts.superseded(ready) == sorted(
+    assert stages.superseded(ready) == sorted(
         [
-            artifacts.product_dir("kernel", found["kernel"]),
-            artifacts.product_dir("image", found["image"]),
-            artifacts.kernel_tree(found),
+            stages.product_dir("kernel", found["kernel"]),
+            stages.product_dir("image", found["image"]),
+            stages.kernel_tree(found),
         ]
     )
 
@@ -302,21 +302,21 @@ def test_only_what_the_checkout_does_not_use_is_superseded(ready: Path) -> None:
 def test_the_command_prints_keys_of_the_real_checkout() -> None:
     """With nothing on the path but the package itself, as the playbook calls it."""
     done = subprocess.run(
-        [sys.executable, "-m", "riobed.products.artifacts", "keys", "--json"],
-        cwd=artifacts.CHECKOUT / "harness",
+        [sys.executable, "-m", "riobed.products", "keys", "--json"],
+        cwd=stages.CHECKOUT / "harness",
         check=True,
         capture_output=True,
         text=True,
     )
     printed = json.loads(done.stdout)
-    assert {name: stage["key"] for name, stage in printed["stages"].items()} == artifacts.keys()
-    assert printed["cache"] == str(artifacts.cache_dir())
+    assert {name: stage["key"] for name, stage in printed["stages"].items()} == stages.keys()
+    assert printed["cache"] == str(stages.cache_dir())
 
 
 def test_the_command_says_in_one_line_what_is_wrong(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert artifacts.main(["export", "kernel", "0" * 16, str(tmp_path / "copy")]) == 1
+    assert main(["export", "kernel", "0" * 16, str(tmp_path / "copy")]) == 1
     said = capsys.readouterr().err
     assert said.startswith("riobed: the sources of the kernel changed")
     assert said.count("\n") == 1
