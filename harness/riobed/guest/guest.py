@@ -66,7 +66,7 @@ def machine_config(
     common = [*_COMMON, *(_AWAKE if setup.accelerator == REPEATABLE else [])]
     stage0 = [*common, *layout.stage0_parameters, f"riobed.memory={layout.ram}"]
     if mode.restores_memory:
-        stage0.append(f"riobed.guest.registry={layout.registry}")
+        stage0.append(f"riobed.registry={layout.registry}")
     production = [*common, *_PRODUCTION, *mode.production_parameters(layout)]
     if setup.machine.save_memory:
         # The machine is the same in every mode; there is something to save only in some.
