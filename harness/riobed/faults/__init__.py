@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults: what can be injected, drawn from a seed, and as commands of the injector module."""
+"""Faults: what can be injected, how it is drawn from a seed, and the injector commands for it.
+
+May import its rooms classes and sites, and products."""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ CLASSES: dict[str, FaultClass] = {
 
 
 def commands(faults: Iterable[Fault]) -> str:
-    """The whole batch for /dev/riobed-inject, one line a fault and `go`; write it with one open file."""
+    """Return the batch for /dev/riobed-inject: a line per fault, then `go`. Write it with one open file."""
     return "".join(f"{CLASSES[fault.fault_class].command(fault)}\n" for fault in faults) + "go\n"
 
 
@@ -46,7 +48,7 @@ def catalogue_of(kernel: KernelPart) -> Catalogue:
 
 
 def check_classes(catalogue: Catalogue, classes: Iterable[FaultClass], count: int) -> None:
-    """UsageError unless `count` faults of each class can be drawn from the catalogue."""
+    """Raise UsageError unless `count` faults of each class can be drawn from the catalogue."""
     for fault_class in classes:
         fault_class.draw(catalogue, random.Random(0), count)
 

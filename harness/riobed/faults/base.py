@@ -17,9 +17,9 @@ from riobed.faults.sites.catalogue import Catalogue
 class Fault:
     """One fault of a trial.
 
-    A fault in the text has an address, `old` and `new` of equal length and their assembly; `probe` says
-    whether its activation can be seen. A fault of a routine has `params` instead, and no address. `why` says
-    in a few words why its place qualifies for its class.
+    A text fault has an address, `old` and `new` bytes of equal length, and their assembly. `probe` says
+    whether its activation can be observed. A run-time fault has `params` instead of an address. `why` says
+    in a few words why the site qualifies for the class.
     """
 
     index: int
@@ -39,7 +39,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Sites:
-    """How many sites of a class a catalogue has, of what `unit`, and how many are left out by reason."""
+    """How many sites a class has in a catalogue, in which `unit`, and how many are excluded, by reason."""
 
     unit: str
     count: int
@@ -48,11 +48,11 @@ class Sites:
 
 @dataclass(frozen=True, slots=True)
 class FaultClass:
-    """A kind of fault: `draw(catalogue, rng, count)` gives count faults, `command` the injector's line.
+    """A kind of fault. `draw(catalogue, rng, count)` returns faults, `command` the injector line for one.
 
-    The same catalogue and state of rng give the same faults. `sites` is None for a class that has no sites
-    in the text; a site filter does not apply to it. A class with `parameters` draws by them: they
-    are a fourth argument of its `draw`, with the paper's numbers as default.
+    Drawing is deterministic: the same catalogue and rng state give the same faults. `sites` is None for a
+    class without sites in the kernel text; site filters do not apply to it. `parameters`, where a class has
+    them, are a fourth argument of `draw`; the defaults are the paper's numbers.
     """
 
     name: str
@@ -69,9 +69,9 @@ class FaultClass:
         return self.parameters is not None
 
     def with_parameters(self, given: Mapping[str, Any]) -> FaultClass:
-        """The class with other parameters; those not given stay as they are.
+        """Return the class with some parameters replaced.
 
-        Raises UsageError if the class has none, pydantic's ValidationError if it has no such ones.
+        Raises UsageError if the class has no parameters, pydantic's ValidationError for an unknown one.
         """
         if self.parameters is None:
             raise UsageError(f"{self.name}: this fault class has no parameters; leave them out")
@@ -80,7 +80,7 @@ class FaultClass:
 
 
 def check_count(name: str, count: int, candidates: int, scope: str = "this kernel") -> None:
-    """UsageError unless `count` different sites can be drawn from so many."""
+    """Raise UsageError unless `count` different sites can be drawn from `candidates`."""
     if count < 0:
         raise UsageError(f"{name}: {count} faults asked for; give a number from 0")
     if count > candidates:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers that a fault class draws from, which a spec may set; the paper's are the defaults."""
+"""The numbers that a fault class draws from. A spec may set them; the defaults are the paper's."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-MOST = 1024  # faults; the injector module takes no larger batch (INJECT_MAX in inject.h)
+MOST = 1024  # faults: the largest batch the injector module takes (INJECT_MAX in inject.h)
 
 
 class Parameters(BaseModel):
@@ -23,7 +23,7 @@ def _ascending(bounds: tuple[int, int]) -> tuple[int, int]:
     return bounds
 
 
-# Least and greatest number that may be drawn. Limits of the injector module: parse.h.
+# Smallest and largest number to draw. The injector module has its limits in parse.h.
 _Call = Annotated[int, Field(ge=1, le=1_000_000_000)]
 _Milliseconds = Annotated[int, Field(ge=0, le=60_000)]
 _Bytes = Annotated[int, Field(ge=1, le=1_048_576)]
@@ -36,5 +36,5 @@ EVERY: Calls = (1000, 4000)
 
 
 def draw_from(rng: random.Random, bounds: tuple[int, int]) -> int:
-    """A number between the bounds, both included, each as likely as any other."""
+    """Return a number drawn uniformly between the bounds, both included."""
     return rng.randint(*bounds)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a traced replay tells: the faults that were activated, and what happened to each damaged page."""
+"""The answer of a traced replay: the activated faults, and what happened to each damaged page."""
 
 from dataclasses import asdict
 from typing import Any
@@ -15,16 +15,16 @@ from riobed.trial.evidence import Evidence
 from riobed.trial.record import TrialRecord
 from riobed.trial.rows import fault_row
 
-# Events of a page that are printed; the answer as JSON has more of them.
+# Events printed per page; the JSON answer has more.
 _PRINTED = 30
 _CALLERS = 5
 _STATES = {0: "free", 1: "clean", 2: "dirty", 3: "shadowed"}
 
 
 def trace_answer(guest: Guest, record: TrialRecord, log: TraceLog, symbols: Symbols) -> dict[str, Any]:
-    """The way from faults to damaged pages, from the log of a trial that has just ended in this guest.
+    """Return the propagation from faults to damaged pages, from the log of the trial that just ended.
 
-    Times are seconds of the guest since the faults were in place; without faults, since the trace began.
+    Times are seconds of guest time since injection; without faults, since the trace began.
     """
     evidence, found = record.evidence, damages(guest, record)
     start_ns = min(evidence.injected.values(), default=None)
@@ -50,7 +50,7 @@ def trace_answer(guest: Guest, record: TrialRecord, log: TraceLog, symbols: Symb
 
 
 class _Teller:
-    """Puts what was found into the form of the answer."""
+    """Formats what was found as the answer."""
 
     def __init__(self, symbols: Symbols, origin_ns: int) -> None:
         self._symbols = symbols
@@ -60,7 +60,7 @@ class _Teller:
         return round((ns - self._origin_ns) / 1e9, 6)
 
     def event(self, event: Event) -> dict[str, Any]:
-        """An event: its words as the log has them, but for those that are codes."""
+        """Return an event with the words of the log, with codes spelled out."""
         words: dict[str, Any] = dict(event.words)
         words |= {name: f"{words[name]:#x}" for name in ("pfn", "crc", "ip", "address") if name in words}
         if event.kind == "entry":
@@ -95,7 +95,7 @@ class _Teller:
         }
 
     def damaged(self, found: list[Damage], ways: dict[Place, Way]) -> list[dict[str, Any]]:
-        """Each damaged page with all that oracles say of it, and what has no page (any more)."""
+        """Return each damaged page with what the oracles say of it, and damage that has no page."""
         without = [{"what": [damage.what], "place": None} for damage in found if not damage.places]
         return without + [
             {
@@ -116,7 +116,7 @@ def _state(state: int) -> str:
 
 
 def trace_text(answer: dict[str, Any]) -> list[str]:
-    """The answer for people, as lines."""
+    """Return the answer as lines of text."""
     log = answer["log"]
     lines = [f"Trace: {log['events']} events, {log['unreadable']} lines unreadable"]
     if log["lost"]:

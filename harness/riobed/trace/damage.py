@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Damaged places: what the oracles of a trial found wrong, as pages of files and blocks of the device.
 
-The workload's check names files and offsets, recovery's checksums name inodes and pages. Which inode a
-file has and where its page lies on the device is asked of the guest, which is in stage 0 by then. Checks
-of other workloads than memtest may name nothing; then there is nothing to follow but the checksums.
+The workload's check names files and offsets; recovery's checksums name inodes and pages. The guest, which is
+then in stage 0, tells the inode of a file and the place of a page on the device. The check of a workload
+other than memtest may name nothing; then only the checksums can be followed.
 """
 
 import re
@@ -17,11 +17,11 @@ from riobed.guest.workload import GUEST_DIR
 from riobed.trace.propagation import Place
 from riobed.trial.record import TrialRecord
 
-# Of so many damages at most, and of so many pages of each, the way is looked for.
+# Limits on how many damages are followed, and how many pages of each.
 _MOST = 32
 _MOST_PAGES = 4
 _NUMBER = re.compile(rb"\d{1,18}")
-# An empty line for what has none; debugfs says the same status whatever it found.
+# An empty line if there is none; debugfs has the same exit status either way.
 _INODES = f'cd {GUEST_DIR} && for f; do stat -c %i -- "$f" 2>/dev/null || echo; done'
 _BLOCKS = """while read -r ino page; do
 	echo "$(debugfs -R "bmap <$ino> $page" /dev/vdb 2>/dev/null)"
@@ -30,16 +30,16 @@ done"""
 
 @dataclass(frozen=True)
 class Damage:
-    """One thing that is wrong, in words, and the pages it is in (none: there is no page to look for)."""
+    """One difference in words, and the pages it is in; empty if there is no page to follow."""
 
     what: str
     places: tuple[Place, ...]
 
 
 def damages(guest: Guest, record: TrialRecord) -> list[Damage]:
-    """What is wrong after a trial; InfraError when the guest cannot be asked.
+    """Return what is wrong after a trial; InfraError if the guest does not answer.
 
-    Where there is no check (no crash, or a file system that cannot be mounted), checksums are all there is.
+    Without a check (no crash, or the file system cannot be mounted) there are only the checksums.
     """
     found = _differences(guest, record.check) + _mismatches(record.recovery)
     blocks = _blocks(guest, [place for damage in found for place in damage.places if place.ino])
@@ -56,7 +56,7 @@ def damages(guest: Guest, record: TrialRecord) -> list[Damage]:
 
 
 def _mismatches(recovery: dict[str, Any] | None) -> list[Damage]:
-    """Cached pages whose checksum was not the one of their last legal writer."""
+    """Return the cached pages whose checksum is not that of their last legal writer."""
     listed = ((recovery or {}).get("checksums") or {}).get("mismatches") or []
     found = []
     for entry in listed[:_MOST]:
@@ -69,7 +69,7 @@ def _mismatches(recovery: dict[str, Any] | None) -> list[Damage]:
 
 
 def _differences(guest: Guest, check: dict[str, Any] | None) -> list[Damage]:
-    """What the check lists in memtest's form: a path below the workload's folder, kind, offset, length."""
+    """Return the differences that the check lists in memtest's form: path, kind, offset, length."""
     listed = (check or {}).get("differences")
     known = [entry for entry in listed if _is_difference(entry)] if isinstance(listed, list) else []
     known = known[:_MOST]
@@ -100,14 +100,14 @@ def _pages(ino: int, offset: int, length: int) -> tuple[Place, ...]:
 
 
 def _inodes(guest: Guest, paths: list[str]) -> list[int]:
-    """The inode of each path, 0 for what is not there (any more)."""
+    """Return the inode of each path, 0 for a path that does not exist."""
     if not paths:
         return []
     return _numbers(guest, ["/bin/sh", "-c", _INODES, "sh", *paths], b"", len(paths))
 
 
 def _blocks(guest: Guest, places: list[Place]) -> dict[Place, int]:
-    """Where pages lie on the device; a page in a hole has no block."""
+    """Return the blocks of pages on the device; a page in a hole has none."""
     unique = list(dict.fromkeys(places))
     if not unique:
         return {}
@@ -117,7 +117,7 @@ def _blocks(guest: Guest, places: list[Place]) -> dict[Place, int]:
 
 
 def _numbers(guest: Guest, argv: list[str], stdin: bytes, count: int) -> list[int]:
-    """The number at the start of each line that a command in the guest prints, 0 where there is none."""
+    """Return the number at the start of each line that a command in the guest prints, 0 if none."""
     lines = guest.machine.run(argv, stdin).stdout.split(b"\n")[:-1]
     if len(lines) != count:
         raise InfraError(f"the guest does not say where the damage is: {b' '.join(lines)[:100]!r}")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trace log: what injectors/trace wrote into the guest's memory while a trial was run again.
+"""The trace log: what injectors/trace wrote into the guest's memory during a replay.
 
-A line is an event: its number from 1 on, its kind, the guest's monotonic clock in nanoseconds (that of the
-evidence), processor, process id and name of the task, the words of its kind, and the callers, innermost
-first. Lines lie in a ring of chunks somewhere in RAM, which the kernel under test may have damaged: what
-makes no sense is counted and dropped.
+A line is an event: its number from 1, its kind, the guest's monotonic clock in nanoseconds (the same clock as
+the evidence), processor, process id and task name, the words of its kind, and the callers, innermost first.
+The lines are in a ring of chunks in RAM, which the kernel under test may have damaged: lines that do not
+parse are counted and dropped.
 """
 
 import mmap
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 _NUMBER = rb"\d{1,20}"
 _HEX = rb"[0-9a-f]{1,16}"
 _FLAG = rb"[01]"
-# What a line of each kind says between task and callers, word by word: injectors/trace/README.md.
+# The words of each kind of line between task and callers: injectors/trace/README.md.
 _KINDS = {
     b"entry": {
         "pfn": _HEX,
@@ -44,7 +44,7 @@ _PATTERNS = {
 _CHUNK = 4 << 20
 _HEADER = struct.Struct("<8sQ")
 _MAGIC = b"RBDTRACE"
-# Of a return address in the kernel's image a line has the lower half.
+# A line has the lower half of a return address in the kernel image.
 _IMAGE = 0xFFFFFFFF << 32
 
 
@@ -64,7 +64,7 @@ class Event:
 class TraceLog:
     """The lines of a log in order.
 
-    `unreadable` counts the others, `lost` those before the first that is left.
+    `unreadable` counts lines that do not parse, `lost` those overwritten before the first line.
     """
 
     def __init__(self, chunks: Iterable[bytes]) -> None:
@@ -92,7 +92,7 @@ class TraceLog:
 
 
 def find_chunks(memory: mmap.mmap) -> list[bytes]:
-    """The chunks of a log in a guest's RAM; none if no trace was begun."""
+    """Return the chunks of a log in a guest's RAM; none if no trace was started."""
     # The kernel aligns what it allocates to its size.
     places = range(0, len(memory) - _CHUNK + 1, _CHUNK)
     headers = [at for at in places if _HEADER.unpack_from(memory, at) == (_MAGIC, at)]
@@ -100,12 +100,12 @@ def find_chunks(memory: mmap.mmap) -> list[bytes]:
 
 
 def _number(line: bytes) -> int | None:
-    """The number of a line that holds an event, None of any other."""
+    """Return the number of a line that holds an event, else None."""
     return None if read_event(line) is None else int(line.partition(b" ")[0])
 
 
 def read_event(line: bytes) -> Event | None:
-    """The event in a line; None if it holds none."""
+    """Return the event in a line, or None."""
     kind = line.partition(b" ")[2].partition(b" ")[0]
     match = _PATTERNS[kind].fullmatch(line) if kind in _PATTERNS else None
     if match is None:
@@ -123,7 +123,7 @@ def read_event(line: bytes) -> Event | None:
 
 
 def _value(form: bytes, word: bytes) -> int:
-    """A word as a number; of a single character its code."""
+    """Return a word as a number; a single character as its code."""
     if form == _HEX:
         return int(word, 16)
     return int(word) if word.isdigit() else word[0]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Propagation: from a fault to a damaged block, by the events of a trace that touched it.
 
-The paper leaves it as future work (section 3.3, note 2). A damaged place is a page of a file or a block of
-the device; the trace tells of page frames, pages and sectors, and this file says which of them are the same.
+The paper leaves this as future work (section 3.3, note 2). A damaged place is a page of a file or a block of
+the device. The trace has page frames, pages and sectors; this module maps them to each other.
 """
 
 from collections import deque
@@ -13,9 +13,9 @@ from riobed.guest.layout import PAGE
 from riobed.guest.registry import FREE, METADATA, STATE_MASK
 from riobed.trace.log import Event
 
-# Of a page that is changed all the time the last events are kept: the crash is at the end.
+# Only the last events of a busy page are kept: the crash is at the end.
 _KEPT = 1000
-# Pages being changed at one moment that are told of: the latest ones.
+# Pages reported as being changed at one moment: the latest ones.
 _CHANGING = 4
 _SECTORS = PAGE // 512
 # Without KASLR (Documentation/arch/x86/x86_64/mm.rst); RAM ends far below the direct map's end.
@@ -37,13 +37,13 @@ class Place:
 
 @dataclass
 class Way:
-    """The events of a place: how many, the last of them, and its last entry before the faults."""
+    """The events of a place: their number, the last of them, and its last entry before injection."""
 
     place: Place
     total: int = 0
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=_KEPT))
     before: Event | None = None
-    # Sectors that it is known to have been written to.
+    # Sectors that the place is known to have been written to.
     sectors: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -51,7 +51,7 @@ class Way:
             self.sectors.add(self.place.block * _SECTORS)
 
     def take(self, event: Event, start_ns: int | None) -> None:
-        """Count an event of the place; what came before `start_ns` only leaves the page's state."""
+        """Count an event of the place; an event before `start_ns` only updates the page's state."""
         if start_ns is not None and event.ns < start_ns:
             self.before = event if event.kind == "entry" else self.before
             return
@@ -69,27 +69,27 @@ class Change:
 
 
 class Follower:
-    """Gives each event to the places it touched; `start_ns` is when the faults were in place.
+    """Gives each event to the places it touched; `start_ns` is the time of injection.
 
-    `changing` has, for each of the moments (ns) asked for, the pages that were being changed then.
+    `changing` has the pages that were being changed at each requested moment (ns).
     """
 
     def __init__(self, places: Iterable[Place], start_ns: int | None, moments: Iterable[int] = ()) -> None:
         self.ways = [Way(place) for place in dict.fromkeys(places)]
         self._start_ns = start_ns
         self._by_page = {(way.place.ino, way.place.index): way for way in self.ways}
-        # What each page frame holds, from its latest entry.
+        # The content of each page frame, from its latest entry.
         self._holds: dict[int, tuple[int, int]] = {}
-        # Events of page frames that no entry has told of yet: they were listed before the trace began.
+        # Events of page frames without an entry yet: they were listed before the trace began.
         self._unknown: dict[int, list[Event]] = {}
-        # By page frame, the event with which a change began that has not ended.
+        # For each page frame, the event that began a change which has not ended.
         self._begun: dict[int, Event] = {}
         self.changing: dict[int, list[Change]] = {}
         self._moments = sorted(set(moments), reverse=True)
         self.first_ns: int | None = None
 
     def follow(self, events: Iterable[Event]) -> list[Way]:
-        """All events in order; the ways of the places, with what touched each."""
+        """Process all events in order; return each place's path, with what touched it."""
         for event in events:
             self.first_ns = event.ns if self.first_ns is None else self.first_ns
             self._pass_moments(event.ns)
@@ -112,7 +112,7 @@ class Follower:
         return self.ways
 
     def _pass_moments(self, now_ns: int | None) -> None:
-        """Note what is being changed at the moments before `now_ns` (None: at all that are left)."""
+        """Record what is being changed at the moments before `now_ns` (None: at all remaining ones)."""
         while self._moments and (now_ns is None or self._moments[-1] < now_ns):
             self.changing[self._moments.pop()] = [
                 Change(*self._holds[pfn], event)
@@ -138,7 +138,7 @@ class Follower:
         held = self._holds.get(pfn)
         page = None
         if state & STATE_MASK != FREE:
-            # Of metadata the inode's number is its shadow's place, or nothing.
+            # For metadata the inode field is the frame of its shadow, or 0.
             page = (0 if state & METADATA else event.words["ino"], event.words["index"])
             for earlier in self._unknown.pop(pfn, ()):
                 self._give(page, earlier)
@@ -174,7 +174,7 @@ class Follower:
 
 
 def _sector_of(place: Place, words: dict[str, int]) -> int | None:
-    """The sector a write puts the page into, None if the page is not in it."""
+    """Return the sector that a write puts the page into, None if the page is not part of it."""
     holder = {"f": words["ino"], "b": 0}.get(chr(words["of"]))
     ahead = place.index - words["index"]
     if holder != place.ino or not 0 <= ahead < -(-words["bytes"] // PAGE):
@@ -183,6 +183,6 @@ def _sector_of(place: Place, words: dict[str, int]) -> int | None:
 
 
 def _overlap(way: Way, words: dict[str, int]) -> bool:
-    """Do the sectors of a request hold any that the place lies in?"""
+    """Return whether the sectors of a request overlap the place."""
     start, end = words["sector"], words["sector"] + -(-words["bytes"] // 512)
     return any(start < sector + _SECTORS and sector < end for sector in way.sectors)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Class `allocation`: now and then a block is freed too early (the paper, section 3.1, third category)."""
+"""Class `allocation`: a block is freed too early at intervals (the paper, section 3.1, third category)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NAME = "allocation"
 
 
 class AllocationParameters(Parameters):
-    """Allocations since the last fault, and milliseconds from the allocation to the free."""
+    """Allocations between two faults, and milliseconds from the allocation to the free."""
 
     calls: Calls = EVERY
     ms: Milliseconds = (0, 256)  # section 3.1: "sleeps 0-256 ms, then prematurely frees"
@@ -25,7 +25,7 @@ _PAPER = AllocationParameters()
 def draw(
     catalogue: Catalogue, rng: random.Random, count: int, parameters: AllocationParameters = _PAPER
 ) -> list[Fault]:
-    """Draw, for each of `count` early frees, the allocations since the last one and the delay in ms."""
+    """Draw the allocations before each of `count` early frees, and its delay in ms."""
     check_count(NAME, count, MOST)
     return [
         Fault(
@@ -38,7 +38,7 @@ def draw(
 
 
 def command(fault: Fault) -> str:
-    """The injector's line for one early free."""
+    """Return the injector line for one early free."""
     return f"{NAME} {fault.index} {fault.params['calls']} {fault.params['ms']}"
 
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controls, which inject nothing into the kernel: the trial ends with a reset.
+"""The controls: classes that inject nothing into the kernel; the trial ends with a reset.
 
-`none` at its drawn moment; for `planted` the harness changes a file first (riobed.trial.planting).
+`none`, the negative control, resets at the drawn moment. For `planted`, the positive control, the harness
+first changes a file (riobed.trial.planting).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from riobed.faults.sites.catalogue import Catalogue
 
 
 def draw(catalogue: Catalogue, rng: random.Random, count: int) -> list[Fault]:
-    """No faults, however many are asked for."""
+    """Return no faults, whatever `count` is."""
     return []
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Class `copy_overrun`: now and then a copy goes too far (the paper, section 3.1, third category)."""
+"""Class `copy_overrun`: a copy runs too far at intervals (the paper, section 3.1, third category)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAME = "copy_overrun"
 
 
 class Extra(NamedTuple):
-    """So large a share of the overruns has a length between the two (bytes)."""
+    """The share of overruns whose length lies between the two bounds (bytes)."""
 
     share: Annotated[float, Field(gt=0, le=1)]
     length: Bytes
@@ -29,7 +29,7 @@ def _complete(distribution: tuple[Extra, ...]) -> tuple[Extra, ...]:
 
 
 class CopyOverrunParameters(Parameters):
-    """Calls since the last overrun, and how its length is distributed (section 3.1)."""
+    """Calls between two overruns, and the distribution of their lengths (section 3.1)."""
 
     calls: Calls = EVERY
     extra: Annotated[tuple[Extra, ...], AfterValidator(_complete)] = (
@@ -45,7 +45,7 @@ _PAPER = CopyOverrunParameters()
 def draw(
     catalogue: Catalogue, rng: random.Random, count: int, parameters: CopyOverrunParameters = _PAPER
 ) -> list[Fault]:
-    """Draw, for each of `count` overruns, the calls since the last one and the extra bytes."""
+    """Draw the calls before each of `count` overruns, and its extra bytes."""
     check_count(NAME, count, MOST)
     faults = []
     for index in range(count):
@@ -64,7 +64,7 @@ def _extra(share: float, rng: random.Random, distribution: tuple[Extra, ...]) ->
 
 
 def command(fault: Fault) -> str:
-    """The injector's line for one overrun."""
+    """Return the injector line for one overrun."""
     return f"{NAME} {fault.index} {fault.params['calls']} {fault.params['extra']}"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bit flips in the kernel's data: what and where is drawn in the guest, from a seed drawn here."""
+"""Bit flips in the kernel's data. The guest draws the place, from a seed drawn here."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from riobed.faults.base import Fault, FaultClass, check_count
 from riobed.faults.parameters import MOST
 from riobed.faults.sites.catalogue import Catalogue
 
-WATCHED = 4  # debug registers of a processor: for so many flips it is known whether the byte was used
+WATCHED = 4  # debug registers of a processor: the number of flips whose activation can be observed
 
 
 def draw(name: str, catalogue: Catalogue, rng: random.Random, count: int) -> list[Fault]:
-    """Draw a seed of 32 bits for each of `count` flips; activation can be seen of the first WATCHED."""
+    """Draw a 32-bit seed for each of `count` flips. Activation is observed for the first WATCHED."""
     check_count(name, count, MOST)
     return [
         Fault(index, name, probe=index < WATCHED, params={"seed": rng.getrandbits(32)})
@@ -23,7 +23,7 @@ def draw(name: str, catalogue: Catalogue, rng: random.Random, count: int) -> lis
 
 
 def flip_class(name: str, word: str, summary: str) -> FaultClass:
-    """The class of flips whose command of the injector begins with `word`."""
+    """Return the class of flips whose injector command begins with `word`."""
     return FaultClass(
         name=name,
         category="bit flips",
@@ -33,6 +33,6 @@ def flip_class(name: str, word: str, summary: str) -> FaultClass:
     )
 
 
-# Both are of the paper's section 3.1, first category.
+# Both: the paper, section 3.1, first category.
 KERNEL_HEAP = flip_class("kernel_heap", "heap", "one random bit of an allocated object flips")
 KERNEL_STACK = flip_class("kernel_stack", "stack", "one random bit of a kernel stack in use flips")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Class `delete_random_inst`: any instruction is deleted (the paper, section 3.1, second category).
 
-"We also delete random instructions (both branch and non-branch)." Left alone are only those that do nothing
-on this machine, because their loss would be no fault: no-operations, and the landing pads of indirect
+"We also delete random instructions (both branch and non-branch)." Instructions that do nothing on this
+machine are excluded, because deleting them is no fault: no-operations, and the landing pads of indirect
 branches (`endbr64` is a no-operation without CET).
 """
 

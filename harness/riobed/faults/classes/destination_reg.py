@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Class `destination_reg`: an assignment goes to another register (the paper, section 3.1, second category).
 
-"We corrupt assignment statements by changing the source or destination register." An assignment is here an
-instruction whose only result is a register that it does not read: mov, movzx, movsx, movsxd and lea, setcc,
-and the imul of three operands. Then changing one operand changes one thing: the value ends up in another
-register, and the old one keeps what it had. Left out are instructions that read their destination as well
-(add, xor, cmov, ...): they would also work on another value. pop is left out because it is the stack that it
-changes. The stack pointer is never a destination, old or new.
+"We corrupt assignment statements by changing the source or destination register." Here an assignment is an
+instruction whose only result is a register that it does not read: mov, movzx, movsx, movsxd, lea, setcc,
+and imul with three operands. Changing the operand then changes one thing: the value ends up in another
+register, and the old register keeps its value. Instructions that also read their destination (add, xor,
+cmov, ...) are excluded: they would also compute another value. pop is excluded because it changes the
+stack. The stack pointer is never a destination, old or new.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def find(function: Function) -> Iterator[Site]:
 
 
 def changes(code: bytes) -> Sequence[bytes]:
-    """The assignment to each other register its encoding can name."""
+    """Return the assignment to each other register that its encoding can name."""
     register = _destination(code)
     return with_other_registers(code, register, 0) if register is not None else []
 

@@ -2,18 +2,18 @@
 """Class `initialization`: a local variable is not initialised (the paper, section 3.1, third category).
 
 "We inject an initialization fault by deleting instructions responsible for initializing a variable at the
-start of a procedure [Kao93, Lee93]." The start of a procedure is here its first basic block up to the first
-call: what runs exactly once, before anything else is done. A local variable lives on the stack or in a
-register, so the instructions are:
+start of a procedure [Kao93, Lee93]." Here the start of a procedure is its first basic block up to the first
+call: it runs exactly once, before anything else. A local variable lives on the stack or in a register, so
+the instructions are:
 
 - mov of a constant or a register to a stack slot (addressed by rsp, or by a register set from it);
 - rep stos over an array on the stack;
-- mov of a constant to a register, or its clearing by xor, if the register still has it where the start ends
-  and is a variable then. Where a call ends it, only the registers that a call preserves are: the others are
-  its arguments. Where a return or a jump to another procedure ends it, none is.
+- mov of a constant to a register, or its clearing by xor, if the register still holds it where the start
+  ends, and is a variable there. Where a call ends the start, only registers that a call preserves are
+  variables; the others are its arguments. Where a return or a tail call ends it, no register is.
 
-Left out are saved registers (push), the procedure's own parameters moved to other registers, the stack
-pointer, and the stack protector's canary: its loss is found at every return and says nothing about variables.
+Excluded are saved registers (push), the procedure's own parameters moved to other registers, the stack
+pointer, and the stack protector's canary: every return detects its loss, which says nothing about variables.
 A part of a procedure that the compiler moved elsewhere (.cold) has no start of its own.
 """
 
@@ -53,7 +53,7 @@ def find(function: Function) -> Iterator[Site]:
 def _variables(
     function: Function, block: list[Instruction], start: list[Instruction]
 ) -> dict[str, Instruction]:
-    """Registers that hold a variable where the start ends, each with the instruction that set it last."""
+    """Return the registers that hold a variable at the end of the start, and what set each last."""
     setters: dict[str, Instruction] = {}
     for instruction in start:
         setters.update(dict.fromkeys(effects(instruction.code).written, instruction))
@@ -74,7 +74,7 @@ class _Known:
         self._canary: set[str] = set()
 
     def initialised(self, instruction: Instruction) -> str:
-        """What on the stack the instruction initialises and how, "" if it does not."""
+        """Say which stack slot the instruction initialises and how, "" if none."""
         if instruction.mnemonic.startswith("rep stos"):
             return "fills an array on the stack" if "rdi" in self._stack else ""
         if instruction.mnemonic != "mov" or not instruction.operands.partition(",")[0].endswith("]"):
@@ -84,7 +84,7 @@ class _Known:
         return "" if is_canary or not self._on_stack(to) else "gives a value to a stack slot"
 
     def learn(self, instruction: Instruction) -> None:
-        """Take in that the instruction was executed."""
+        """Update the state for an executed instruction."""
         does = effects(instruction.code)
         stack = canary = False
         if does.result and instruction.mnemonic in ("mov", "lea"):
@@ -105,7 +105,7 @@ class _Known:
 
 
 def _constant_in(instruction: Instruction) -> str:
-    """The register that an instruction gives a constant to, "" if it does something else."""
+    """Return the register that an instruction sets to a constant, "" if it does something else."""
     if instruction.mnemonic not in ("mov", "movabs", "xor"):
         return ""
     register, (first, _, second) = effects(instruction.code).result, instruction.operands.partition(", ")

@@ -14,12 +14,12 @@ NAME = "kernel_text"
 
 
 def draw(catalogue: Catalogue, rng: random.Random, count: int) -> list[Fault]:
-    """Flip one bit in each of `count` bytes drawn uniformly; no two in one instruction.
+    """Flip one bit in each of `count` bytes drawn uniformly, at most one per instruction.
 
-    The unit that is replaced is the instruction around the byte, so that its first execution can be seen.
-    Raises UsageError if there are not so many sites.
+    The whole instruction around the byte is replaced, so that its first execution can be observed.
+    Raises UsageError if there are too few sites.
     """
-    # At worst all instructions have the greatest length.
+    # In the worst case all instructions have the maximum length.
     check_count(NAME, count, catalogue.byte_count // LONGEST_INSTRUCTION, catalogue.scope)
     faults: dict[int, Fault] = {}
     while len(faults) < count:
@@ -36,7 +36,7 @@ def draw(catalogue: Catalogue, rng: random.Random, count: int) -> list[Fault]:
 
 
 def sites(catalogue: Catalogue) -> Sites:
-    """Every byte, each with eight bits."""
+    """Count every byte; each has eight bits."""
     return Sites("bytes", catalogue.byte_count, catalogue.excluded_bytes)
 
 

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Class `off_by_one`: a comparison is wrong for equal operands (the paper, section 3.1, third category).
 
-"Changing conditions such as > to >=, < to <=, and so on." Taken are conditional jumps and setcc that ask
-which of the two operands of a cmp is larger, signed or not. The new condition differs from the old one for
-equal operands and for no others: < and <= go with each other, and >= with >; it is never inverted. The cmp
-must stand in the same basic block, with no call and no change of a flag between them. cmov is left out:
-minimum and maximum are made with it, and there equality makes no difference.
+"Changing conditions such as > to >=, < to <=, and so on." Sites are conditional jumps and setcc that ask
+which of the two operands of a cmp is larger, signed or unsigned. The new condition differs from the old one
+only for equal operands: < becomes <= and back, >= becomes > and back; it is never inverted. The cmp must be
+in the same basic block, with no call and no flag change between them. cmov is excluded: it computes minimum
+and maximum, where equality makes no difference.
 
 The conditions and what they test: Intel SDM volume 1, appendix B. After cmp, ZF set implies CF clear and SF
-equal to OF, so that "ZF or" added to a condition, or taken from it, matters for equal operands alone.
+equal to OF, so adding "ZF or" to a condition, or removing it, matters only for equal operands.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MNEMONICS = frozenset(
 
 
 def find(function: Function) -> Iterator[Site]:
-    """Every jump or setcc on an order that a cmp of its basic block found."""
+    """Find every jump or setcc on an order that a cmp of its basic block established."""
     for block in function.blocks:
         compared: Instruction | None = None
         for instruction in block:
@@ -45,7 +45,7 @@ def find(function: Function) -> Iterator[Site]:
 
 
 def changes(code: bytes) -> Sequence[bytes]:
-    """The same jump or setcc with equality on the other side."""
+    """Return the same jump or setcc with equality on the other side."""
     at = _condition_at(code)
     new = bytearray(code)
     new[at] = code[at] & 0xF0 | _OTHER[code[at] & 0x0F]

@@ -3,12 +3,12 @@
 
 "1) Finding a register that is used as a base register of a load or store and 2) deleting the most recent
 instruction before the load/store that modifies that register. We do not corrupt the stack pointer register."
-The most recent one is searched in the basic block of the load or store, so that it is the most recent on
-every way to it; calls are passed over, but what they may change counts as modified by them. It is deleted if
-its value in that register is all it leaves behind besides flags, so that nothing but the pointer is wrong:
-not if it is a call, push or pop, or a string or exchange instruction. rbp is a register like any other, the
-kernel being built without frame pointers; where it is one all the same it was set from rsp, and that
-instruction is left alone.
+The search stays in the basic block of the load or store, so that the instruction is the most recent one on
+every path. Calls are skipped, but the registers they may change count as modified by them. The instruction
+qualifies if the register's value is its only result besides flags, so that only the pointer is wrong. Calls,
+push, pop, string and exchange instructions do not qualify. rbp is a register like any other, because the
+kernel is built without frame pointers. Where it is a frame pointer all the same, it was set from rsp, and
+that instruction is excluded.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _STACK = frozenset({"push", "pop", "leave", "enter"})
 
 
 def find(function: Function) -> Iterator[Site]:
-    """Every instruction that sets the base register of a load or store, and is the last to do so."""
+    """Find every instruction that is the last to set the base register of a load or store."""
     for block in function.blocks:
         setters: dict[str, Instruction] = {}
         for instruction in block:

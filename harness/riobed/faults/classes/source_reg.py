@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Class `source_reg`: an assignment takes another register's value (the paper, section 3.1, second category).
 
-"We corrupt assignment statements by changing the source or destination register." Taken are instructions
-that assign to a register or to memory and have an operand that is a register they only read: mov (also
-storing one), movzx, movsx, movsxd, cmov, imul, add, adc, sub, sbb, and, or, xor. Registers inside an address
-are left alone: they choose a place, not a value, which is what class `pointer` is about. So are xor, sub and
-sbb of a register with itself: they do not depend on its value. The stack pointer is never a source, old or
-new.
+"We corrupt assignment statements by changing the source or destination register." Sites are instructions
+that assign to a register or to memory and only read one register operand: mov (also a store), movzx, movsx,
+movsxd, cmov, imul, add, adc, sub, sbb, and, or, xor. Registers inside an address are excluded: they select a
+place, not a value, which is what class `pointer` changes. xor, sub and sbb of a register with itself are
+excluded too: they do not depend on its value. The stack pointer is never a source, old or new.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def find(function: Function) -> Iterator[Site]:
 
 
 def changes(code: bytes) -> Sequence[bytes]:
-    """The assignment from each other register its encoding can name."""
+    """Return the assignment from each other register that its encoding can name."""
     register = _source(code)
     return with_other_registers(code, register, 1) if register is not None else []
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Class `synchronization`: now and then a lock is not taken or not freed (the paper, section 3.1)."""
+"""Class `synchronization`: a lock is not acquired or not released at intervals (the paper, section 3.1)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ NAME = "synchronization"
 
 
 class SynchronizationParameters(Parameters):
-    """Calls of lock procedures since the last fault.
+    """Calls of lock procedures between two faults.
 
-    The paper says "randomly" and no number; this is its number for malloc and bcopy.
+    The paper says "randomly" and gives no number; the default is its number for malloc and bcopy.
     """
 
     calls: Calls = EVERY
@@ -27,13 +27,13 @@ _PAPER = SynchronizationParameters()
 def draw(
     catalogue: Catalogue, rng: random.Random, count: int, parameters: SynchronizationParameters = _PAPER
 ) -> list[Fault]:
-    """Draw, for each of `count` skipped procedures, the calls since the last one."""
+    """Draw the calls before each of `count` skipped procedures."""
     check_count(NAME, count, MOST)
     return [Fault(index, NAME, params={"calls": draw_from(rng, parameters.calls)}) for index in range(count)]
 
 
 def command(fault: Fault) -> str:
-    """The injector's line for one skipped procedure."""
+    """Return the injector line for one skipped procedure."""
     return f"{NAME} {fault.index} {fault.params['calls']}"
 
 

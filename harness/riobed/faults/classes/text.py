@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults in the kernel's text: their commands, and the class that a rule makes."""
+"""Faults in the kernel's text: their injector commands, and the class made from a rule."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from riobed.faults.sites.rule import TextRule
 
 
 def text_fault(catalogue: Catalogue, name: str, index: int, address: int, new: bytes, why: str) -> Fault:
-    """The fault of class `name` that puts `new` over the instruction at an address."""
+    """Return the fault of class `name` that replaces the instruction at an address by `new`."""
     old = catalogue.code(address, len(new))
     return Fault(
         index=index,
@@ -30,12 +30,12 @@ def text_fault(catalogue: Catalogue, name: str, index: int, address: int, new: b
 
 
 def text_command(fault: Fault) -> str:
-    """The injector's line for a fault in the text."""
+    """Return the injector line for a text fault."""
     return f"text {fault.index} {fault.address:x} {fault.old.hex()} {fault.new.hex()} {fault.probe:d}"
 
 
 def text_class(rule: TextRule) -> FaultClass:
-    """The fault class of a rule: sites drawn uniformly and no two the same, then one of a site's changes."""
+    """Return the fault class of a rule. It draws different sites uniformly, then one change per site."""
 
     def draw(catalogue: Catalogue, rng: random.Random, count: int) -> list[Fault]:
         sites = catalogue.site_count(rule.name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fault-site catalogue: what may be changed in one kernel's text, and everything known about a site."""
+"""The fault-site catalogue: what may be changed in one kernel's text, and what is known about each site."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 class Catalogue:
     """Sites of one vmlinux. Addresses are the guest's virtual addresses (the guest boots without KASLR).
 
-    `scope` says in words which functions the sites are in.
+    `scope` describes for error messages which functions the sites are in.
     """
 
     section = TEXT
@@ -47,10 +47,10 @@ class Catalogue:
     def open(
         cls, vmlinux: Path, cache: Path, rules: Mapping[str, TextRule], build_id: str | None = None
     ) -> Catalogue:
-        """The catalogue of a vmlinux, from `cache` (a folder) or made anew and kept there.
+        """Return the catalogue of a vmlinux, read from the folder `cache` or computed and kept there.
 
-        A cached one that is damaged or of another build is replaced. Raises EnvironmentFault when vmlinux is
-        no unstripped x86-64 kernel, is not the build that is asked for, or the cache cannot be written.
+        A cached catalogue that is damaged or of another build is replaced. Raises EnvironmentFault if vmlinux
+        is not an unstripped x86-64 kernel or not the requested build, or if the cache cannot be written.
         """
         kernel = Vmlinux(vmlinux)
         if build_id is not None and kernel.build_id != build_id:
@@ -67,7 +67,7 @@ class Catalogue:
         return cls(kernel, index, rules)
 
     def filtered(self, site_filter: SiteFilter) -> Catalogue:
-        """The catalogue of a part of the kernel; UsageError if the filter names what is not there."""
+        """Return the catalogue of what a filter selects; UsageError if a part of the filter matches nothing."""
         if site_filter == SiteFilter():
             return self
         index = self._index
@@ -86,11 +86,11 @@ class Catalogue:
 
     @property
     def excluded_bytes(self) -> dict[str, int]:
-        """Bytes of the kernel's executable sections that may not be changed, by reason."""
+        """Bytes of the executable sections that must not be changed, by reason."""
         return dict(self._index.excluded_bytes)
 
     def excluded_sites(self, name: str) -> dict[str, int]:
-        """Instructions of the kernel that a class would change but may not, by reason."""
+        """Instructions that a class would change but must not, by reason."""
         return dict(self._index.excluded_sites[name])
 
     @cached_property
@@ -134,7 +134,7 @@ class Catalogue:
         return self._function(address).name
 
     def functions_at(self, addresses: Iterable[int]) -> set[str]:
-        """Names of the functions that hold any of the addresses; others are passed over."""
+        """Names of the functions that hold the addresses; an address outside all functions is ignored."""
         found = (self._row(address) for address in addresses)
         return {self._index.functions[row][2] for row in found if row is not None}
 
@@ -175,7 +175,7 @@ class Catalogue:
         return row < 0 or offset >= sum(self._index.unprobeable[row])
 
     def assembly(self, address: int, code: bytes) -> str:
-        """Assembly of `code` if it stood at an address, read on into the text behind it where needed."""
+        """Assembly of `code` placed at an address; decoding may run on into the text behind it."""
         return render(code + self.code(address + len(code), LONGEST_INSTRUCTION), address, len(code))
 
     def source(self, address: int) -> str:
@@ -184,7 +184,7 @@ class Catalogue:
 
 
 def _slice(offsets: array[int] | list[int], low: int, high: int) -> range:
-    """Indices of the offsets from low to before high."""
+    """Indices of the offsets in low <= offset < high."""
     return range(bisect_left(offsets, low), bisect_left(offsets, high))
 
 

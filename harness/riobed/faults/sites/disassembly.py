@@ -45,21 +45,21 @@ class Instruction(NamedTuple):
 
 
 def sweep(code: bytes, address: int) -> Iterator[Instruction]:
-    """Each instruction in order; stops early at bytes that do not decode."""
+    """Yield each instruction in order; stop at bytes that do not decode."""
     for place, size, mnemonic, operands in _DECODER.disasm_lite(code, address):
         yield Instruction(place, code[place - address : place - address + size], mnemonic, operands)
 
 
 def details(code: bytes) -> Any:
-    """The one instruction of `code` with its operands, a CsInsn at address 0; None if it is not one."""
+    """Return the single instruction in `code` with its operands, as a CsInsn at address 0, or None."""
     decoded = next(_DETAILS.disasm(code, 0, count=1), None)
     return decoded if decoded is not None and decoded.size == len(code) else None
 
 
 def render(code: bytes, address: int, length: int) -> str:
-    """Assembly of the instructions that begin in code[:length], joined by "; "; `(bad)` where none decodes.
+    """Return the assembly of the instructions that begin in code[:length], `(bad)` if none decodes.
 
-    `code` may go on after `length`: a damaged instruction may have become longer than it was.
+    `code` may be longer than `length`: a fault may have made an instruction longer.
     """
     lines: list[str] = []
     offset = 0

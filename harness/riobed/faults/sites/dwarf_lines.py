@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Source file and line of one instruction, from DWARF.
 
-pyelftools reads the headers; the line program itself is run here and only up to the row that is wanted,
-because building all rows of a unit costs ten times as much and every trial asks for 20 places.
+pyelftools reads the headers. This module runs the line program itself, and only up to the wanted row:
+building all rows of a unit costs ten times as much, and every trial looks up 20 addresses.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _END_SEQUENCE, _SET_ADDRESS = 1, 2
 
 
 class SourceLines:
-    """Looks up places in the debug information of one file."""
+    """Looks up source lines in the debug information of one file."""
 
     def __init__(self, dwarf: DWARFInfo) -> None:
         self._dwarf = dwarf
@@ -31,7 +31,7 @@ class SourceLines:
         return self._dwarf.get_aranges()
 
     def unit(self, address: int) -> str:
-        """The file that was compiled, relative to the folder where it was, "" if none covers the address."""
+        """Return the source file compiled to the address, relative to its compilation folder, or ""."""
         offset = self._aranges.cu_offset_at_addr(address) if self._aranges is not None else None
         if offset is None:
             return ""
@@ -69,7 +69,7 @@ class SourceLines:
 
 
 def _path(program: Any, entry: Any, first: int) -> str:
-    """A file as the compiler was given it, without the folder it ran in."""
+    """A file as named to the compiler, without the compilation folder."""
     name = str(entry.name.decode(errors="replace"))
     if entry.dir_index == 0:
         return name
@@ -78,7 +78,7 @@ def _path(program: Any, entry: Any, first: int) -> str:
 
 
 class _Machine:
-    """The line-number state machine (DWARF 5, section 6.2.2), without the registers nobody asks for."""
+    """The line-number state machine (DWARF 5, section 6.2.2), without unused registers."""
 
     def __init__(self, code: bytes, header: Any) -> None:
         self._code = code
@@ -110,7 +110,7 @@ class _Machine:
             elif opcode != _COPY:
                 at = self._standard(opcode, at)
                 continue
-            # A row is complete: the one before it, of the same sequence, ends here.
+            # A row is complete; the previous row of the same sequence ends here.
             if before is not None and before[0] <= wanted < self._address:
                 return before[1], before[2]
             before = (self._address, self._file, self._line)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an instruction does to registers, flags and memory, whatever its address; from capstone's tables."""
+"""What an instruction does to registers, flags and memory, from capstone's tables."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ for _how in ("MODIFY", "RESET", "SET", "UNDEFINED"):
     for _flag in _FLAGS:
         _FLAG_CHANGES |= getattr(x86, f"X86_EFLAGS_{_how}_{_flag}", 0)
 
-# Where capstone 5 is wrong: what is written though it does not say so (Intel SDM volume 2), and what is not.
+# Corrections of capstone 5, from Intel SDM volume 2: registers it fails to report as written, or reports
+# wrongly.
 _ALSO_WRITTEN = {
     "cmpxchg": frozenset({"rax"}),
     "rdpkru": frozenset({"rax", "rdx"}),
@@ -42,7 +43,7 @@ _ALSO_WRITTEN = {
 }
 _ONLY_FLAGS = frozenset({"cmp", "test", "bt"})
 
-# They have a memory operand and do not access it, or only so that nobody sees it.
+# They have a memory operand but do not access it, or not visibly.
 _NO_ACCESS = ("lea", "nop", "prefetch", "clflush", "clwb", "invlpg")
 
 
@@ -50,9 +51,9 @@ _NO_ACCESS = ("lea", "nop", "prefetch", "clflush", "clwb", "invlpg")
 class Effects:
     """Registers are general-purpose ones by their 64-bit names.
 
-    `written`: those written, explicitly or not, wholly or in part. `result`: the one whose value is all that
-    the instruction leaves behind besides flags; "" if it leaves more or something else. `bases`: base
-    registers of its loads and stores. `flags`: whether a status flag is changed.
+    `written`: registers written, explicitly or implicitly, wholly or in part. `result`: the register whose
+    value is the only result besides flags; "" if there are other results. `bases`: base registers of its
+    loads and stores. `flags`: whether a status flag is changed.
     """
 
     written: frozenset[str]
@@ -63,7 +64,7 @@ class Effects:
 
 @lru_cache(maxsize=1 << 18)
 def effects(code: bytes) -> Effects:
-    """The effects of one instruction; ValueError if the bytes are not one."""
+    """Return the effects of one instruction; ValueError if the bytes are not a single instruction."""
     decoded = details(code)
     if decoded is None:
         raise ValueError(f"{code.hex()} is not one instruction")
@@ -77,7 +78,7 @@ def effects(code: bytes) -> Effects:
 
 @lru_cache
 def register_name(number: int) -> str:
-    """The 64-bit name of the general-purpose register that capstone numbers so, "" for any other register."""
+    """Return the 64-bit name for capstone's number of a general-purpose register, "" for other registers."""
     return _FULL.get(_NAMES.reg_name(number) or "", "")
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where an assignment's registers stand in its bytes, and the same assignment with another register.
+"""Where the register operands are in the bytes of an assignment, and how to replace one.
 
 Opcodes and fields: Intel SDM volume 2, chapter 2 (prefixes, REX, ModRM) and appendix A (opcode maps). A
-register's number is three bits of the opcode, of ModRM.reg or of ModRM.rm, and a fourth one in REX. There is
-never a byte more: without REX only the first eight registers can be named.
+register's number has three bits in the opcode, ModRM.reg or ModRM.rm, and a fourth bit in REX. A replacement
+never adds a byte: without REX it can name only the first eight registers.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from riobed.faults.sites.disassembly import details
 
 _PREFIXES = frozenset(bytes.fromhex("262e363e64656667f0f2f3"))
 _RSP = 4
-_REX_R, _REX_B = 2, 0  # numbers of the bits that extend ModRM.reg, and ModRM.rm or the opcode's register
+_REX_R, _REX_B = 2, 0  # bit numbers in REX that extend ModRM.reg, and ModRM.rm or the opcode's register
 
 
 class Field(NamedTuple):
-    """Where an opcode has a register: in "opcode", "reg" or "rm", and whether it is an 8-bit one.
+    """Where an opcode encodes a register ("opcode", "reg" or "rm"), and whether it is an 8-bit register.
 
-    `extension`: what ModRM.reg must be where it belongs to the opcode.
+    `extension`: the value ModRM.reg must have where it is part of the opcode.
     """
 
     where: str
@@ -32,9 +32,9 @@ class Field(NamedTuple):
 
 
 class Register(NamedTuple):
-    """One register in the bytes of an instruction; `rex` is the offset of the REX prefix, None without.
+    """One register in the bytes of an instruction; `rex` is the offset of the REX prefix, or None.
 
-    `narrow`: numbers 4 to 7 mean ah, ch, dh and bh (8 bits, and no REX).
+    `narrow`: an 8-bit operand without REX, whose numbers 4 to 7 mean ah, ch, dh and bh.
     """
 
     at: int
@@ -57,7 +57,7 @@ class Register(NamedTuple):
         return bytes(new)
 
     def others(self, code: bytes) -> Iterable[int]:
-        """Numbers of other registers that fit there; never rsp, never another part of the same register."""
+        """Numbers of the other registers that fit there; never rsp or another part of the same register."""
         number = self.number(code)
         if self.narrow:
             return (n for n in range(4) if n != number % 4)
@@ -70,7 +70,7 @@ class Register(NamedTuple):
 
 
 def find_register(code: bytes, fields: Mapping[int, Field]) -> Register | None:
-    """The register operand of an instruction whose opcode is in `fields`; None if it has none there.
+    """Return the register operand of an instruction whose opcode is in `fields`, or None.
 
     Two-byte opcodes 0f xx have the key 0x0fxx. A field "rm" counts only where it names a register.
     """
@@ -99,10 +99,9 @@ def find_register(code: bytes, fields: Mapping[int, Field]) -> Register | None:
 
 
 def with_other_registers(code: bytes, register: Register, operand: int) -> list[bytes]:
-    """The instruction with each other register in that place.
+    """Return the instruction with each other register in that place.
 
-    Each one is decoded again: the operand of that number (from 0) must be another register, and nothing else
-    may differ.
+    Each result is decoded again to verify it: only the operand of that number (from 0) may differ.
     """
     news = (register.replaced(code, number) for number in register.others(code))
     return [new for new in news if _differ_in(code, new, operand)]

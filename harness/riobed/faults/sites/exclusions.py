@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which kernel text is no fault site, and where a probe must not be put; read from the kernel's own tables.
+"""Which kernel text is not a fault site, and where a probe must not be placed; from the kernel's own tables.
 
-The running kernel rewrites parts of its text, at boot or later. There its bytes are not those of vmlinux, so
-a fault could neither be checked before it is applied nor trusted to stay. Exception-table sites are not left
-out: the kernel never rewrites them, and an instruction that keeps its address keeps its entry.
+The running kernel rewrites parts of its text, at boot or later. Its bytes there differ from vmlinux, so a
+fault could not be verified before it is applied, and might not stay. Exception-table sites are included: the
+kernel never rewrites them, and an instruction that keeps its address keeps its table entry.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """A kernel table of patched places: entries of `entry` bytes, each begins with the place."""
+    """A kernel table of patched places: entries of `entry` bytes, which begin with the place."""
 
     reason: str
     start: str
@@ -37,7 +37,7 @@ class _Table:
     absolute: bool = False  # else a 32-bit offset from the entry itself
 
 
-# Only the first byte of a place is listed: the whole instruction it belongs to is excluded with it.
+# Only the first byte of a place is listed; the whole instruction around it is excluded.
 # Sources: include/asm-generic/vmlinux.lds.h, arch/x86/kernel/vmlinux.lds.S, struct jump_entry,
 # struct static_call_site.
 _TABLES = (
@@ -60,14 +60,14 @@ _BLACKLISTED_AREAS = (
     ("__noinstr_text_start", "__noinstr_text_end"),
     ("__entry_text_start", "__entry_text_end"),
 )
-# Run between a breakpoint trap and the injector's notifier, though not on the kprobe blacklist as the rest of
-# the way is: a breakpoint there would trap again before it is removed. The first is called by
+# They run between a breakpoint trap and the injector's notifier, and are not on the kprobe blacklist like the
+# rest of that path. A breakpoint there would trap again before it is removed. The first is called by
 # atomic_notifier_call_chain() in kernel/notifier.c, the second is a notifier of the same priority as ours.
 _TRAP_PATH = frozenset({"__rcu_read_lock", "hw_breakpoint_exceptions_notify"})
 
 
 def patched_ranges(vmlinux: Vmlinux) -> list[Range]:
-    """Places in .text which the kernel rewrites, by address; they may overlap."""
+    """Return the places in .text that the kernel rewrites, by address; they may overlap."""
     ranges = [*_from_tables(vmlinux), *_alternatives(vmlinux), *_runtime_constants(vmlinux)]
     for function in vmlinux.functions():
         if function.name.startswith(_STATIC_CALL_TRAMPOLINE):
@@ -105,7 +105,7 @@ def _runtime_constants(vmlinux: Vmlinux) -> Iterator[Range]:
 
 
 def unprobeable_ranges(vmlinux: Vmlinux, functions: Iterable[Symbol]) -> list[Range]:
-    """Where the injector must not put its breakpoint, by address: what kprobes refuse, and _TRAP_PATH."""
+    """Return where no activation probe may be placed, by address: what kprobes refuse, and _TRAP_PATH."""
     listed = set(_blacklisted_functions(vmlinux))
     forbidden = {f.name for f in functions if f.address in listed} | _TRAP_PATH
     ranges = [
@@ -127,7 +127,7 @@ def _blacklisted_functions(vmlinux: Vmlinux) -> list[int]:
 
 
 def merged(ranges: Iterable[Range]) -> list[Range]:
-    """The same addresses in as few ranges as can be, by address; reasons are dropped."""
+    """Merge ranges to as few as possible, by address; the reasons are dropped."""
     result: list[Range] = []
     for item in sorted(ranges):
         if result and item.start <= result[-1].end:

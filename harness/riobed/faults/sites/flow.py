@@ -32,7 +32,7 @@ _LAST = CONDITIONAL_JUMPS | {
 class Function:
     """One function of the text.
 
-    `joined`: addresses that control reaches from elsewhere than the instruction before them.
+    `joined`: addresses that control can reach other than from the preceding instruction.
     """
 
     name: str
@@ -43,14 +43,14 @@ class Function:
     def blocks(self) -> list[list[Instruction]]:
         """Its basic blocks in order of address: entered only at the first instruction, left only at the last.
 
-        A call does not end a block. A place that the running kernel rewrites does, and is in none: what
-        stands there is not known. Only ftrace's call at the beginning of a function is passed over.
+        A call does not end a block. A place that the running kernel rewrites ends a block and is in none,
+        because its bytes are unknown. Only ftrace's call at the start of a function is skipped.
         """
         return list(self._blocks())
 
     @property
     def begins_with_a_block(self) -> bool:
-        """Whether its first instruction, but for ftrace's call, is in the first block."""
+        """Whether its first instruction, after ftrace's call, is in the first block."""
         skipped = (i for i in self.instructions if i.rewritten != FTRACE)
         return bool(self.blocks) and self.blocks[0][0] is next(skipped)
 
@@ -79,7 +79,7 @@ def _unknown(instruction: Instruction) -> bool:
 
 @cache
 def ends_block(mnemonic: str) -> bool:
-    """Whether control goes, or may go, elsewhere after an instruction, and does not come back."""
+    """Whether control may leave after an instruction without returning."""
     return mnemonic.split(" ")[-1] in _LAST
 
 
@@ -89,7 +89,7 @@ def is_call(mnemonic: str) -> bool:
 
 
 def target(instruction: Instruction) -> int | None:
-    """Where a direct jump or call goes; None for any other instruction."""
+    """Return the target of a direct jump or call, None for any other instruction."""
     if not (ends_block(instruction.mnemonic) or is_call(instruction.mnemonic)):
         return None
     return int(instruction.operands, 16) if instruction.operands.startswith("0x") else None

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The index of fault sites of one kernel: which bytes and instructions of its text may be changed.
 
-Made by a linear sweep over every function of the symbol table. Plain integers, so that it can be cached.
+It is made by a linear sweep over every function of the symbol table, and holds plain integers for the cache.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class SiteIndex:
     whole instructions that may be changed, none crossing a function's end. `unprobeable`: (offset, size)
     where no activation probe may stand. `entries`: offsets that are jumped to from other functions or
     through pointers. `sites`: by class, offsets of the instructions that it may change. `excluded_bytes` and
-    `excluded_sites` (by class): what is left out, by reason; spans and excluded bytes together are all
+    `excluded_sites` (by class): what is excluded, by reason. Spans and excluded bytes together are all
     executable bytes of the file.
     """
 
@@ -61,7 +61,7 @@ def index_sites(vmlinux: Vmlinux, rules: Mapping[str, TextRule]) -> SiteIndex:
 
 
 def _without_nested(functions: Iterable[Symbol]) -> list[Symbol]:
-    """Functions that begin inside another one are part of that one."""
+    """Drop functions that begin inside another one; they are part of that one."""
     result: list[Symbol] = []
     for function in functions:
         if not result or function.address >= result[-1].end:
@@ -93,7 +93,7 @@ class _Builder:
         )
 
     def add(self, symbol: Symbol) -> None:
-        """Sweep one function; excluded as a whole if it does not decode exactly to its end."""
+        """Sweep one function; exclude it as a whole if it does not decode exactly to its end."""
         function = self._reader.read(symbol)
         decodes = bool(function.instructions) and function.instructions[-1].end == symbol.end
         for name, rule in self._rules.items():
@@ -130,7 +130,7 @@ class _Builder:
             self._excluded[name].update(UNDECODED for _ in found)
 
     def finish(self) -> SiteIndex:
-        """The index, but for what is unprobeable."""
+        """Return the index without the unprobeable ranges."""
         index = self._index
         text = len(self._vmlinux.text)
         self._bytes[OUTSIDE] = text - sum(size for _, size in index.spans) - self._bytes.total()
@@ -143,7 +143,7 @@ class _Builder:
 
 
 def _lost(rule: TextRule, function: Function, found: set[int]) -> list[str]:
-    """Reasons, one a site, for the sites that would be there if the running kernel rewrote nothing."""
+    """Return a reason for each site that is lost because the running kernel rewrites it."""
     if all(i.rewritten in (None, FTRACE) for i in function.instructions):
         return []
     reasons: dict[Instruction, str] = {

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The site index as a file: one header line, then packed content. A cache: may be deleted at any time.
+"""The site index as a file: one header line, then packed content. It is a cache and may be deleted.
 
-The header binds the content to the kernel build, to the rules that made it and to the decoder, and carries
-its SHA-256; the content is still checked to be of the expected shape, so that a damaged index is never
-followed. The content is one line of JSON and then each list of offsets as 32-bit differences, all packed by
-zlib.
+The header names the kernel build, the version of the rules and the decoder, and the content's SHA-256. The
+content's shape is checked too, so that a damaged index is never used. The content is one line of JSON, then
+each list of offsets as 32-bit differences, all compressed by zlib.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from riobed.faults.sites.index import SiteIndex
 
 _MAGIC = "riobed-sites"
 _RULES = 3  # raise when what is a site changes
-_LARGEST = 256 << 20  # bytes unpacked; the index of a distribution's kernel takes a tenth
+_LARGEST = 256 << 20  # bytes unpacked; ten times the index of a distribution's kernel
 _WORD = 4  # bytes of an item of array("I")
 
 
@@ -37,7 +36,7 @@ def _header(build_id: str, digest: str) -> str:
 
 
 def write_index(path: Path, build_id: str, index: SiteIndex) -> None:
-    """Replace the file at once, or leave it as it was. Raises EnvironmentFault when it cannot be written."""
+    """Replace the file atomically. Raises EnvironmentFault if it cannot be written."""
     content = zlib.compress(_pack(index))
     digest = hashlib.sha256(content).hexdigest()
     try:
@@ -95,7 +94,7 @@ def read_index(path: Path, build_id: str, text_size: int, classes: Collection[st
 
 
 def _unpack(content: bytes, text_size: int) -> SiteIndex:
-    """The index; one of the errors above if some part has not its shape."""
+    """Return the index; raise one of the errors above if a part has the wrong shape."""
     head, _, packed = content.partition(b"\n")
     raw: Any = json.loads(head)
     lengths = [int(raw["entries"]), *(int(length) for length in raw["sites"].values())]

@@ -21,6 +21,6 @@ NOPS = tuple(
 
 
 def deleted(code: bytes) -> list[bytes]:
-    """What deletes an instruction: one no-operation of its length, or two if it is longer than 9 bytes."""
+    """Return the bytes that delete an instruction: one no-operation of its length, or two above 9 bytes."""
     whole, rest = divmod(len(code), len(NOPS))
     return [NOPS[-1] * whole + (NOPS[rest - 1] if rest else b"")]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading functions of a kernel, with what they do not show: what is rewritten, what outside jumps to."""
+"""Reads functions of a kernel, with what their bytes do not show: rewritten places and outside entries."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Reader:
         self._longest = max((r.end - r.start for r in self._patched), default=0)
 
     def read(self, symbol: Symbol) -> Function:
-        """A function, up to where it decodes."""
+        """Return a function, up to where it decodes."""
         instructions = list(_sweep(self._vmlinux, symbol))
         if patched := self._patched_in(symbol):
             instructions = [i._replace(rewritten=_reason(patched, i)) for i in instructions]
@@ -55,11 +55,11 @@ def _reason(patched: Sequence[Range], instruction: Instruction) -> str | None:
 
 
 def entries(vmlinux: Vmlinux, functions: Iterable[Symbol]) -> list[int]:
-    """Places inside functions that are reached from outside of the function, by address.
+    """Return the places inside functions that can be reached from outside the function, by address.
 
-    That is by jumps and calls of other functions, by jump tables and other pointers in data, by fixups of
-    the exception table, and by jump labels. A pointer that is only a number too many costs a few sites. Not
-    seen are addresses that code computes.
+    These are targets of jumps and calls of other functions, of jump tables and other pointers in data, of
+    fixups of the exception table, and of jump labels. A number mistaken for a pointer costs only a few
+    sites. Addresses that code computes are not found.
     """
     found = {*_pointers(vmlinux), *_targets(vmlinux)}
     starts = set()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a fault class that changes kernel text is made of: where its sites are, and what is put there."""
+"""The rule of a fault class that changes kernel text: where its sites are, and what replaces them."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Site(NamedTuple):
 class TextRule:
     """A class that replaces one whole instruction.
 
-    `find` gives the sites of a function; also those the running kernel rewrites, which are left out and
-    counted by the catalogue. Of two sites of one instruction the first counts. `changes` gives, for the bytes
-    of a site, everything that may be put in their place: at least one, all of the same length, none equal to
-    them. Both are pure: they see nothing but their argument.
+    `find` yields the sites of a function, including those that the running kernel rewrites; the catalogue
+    excludes and counts these. If an instruction has two sites, the first counts. `changes` returns every
+    replacement for the bytes of a site: at least one, all of the same length, none equal to them. Both are
+    pure functions.
     """
 
     name: str

@@ -22,12 +22,12 @@ Pattern = Annotated[str, StringConstraints(min_length=1, max_length=512)]
 
 
 class SiteFilter(BaseModel):
-    """What the sites are narrowed to; what is given must hold together, nothing given is the whole kernel.
+    """Selects the functions whose text may be changed. All given conditions must hold; none means all.
 
-    `subsystems`: folders or files of the kernel's source, as "fs/ext4" or "mm"; a function is in the one that
-    its compilation unit is in, by the debug information. `functions`: shell patterns of function names.
-    `functions_file`: a file with a function name a line, comments behind #. `functions_listed`: the names
-    of that file, see `with_list`.
+    `subsystems`: folders or files of the kernel's source, as "fs/ext4" or "mm"; a function belongs to the one
+    that holds its compilation unit, by the debug information. `functions`: shell patterns of function names.
+    `functions_file`: a file with one function name per line and # comments. `functions_listed`: the names in
+    that file, see `with_list`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -38,10 +38,10 @@ class SiteFilter(BaseModel):
     functions_listed: tuple[str, ...] | None = None
 
     def with_list(self, folder: Path) -> SiteFilter:
-        """The same with the names that `functions_file`, relative to a folder, holds now.
+        """Return the filter with the names that `functions_file`, relative to `folder`, holds now.
 
-        They are kept with a campaign, so that it goes on, or is run again, with the same functions whatever
-        becomes of the file. UsageError in one line if the file cannot be used.
+        They are stored with the campaign, so that a resume or replay uses the same functions even if the file
+        changes. Raises UsageError if the file cannot be used.
         """
         if self.functions_file is None or self.functions_listed is not None:
             return self
@@ -49,9 +49,9 @@ class SiteFilter(BaseModel):
         return self.model_copy(update={"functions_file": path, "functions_listed": _read_names(path)})
 
     def wanted(self, functions: list[tuple[str, str]]) -> list[bool]:
-        """For each (name, source file) whether it is among the sites' functions.
+        """Say for each (name, source file) whether the filter selects it.
 
-        UsageError if a subsystem or a pattern fits no function at all: it is misspelt.
+        Raises UsageError if a subsystem or pattern matches no function: it is probably misspelt.
         """
         names, files = [name for name, _ in functions], [file for _, file in functions]
         columns = [[True] * len(functions)]
@@ -67,7 +67,7 @@ class SiteFilter(BaseModel):
 
 
 def _fitting(key: str, tests: Mapping[str, Callable[[str], object]], values: list[str]) -> list[bool]:
-    """For each value whether one of the tests fits it; UsageError if one of them fits none."""
+    """Say for each value whether a test matches it; UsageError if a test matches no value."""
     found = {what: [bool(test(value)) for value in values] for what, test in tests.items()}
     for what, hits in found.items():
         if not any(hits):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the fault-site catalogue needs of a vmlinux: text, symbols, tables, build id, source lines."""
+"""What the catalogue reads from a vmlinux: text, symbols, tables, build id, source lines."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Symbol:
 class Vmlinux:
     """A linked x86-64 kernel with symbols, opened for reading.
 
-    Raises EnvironmentFault when the file is missing, is not such a kernel, or has no build id.
+    Raises EnvironmentFault if the file is missing, is not such a kernel, or has no build id.
     """
 
     def __init__(self, path: Path) -> None:
@@ -94,7 +94,7 @@ class Vmlinux:
         return self._addresses.get(name)
 
     def functions(self) -> list[Symbol]:
-        """Functions of .text by address, one for each start: of aliases the longest, then a global one."""
+        """Functions of .text by address, one per start address: of aliases the longest, then a global one."""
         best: dict[int, tuple[tuple[int, bool, str], Symbol]] = {}
         for address, size, kind, binding, name in self._symbols:
             if kind != _STT_FUNC or size == 0 or not self.text_start <= address < self.text_end:
@@ -132,7 +132,9 @@ class Vmlinux:
             first = section["sh_addr"]
             if first and first <= low and high <= first + section["sh_size"]:
                 return low, section.data()[low - first : high - first]
-        raise EnvironmentFault(f"{self.path}: {start} lies in no section; the file is damaged, build it anew")
+        raise EnvironmentFault(
+            f"{self.path}: {start} lies in no section; the file is damaged, build it again"
+        )
 
     @cached_property
     def _lines(self) -> SourceLines | None:
@@ -141,9 +143,9 @@ class Vmlinux:
         return SourceLines(self._elf.get_dwarf_info(relocate_dwarf_sections=False))
 
     def source_file(self, address: int) -> str:
-        """Source file whose compilation made the code at an address, "" where that is not known."""
+        """Source file that the code at an address was compiled from, "" if unknown."""
         return self._lines.unit(address) if self._lines is not None else ""
 
     def source(self, address: int) -> str:
-        """`file:line` of an instruction, "" where the debug information has none."""
+        """`file:line` of an instruction, "" if the debug information has none."""
         return self._lines.find(address) if self._lines is not None else ""
