@@ -67,7 +67,7 @@ class Catalogue:
         return cls(kernel, index, rules)
 
     def filtered(self, site_filter: SiteFilter) -> Catalogue:
-        """Return the catalogue of what a filter selects; UsageError if a part of the filter matches nothing."""
+        """Return the catalogue of what a filter selects; UsageError if a part of it matches nothing."""
         if site_filter == SiteFilter():
             return self
         index = self._index
