@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What proof of activation costs: guests of mode `rio` with faults that wait and change nothing."""
+"""The cost of proving activation: guests in mode `rio` with faults that wait and change nothing."""
 
 import random
 from dataclasses import replace
@@ -10,12 +10,12 @@ from riobed.faults import CLASSES, Catalogue, SiteFilter, commands
 _NEVER = 1_000_000_000  # calls: INJECT_CALLS_MAX in injectors/riobed_inject/parse.h
 _PROBES = 20
 _WATCHED = 4  # debug registers of a processor
-# Objects that nobody uses and that nearly all flips hit.
+# Unused objects, which nearly all flips hit.
 _VICTIM = "insmod /lib/riobed/riobed_victim.ko; echo fill >/sys/kernel/debug/riobed_victim/heap"
 
 
 def armed(catalogue: Catalogue) -> list[Variant]:
-    """All of them; the first has the injector's module and no batch."""
+    """Return all variants; the first has the injector module loaded and no batch."""
     return [
         Variant("unarmed", None, rio()),
         Variant("text", "unarmed", rio(), batch=_probes(catalogue)),
@@ -33,7 +33,7 @@ def armed(catalogue: Catalogue) -> list[Variant]:
 
 
 def _probes(catalogue: Catalogue) -> str:
-    """Probes in code the workload executes, on instructions that stay what they are."""
+    """Return probes in code that the workload executes, on instructions that stay unchanged."""
     ext4 = catalogue.filtered(SiteFilter(subsystems=("fs/ext4",)))
     drawn = CLASSES["delete_random_inst"].draw(ext4, random.Random(0), _PROBES)
     return commands(replace(fault, new=fault.old) for fault in drawn)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One measurement: the workload's fixed piece of work, timed inside the guest.
 
-The host asks the agent nothing while it runs, which would be work of the guest, too: the guest
-reports the end through the port for progress.
+The host does not query the agent meanwhile, because that would be work for the guest too. The guest reports
+the end through the progress port.
 """
 
 import time
@@ -17,7 +17,7 @@ from riobed.trial.trial import INJECTOR
 _POLL_S = 0.1
 _RUN_S = 900.0
 
-# The work is its arguments. Prints lines NAME VALUE: nanoseconds, and counters before and after the work.
+# The arguments are the work. Prints lines NAME VALUE: nanoseconds, and counters before and after the work.
 _SCRIPT = rf"""
 counters() {{
 	cat /sys/kernel/debug/rio/stats 2>/dev/null
@@ -41,7 +41,7 @@ echo end >{PROGRESS_PORT}
 
 @dataclass(frozen=True)
 class Measurement:
-    """What one run of a command took in the guest's time, and its counters before and after."""
+    """The guest time that one run of a command took, and the counters before and after it."""
 
     work: str
     seconds: float
@@ -72,7 +72,7 @@ def measure(guest: Guest, variant: Variant, seed: int) -> Measurement:
 def _prepare(guest: Guest, variant: Variant) -> None:
     script = f"{variant.prepare}\n"
     if variant.batch:
-        # In one write: an open file is a batch.
+        # One write: an open file is a batch.
         script += f"cat >/run/batch; cat /run/batch >{INJECTOR}\n"
     ended = guest.machine.run(["/bin/sh", "-ec", script], stdin=variant.batch.encode())
     if ended.status:
@@ -81,7 +81,7 @@ def _prepare(guest: Guest, variant: Variant) -> None:
 
 
 def read_measurement(work: str, output: str, error: str) -> Measurement:
-    """The measurement in the script's output; InfraError with what the work said when it failed."""
+    """Parse the script's output; InfraError with the error output of the work if it failed."""
     values = {name: int(value) for name, value in (line.split() for line in output.splitlines())}
     if values["status"]:
         raise InfraError(f"the work failed with status {values['status']}: {error}")

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guests that are compared: mode `rio`, from which its parts are taken."""
+"""The compared guests: mode `rio` with parts of it switched off."""
 
 from dataclasses import dataclass
 
 from riobed.guest.modes import CacheMode, cache_mode
 
-# Nobody writes dirty pages because they are old: without Rio the flusher would.
+# Without Rio the flusher would write dirty pages that are old; here nobody does.
 _NO_FLUSHER = {"vm.dirty_writeback_centisecs": 0}
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One guest; what it costs is its time over that of `versus`, from which it differs in one thing.
+    """One guest. Its cost is its time over that of `versus`, from which it differs in one thing.
 
-    `prepare` is a shell script and `batch` commands of the injector, both given before the work.
+    `prepare` is a shell script and `batch` a batch for the injector; both run before the work.
     """
 
     name: str
@@ -24,7 +24,7 @@ class Variant:
 
 
 def parts() -> list[Variant]:
-    """What Rio is made of; the first is the same kernel, disk and settings without Rio."""
+    """Return the parts of Rio; the first variant is the same kernel, disk and settings without Rio."""
     return [
         Variant("off", None, _without_rio()),
         Variant("registry", "off", rio("rio.checksum=0", "rio.atomic_metadata=0")),
@@ -36,7 +36,7 @@ def parts() -> list[Variant]:
 
 
 def rio(*parameters: str) -> CacheMode:
-    """Mode `rio` with more parameters of the kernel, and without the flusher."""
+    """Return mode `rio` with additional kernel parameters and without the flusher."""
     mode = cache_mode("rio")
     return mode.model_copy(
         update={

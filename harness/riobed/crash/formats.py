@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Crash formats of the Linux console: a table; the earliest match counts, of one place the first row.
+"""Crash formats of the Linux console, as a table. The earliest match counts; at one position, the first row.
 
-Each row is a pattern, the crash kind it means and the title made from it. Titles are
-normalised, so that equal crashes count as one: no addresses, process names or numbers; the
-function in which it happened stays, without offset, as riobed.crash.frames finds it. Of a crash that no row
-knows the title has the line that tells most, so that the table of titles collects what is missing
-here. Sources: arch/x86/mm/fault.c,
-arch/x86/kernel/traps.c, dumpstack.c and nmi.c, kernel/panic.c, exit.c and watchdog.c,
-mm/usercopy.c.
+Each row has a pattern, the crash kind and the title made from it. Titles are normalised, so that equal
+crashes count as one: they have no addresses, process names or numbers. They keep the function, without
+offset, that riobed.crash.frames finds. The title of a crash that no row matches has its most telling line, so
+that the table of titles shows which formats are missing here. Sources: arch/x86/mm/fault.c,
+arch/x86/kernel/traps.c, dumpstack.c and nmi.c, kernel/panic.c, exit.c and watchdog.c, mm/usercopy.c.
 """
 
 import re
@@ -20,7 +18,7 @@ from riobed.crash import frames
 class Crash:
     """A recognised crash; kind is one of panic, oops, trap, hang, reset.
 
-    `damage` says in words what is wrong with its report; a damaged report can be of the same crash.
+    `damage` describes what is wrong with the report; it does not count when crashes are compared.
     """
 
     kind: str
@@ -39,9 +37,8 @@ def _format(pattern: str, kind: str, title: str) -> _Format:
     return _Format(re.compile(pattern, re.MULTILINE), kind, title)
 
 
-# What the kernel says first when it will not go on (an oops is a panic here, and so is a soft
-# lockup). {0} is the pattern's first group, {where} the function: the pattern's, else that of
-# the registers printed next.
+# The first line of a kernel that stops (an oops is a panic here, and so is a soft lockup). {0} is the
+# pattern's first group. {where} is the function: the pattern's, else that of the registers printed next.
 _FORMATS = [
     _format(
         r"BUG: rio: protection trap in (?P<where>[A-Za-z_][\w.]*)\+0x", "trap", "protection trap in {where}"
@@ -72,18 +69,18 @@ _FORMATS = [
     ),
     _format(r"Oops: Oops: [0-9a-f]{4} \[#\d+\]", "oops", "oops in {where}"),
     _format(r"Oops: ([\w #-]+): [0-9a-f]{4} \[#\d+\]", "oops", "{0} in {where}"),
-    # die() ends with this; if none of its first lines is known, they are of another kernel or were lost.
+    # The last line of die(). If none of its first lines matched, they were lost or come from another kernel.
     _format(r"Kernel panic - not syncing: Fatal exception", "oops", "{unknown}"),
     _format(r"Kernel panic - not syncing: (.+)", "panic", "panic: {0}"),
 ]
-# A line that is never a report's first; and die() counts.
+# A line that is never the first of a report; and the counter of die().
 _FOLLOWS = re.compile(r"Kernel panic - not syncing: Fatal exception|Oops: Oops: ")
 _COUNT = re.compile(r"\[#(\d+)\]")
 _STARTED = re.compile("|".join(row.pattern.pattern for row in _FORMATS).replace("?P<where>", "").encode())
 # The kernel has stopped for good; everything of interest has been printed.
 _END = re.compile(rb"---\[ end Kernel panic")
 _STAMP = re.compile(r"^(?:<\d>)?\[ *\d+\.\d+\](?:\[[^\]]*\])? ?", re.MULTILINE)
-# What tells most of an unknown crash, the most telling first: die() counts, and BUG may be a warning.
+# The most telling line of an unknown crash, best first: die() counts its reports; BUG may be a warning.
 _TELLING = [
     re.compile(pattern, re.MULTILINE)
     for pattern in (
@@ -92,9 +89,9 @@ _TELLING = [
         r"^.*\b(?:WARNING|INFO|[Uu]nable|[Ff]ault|[Ee]xception|[Cc]orrupt\w*)\b.*$",
     )
 ]
-# Time stamps of whole lines are gone (clean): this one is in the middle of another line.
+# clean() removes time stamps at the start of lines; this one is in the middle of a line.
 _MIXED = re.compile(r"\[ *\d+\.\d{6}\]")
-# What of a line is looked at: garbage can be one line without end.
+# Characters of a line that are read: garbage can be one endless line.
 _LONGEST = 300
 _NUMBERS = [
     (re.compile(r"\b[\w./:-]+/\d+/0x[0-9a-f]+"), "TASK"),
@@ -104,24 +101,24 @@ _NUMBERS = [
 
 
 def clean(console: bytes) -> str:
-    """Console bytes as text without time stamps; nothing in it can break a terminal."""
+    """Return console bytes as text without time stamps or terminal control characters."""
     text = console.decode("latin-1").replace("\r\n", "\n").replace("\r", "\n")
     text = "".join(c if c == "\n" or c == "\t" or " " <= c <= "~" else "?" for c in text)
     return _STAMP.sub("", text)
 
 
 def started(console: bytes) -> bool:
-    """Has the kernel begun to report a crash?"""
+    """Return whether the kernel has begun to report a crash."""
     return bool(_STARTED.search(console))
 
 
 def ended(console: bytes) -> bool:
-    """Has the kernel finished its report and stopped?"""
+    """Return whether the kernel has finished its report and stopped."""
     return bool(_END.search(console))
 
 
 def recognise(console: bytes) -> Crash | None:
-    """The first crash on the console, None if there is none."""
+    """Return the first crash on the console, or None."""
     text = clean(console)
     found = [(row, match) for row in _FORMATS if (match := row.pattern.search(text))]
     if not found:
@@ -138,30 +135,30 @@ def recognise(console: bytes) -> Crash | None:
 
 
 def telling_line(console: bytes) -> str:
-    """The line that tells most of a crash no row knows, normalised; empty if none does."""
+    """Return the most telling line of a crash that no row matches, normalised, or ""."""
     text = clean(console)
     lines = (match for pattern in _TELLING if (match := pattern.search(text)))
     return _normalise(next(lines, [""])[0])
 
 
 def with_telling_line(title: str, console: bytes) -> str:
-    """The title of a crash known only from outside, with what the console tells of it."""
+    """Return the title of a crash seen from outside, with the most telling console line."""
     line = telling_line(console)
     return f"{title}: {line}" if line else title
 
 
 def hung_in(console: bytes) -> str | None:
-    """Where the processor was when a non-maskable interrupt came, None if the console does not say."""
+    """Return where the processor was when an NMI came, None if the console does not say."""
     return frames.interrupted(clean(console))
 
 
 def blocked_in(console: bytes) -> str:
-    """Where the first blocked task of a SysRq-w report waits."""
+    """Return where the first blocked task of a SysRq-w report waits."""
     return frames.blocked(clean(console))
 
 
 def looping_in(console: bytes) -> str:
-    """Where the program of these SysRq-t reports goes round."""
+    """Return the function in which the program of these SysRq-t reports loops."""
     return frames.looping(clean(console))
 
 
@@ -171,7 +168,7 @@ def _unknown(text: str, panic: int) -> str:
 
 
 def _damage(console: bytes, text: str, match: re.Match[str], title: str) -> str:
-    """What of the report that begins at `match` is missing or broken."""
+    """Return what is missing or broken in the report that begins at `match`."""
     first = max(console.find(match[0].encode()), 0)
     count = _COUNT.search(text, match.start())
     broken = {

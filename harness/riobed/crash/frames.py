@@ -1,32 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where in the kernel a report of a crash or of blocked tasks says it happened.
+"""The crash location: where in the kernel a crash, or a blocked task, is.
 
-The registers name a function, but not always the one to blame: a lock or a copy does what its caller
-says, an exception's entry code fails for what it interrupted, and a jump to nowhere was made by somebody.
-syzkaller skips such functions for the same reason (pkg/report/linux.go, skipPatterns). Formats:
-arch/x86/kernel/dumpstack.c; code segments 0010, the kernel's, and 0033, the user's, are in
-arch/x86/include/asm/segment.h.
+The registers name a function, but it is not always the guilty frame. A lock or a copy does what its caller
+says, exception entry code fails because of the code it interrupted, and a jump to nowhere has a caller.
+syzkaller skips the same functions (pkg/report/linux.go, skipPatterns). Formats: arch/x86/kernel/dumpstack.c;
+the code segments 0010 (kernel) and 0033 (user) are in arch/x86/include/asm/segment.h.
 """
 
 import re
 
 UNKNOWN = "unknown place"
 _RIP = re.compile(r"RIP: (?:0010:(?:([\w.]+)\+0x|0x[0-9a-f]+)|0033:)")
-# With a question mark what only looked like a return address.
+# A question mark: the word only looked like a return address.
 _FRAME = re.compile(r"^ +(\? )?([\w.]+)\+0x[0-9a-f]+/0x[0-9a-f]+", re.MULTILINE)
-# What GCC calls its copies and parts of one function of the source.
+# Suffixes of GCC's copies and parts of one source function.
 _COPY = re.compile(r"(?:\.(?:isra|part|constprop|cold)(?:\.\d+)?)+$")
 # Symbols that mark a place between functions (include/asm-generic/vmlinux.lds.h).
 _MARK = re.compile(r"_[se](?:init)?text|__\w*(?:text|thunk)\w*_(?:start|end)")
 _FETCH = "#PF: supervisor instruction fetch"
-# Entries of exceptions, which fail for what they interrupted, and where all kernel code is called from.
+# Exception entries, which fail because of the interrupted code; and the roots of every call chain.
 _ENTRY = re.compile(
     r"(?:asm_)?(?:exc|sysvec|common_interrupt)\w*|error_(?:entry|return)|paranoid_\w+|\w+_nmi|irqentry_nmi_\w+"
-    # A WARN() is an exception too; a hang may be one that comes for ever.
+    # A WARN() is an exception too; a hang may be an endless series of them.
     r"|(?:find|report|handle)_bug|__warn"
 )
 _ROOT = re.compile(r"entry_SYSCALL_\w+|do_syscall_64|ret_from_fork\w*|" + _ENTRY.pattern)
-# What a caller is to blame for: locks, copies and comparisons, and the checks that say so.
+# Functions whose caller is guilty: locks, copies and comparisons, and the checks that report them.
 _SERVANT = re.compile(
     r"_raw_(?:spin|read|write)_\w+|queued_(?:spin|read|write)_lock\w*|_*(?:up|down)_(?:read|write)\w*"
     r"|_*mutex_\w+|mutex_spin_on_owner|rwsem_\w+|lockref_\w+|_*rcu_read_(?:un)?lock"
@@ -34,21 +33,21 @@ _SERVANT = re.compile(
     r"|_*copy_(?:to|from)_(?:user|iter)\w*|copy_user_\w+|copy_page|clear_page_\w+"
     r"|usercopy_abort|_*check_(?:object_size|heap_object)|__list_\w+_or_report"
 )
-# Not to blame for a loop: where every stack begins, and who only does what a caller says.
+# Not guilty of a loop: the roots of every stack, and functions whose caller is guilty.
 _IN_NO_LOOP = re.compile(_ROOT.pattern + "|" + _SERVANT.pattern)
-# Functions in which every task that waits is found (kernel/sched, kernel/locking).
+# Functions that every waiting task is in (kernel/sched, kernel/locking).
 _WAITING = re.compile(
     r"_*(?:io_|preempt_)?schedule|_*(?:rt_)?(?:mutex|rwsem|down|bit_wait|out_of_line_wait|folio_wait|wait_(?:on|for|event))"
 )
 
 
 def location(text: str, start: int) -> str:
-    """Where the report that starts there happened: a function without offset, or words that say why none.
+    """Return the location of the report that starts at `start`: a function without offset, or a description.
 
     `text` is a console without time stamps.
     """
     end = text.find("---[ end", start)
-    # A place that was cut by another line is repeated after the end of the trace.
+    # A location cut by another line is repeated after the end of the trace.
     found = list(_RIP.finditer(text, start, end if end >= 0 else len(text)))
     found = found or list(_RIP.finditer(text, start))[:1]
     if not found:
@@ -65,7 +64,7 @@ def location(text: str, start: int) -> str:
 
 
 def guilty_frame(function: str, trace: str) -> str:
-    """The function, or the one in the trace of its callers that told it what to do."""
+    """Return the function, or its first caller in the trace that is not a helper."""
     if not _SERVANT.fullmatch(_source_name(function)):
         return _source_name(function)
     callers = (_source_name(frame[2]) for frame in _FRAME.finditer(trace) if not frame[1])
@@ -74,14 +73,14 @@ def guilty_frame(function: str, trace: str) -> str:
 
 
 def interrupted(text: str) -> str | None:
-    """Where the processor was when a non-maskable interrupt came, None if the console does not say."""
+    """Return where the processor was when an NMI came, None if the console does not say."""
     entry = re.search(r"^ +(?:end_repeat_nmi|asm_exc_nmi)\+0x", text, re.MULTILINE)
     where = location(text, entry.start()) if entry else UNKNOWN
     return None if where == UNKNOWN else where
 
 
 def blocked(text: str) -> str:
-    """Where the first blocked task of a SysRq-w report waits: its first function not of waiting itself."""
+    """Return the first function of the first blocked task in a SysRq-w report that is not a wait helper."""
     start = text.find("state:D")
     frames = _FRAME.finditer(text, start) if start >= 0 else iter(())
     names = (_source_name(frame[2]) for frame in frames if not frame[1])
@@ -89,9 +88,9 @@ def blocked(text: str) -> str:
 
 
 def looping(text: str) -> str:
-    """Where a program goes round in the kernel: the innermost function that all of the SysRq-t reports have.
+    """Return where a program loops in the kernel: the innermost function common to all SysRq-t reports.
 
-    Wherever in the loop it is just then, the function with the loop is there.
+    The function that contains the loop is on every stack, wherever in the loop the program is.
     """
     stacks = [_preempted(report) for report in text.split("sysrq: Show State")]
     first, *others = [stack for stack in stacks if stack] or [[]]
@@ -99,22 +98,22 @@ def looping(text: str) -> str:
 
 
 def _preempted(report: str) -> list[str]:
-    """The functions, innermost first, of the first task of a program that was preempted in the kernel."""
-    # Not the guest agent, who has just been told to ask.
+    """Return the stack, innermost first, of the first task that was preempted in a system call."""
+    # Not the guest agent, which is executing the request.
     tasks = re.findall(r"^task:(?!qemu-ga).*state:R.*\n(?:(?!task:).*\n)*", report, re.MULTILINE)
     task = next((task for task in tasks if "entry_SYSCALL" in task and "preempt_schedule" in task), "")
     interrupt = re.search(r"^ +asm_\w+\+0x.*\n" + _RIP.pattern, task, re.MULTILINE)
     frames = list(_FRAME.finditer(task, interrupt.end() if interrupt else 0))
-    # The kernel's unwinder gives up at some instructions; then there are only guesses.
+    # The kernel's unwinder fails at some instructions; then there are only guesses.
     sure = [frame[2] for frame in frames if not frame[1]] or [frame[2] for frame in frames]
     names = map(_source_name, [interrupt[1], *sure] if interrupt and interrupt[1] else sure)
     return [name for name in names if not _WAITING.match(name) and not _IN_NO_LOOP.fullmatch(name)]
 
 
 def _near(trace: str) -> str:
-    """Who probably jumped to no function.
+    """Return the probable origin of a jump to no function.
 
-    The first caller that is sure; if there is none, the first return address on the stack.
+    This is the first reliable caller, or else the first return address on the stack.
     """
     frames = [(frame[1], _source_name(frame[2])) for frame in _FRAME.finditer(trace)]
     sure = (name for guessed, name in frames if not guessed)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Physical memory of the guest: who may use which part, so that file cache survives a reset.
+"""The guest's physical memory: who may use which part, so that the file cache survives a reset.
 
 Measured on QEMU's pc machine with SeaBIOS: a reset followed by the start of stage 0
 overwrites the first megabyte, the boot window (where the firmware loads stage 0's kernel and
 where that kernel runs and later starts the production kernel), and the top of RAM, where the
-firmware puts the initrd and its ACPI tables. File cache must stay out of these three, and
-stage 0 must not use anything else.
+firmware puts the initrd and its ACPI tables. The file cache must stay out of these three ranges, and
+stage 0 must use nothing else.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ MAX_RAM = 3072 * MIB
 
 @dataclass(frozen=True)
 class Layout:
-    """Places of one machine's RAM; all sizes and addresses in bytes."""
+    """The layout of one machine's RAM; all sizes and addresses in bytes."""
 
     ram: int
 
@@ -41,7 +41,7 @@ class Layout:
 
     @property
     def registry_start(self) -> int:
-        """Where the header page of the registry lies."""
+        """Address of the registry's header page."""
         return STAGE0_START + STAGE0_SIZE
 
     @property
@@ -52,12 +52,12 @@ class Layout:
 
     @property
     def registry(self) -> str:
-        """SIZE@START as kernel parameter and riorecover take it."""
+        """SIZE@START, as the kernel parameter and riorecover expect it."""
         return f"{self.registry_size:#x}@{self.registry_start:#x}"
 
     @property
     def swap_size(self) -> int:
-        """Of a disk on which riorecover can save all of RAM, in whole MiB."""
+        """Size of a disk on which riorecover can save all of RAM, in whole MiB."""
         # A header and, for each page, 16 bytes of the table (riorecover's save.h).
         need = 2 * PAGE + self.ram // PAGE * 16 + self.ram
         return -(-need // MIB) * MIB

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RAM of a guest and the registry in it, read from outside and independently of riorecover.
+"""The registry in a guest's RAM, read from outside and independently of riorecover.
 
-Entries are those of include/uapi/linux/rio_registry.h. For a kernel that still runs: checksums of entries
-are not looked at.
+The format is that of include/uapi/linux/rio_registry.h. The kernel may still be running, so the checksums of
+entries are ignored.
 """
 
 import mmap
@@ -22,7 +22,7 @@ STATE_MASK, METADATA, CHANGING = 0x0F, 0x40, 0x80
 
 @dataclass(frozen=True)
 class Listed:
-    """One page the registry lists; the two copies of its entry lie at `pair`, the newest at `entry`."""
+    """A page in the registry. The two copies of its entry are at `pair`, the newer one at `entry`."""
 
     address: int
     pair: int
@@ -35,13 +35,13 @@ class Listed:
 
 @contextmanager
 def mapped(path: Path) -> Iterator[mmap.mmap]:
-    """The guest's RAM, from the file that holds it; what is stored there the guest sees at once."""
+    """Map the file that is the guest's RAM; the guest sees a store at once."""
     with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
         yield memory
 
 
 def listed(memory: mmap.mmap, layout: Layout) -> list[Listed]:
-    """The newer entry of each pair that is in use."""
+    """Return the newer entry of each pair in use."""
     found = []
     base = layout.registry_start + PAGE
     for pfn in range(layout.ram // PAGE):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From spec and seed to ordered trials. Pure: the same spec gives the same plan.
+"""The plan: ordered trials from a spec and its seed. It is deterministic.
 
-Trials come in rounds; a round has each fault class in each mode once, and the controls as often as
-their rate says, so a campaign that is stopped at any time is balanced. The seed of a trial names its
-class and round but not its mode: the same faults, at the same moments, in every mode.
+Trials come in rounds. A round has each fault class in each mode once, and the controls at their rate, so a
+campaign is balanced whenever it stops. The seed of a trial depends on its class and round but not on its
+mode: every mode gets the same faults at the same times.
 """
 
 import random
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from riobed.plan.spec import CampaignSpec
 
-# Long against the agent's work in the guest, which ends the warm-up at no random moment.
+# Long compared with the agent's work in the guest, so that the reset comes at a random moment.
 _RUN_ON_S = 0.1
 
 
@@ -20,8 +20,8 @@ _RUN_ON_S = 0.1
 class PlannedTrial:
     """One trial to be run.
 
-    `warmup_s` is when the faults go in, `recovery_reset_s` when recovery is cut short (None: never);
-    `check_restore`: whether restored memory is compared with the snapshot's.
+    `warmup_s`: time of injection. `recovery_reset_s`: time of the reset during recovery (None: no reset).
+    `check_restore`: whether the restored memory is compared with the snapshot's.
     """
 
     position: int
@@ -35,31 +35,31 @@ class PlannedTrial:
 
     @property
     def workload_seed(self) -> int:
-        """Seed of the workload's stream, 64 bits."""
+        """Seed of the workload's stream, 63 bits."""
         return random.Random(f"{self.seed}/workload").getrandbits(63)
 
     @property
     def run_on_s(self) -> float:
-        """How long the guest is left alone before a reset without a fault."""
+        """Seconds the guest runs undisturbed before a reset without a fault."""
         return random.Random(f"{self.seed}/run-on").uniform(0.0, _RUN_ON_S)
 
     def fault_rng(self) -> random.Random:
-        """The generator the faults are drawn from."""
+        """Return the generator that the faults are drawn from."""
         return fault_rng(self.seed)
 
 
 def trial_seed(seed: int, fault_class: str, number: int) -> str:
-    """Seed of a class's trials of that number, from 0, in all modes; `seed` is the campaign's."""
+    """Return the seed of the trials with that number (from 0) of a class, in all modes."""
     return f"{seed}/{fault_class}/{number}"
 
 
 def fault_rng(seed: str) -> random.Random:
-    """The generator that the faults of trials with that seed are drawn from."""
+    """Return the generator for the faults of the trials with that seed."""
     return random.Random(f"{seed}/faults")
 
 
 def plan(spec: CampaignSpec) -> Iterator[PlannedTrial]:
-    """Every trial the campaign may need, in order; the caller skips cells that have enough."""
+    """Yield every trial the campaign may need, in order; the caller skips cells that are complete."""
     position = 0
     for fault_class, number in rounds(spec):
         seed = trial_seed(spec.seed, fault_class, number)
@@ -76,7 +76,7 @@ def plan(spec: CampaignSpec) -> Iterator[PlannedTrial]:
 
 
 def rounds(spec: CampaignSpec) -> Iterator[tuple[str, int]]:
-    """Classes in their order, round by round, with the trial's number in its class."""
+    """Yield the classes in order, round by round, with the trial's number in its class."""
     for done in range(spec.max_trials_per_cell):
         for fault_class in spec.classes:
             for number in range(spec.trials_by(done, fault_class), spec.trials_by(done + 1, fault_class)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernel under test says of itself: counters, its own verification, complaints on the console."""
+"""What the kernel under test reports: counters, its own verification, complaints on the console."""
 
 import re
 from typing import Any
@@ -9,7 +9,7 @@ from riobed.vm.machine import Machine
 
 _FOLDER = "/sys/kernel/debug/rio"
 _VERIFY_S = 300.0
-# Not crashes, but nothing that a kernel says when all is well (kernel/panic.c, fs/ext4/super.c,
+# Not crashes, but messages of a kernel that is not well (kernel/panic.c, fs/ext4/super.c,
 # kernel/hung_task.c, mm/page_alloc.c).
 _COMPLAINT = re.compile(
     r"^.*(?:WARNING: |BUG: |EXT4-fs (?:error|warning)|INFO: task .* blocked|Out of memory|I/O error).*$", re.M
@@ -18,31 +18,31 @@ _MAX_COMPLAINTS = 20
 
 
 def counters(machine: Machine, name: str) -> dict[str, int] | None:
-    """The lines `name value` of one of the kernel's files, None in a kernel that has no such file."""
+    """Return the `name value` lines of one of the kernel's files, or None if the kernel has no such file."""
     result = machine.run(["/bin/cat", f"{_FOLDER}/{name}"], timeout=_VERIFY_S)
     return parse_counters(result.stdout.decode("ascii", "replace")) if result.status == 0 else None
 
 
 def parse_counters(text: str) -> dict[str, int]:
-    """Counters by name; other lines are left out."""
+    """Return counters by name; other lines are ignored."""
     lines = (line.split() for line in text.splitlines())
     return {words[0]: int(words[1]) for words in lines if len(words) == 2 and words[1].isdigit()}
 
 
 def dirty_kib(machine: Machine) -> int | None:
-    """How much file data is only in memory."""
+    """Return how much file data is only in memory, in KiB."""
     text = machine.run(["/bin/cat", "/proc/meminfo"]).stdout
     found = re.search(rb"^Dirty: +(\d+) kB$", text, re.M)
     return int(found[1]) if found else None
 
 
 def complaints(console: bytes) -> list[str]:
-    """The first lines on the console that a kernel does not print when all is well."""
+    """Return the first console lines that a healthy kernel does not print."""
     return [line.strip()[:200] for line in _COMPLAINT.findall(formats.clean(console))][:_MAX_COMPLAINTS]
 
 
 def mismatches(counts: Any) -> int | None:
-    """Pages that did not match their checksum, None if none was compared: `counts` as verify has them."""
+    """Return how many pages failed their checksum, None if none was compared; `counts`: see verify."""
     if not isinstance(counts, dict) or not counts.get("intact", 0) + counts.get("corrupt", 0):
         return None
     return int(counts.get("corrupt", 0))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One stressor's turn, as a readable sequence: run, ask the kernel, list, reset, list again, compare."""
+"""One stressor's turn, step by step: run, query the kernel, list, reset, list again, compare."""
 
 import time
 
@@ -18,10 +18,10 @@ from riobed.vm.machine import Machine
 _BOOT_S = 120.0
 # Recovery writes what memory held and checks a whole file system.
 _RECOVERY_S = 600.0
-# A stressor ends its round when its time is up, and then removes its files.
+# A stressor finishes its round when its time is up, and removes its files.
 _PATIENCE_S = 900.0
 _POLL_S = 0.2
-# Statuses that speak of the guest, not of the kernel under test: 69 is the suite's own (sysexits.h
+# Exit statuses that concern the guest, not the kernel under test: 69 is the suite's own (sysexits.h
 # EX_UNAVAILABLE), 126 and 127 the shell's.
 _LACKING = (69, 126, 127)
 _MAX_DIFFERENCES = 100
@@ -32,8 +32,8 @@ _MAX_FSCK = 10000
 def take_turn(guest: Guest, turn: Turn, seed: int, row: SoakRow) -> None:
     """Run a stressor in the guest's production kernel and fill in its row.
 
-    The guest is left in stage 0 after its recovery, or crashed. InfraError when we failed, with the
-    row so far.
+    The guest is left in stage 0 after recovery, or crashed. Raises InfraError if the harness failed; the row
+    holds what was found so far.
     """
     machine = guest.machine
     start = time.monotonic()
@@ -45,13 +45,13 @@ def take_turn(guest: Guest, turn: Turn, seed: int, row: SoakRow) -> None:
         return
     before = list_tree(machine)
     row.dirty_kib = dirty_kib(machine)
-    # Reading every file may have met something, too.
+    # Reading every file may have triggered a complaint too.
     look_at_kernel(machine, row)
     reset_and_compare(guest, row, before)
 
 
 def run_stressor(machine: Machine, turn: Turn, seed: int, workers: int) -> ExecResult | None:
-    """How the stressor ended, None when the kernel crashed; InfraError when it does not end."""
+    """Return how the stressor ended, None if the kernel crashed; InfraError if it does not end."""
     argv = ["/bin/sh", "/workload/run", turn.name, str(turn.seconds), str(seed), str(workers)]
     pid = machine.spawn(argv)
     deadline = time.monotonic() + turn.seconds + _PATIENCE_S
@@ -63,14 +63,14 @@ def run_stressor(machine: Machine, turn: Turn, seed: int, workers: int) -> ExecR
             if ended := machine.status(pid):
                 return ended
         except InfraError:
-            # A busy guest answers late; the next conversation begins anew.
+            # A busy guest answers late; the next call opens a new conversation.
             machine.agent_answers(30)
         time.sleep(_POLL_S)
     raise InfraError(f"{turn.name}: still running {_PATIENCE_S:.0f} s after its time")
 
 
 def judge_end(row: SoakRow, ended: ExecResult | None) -> None:
-    """Take over exit status and output; InfraError when the guest lacks what the stressor needs."""
+    """Record exit status and output; InfraError if the guest lacks what the stressor needs."""
     if not ended:
         return
     text = (ended.stdout + ended.stderr).decode("utf-8", "replace")
@@ -81,7 +81,7 @@ def judge_end(row: SoakRow, ended: ExecResult | None) -> None:
 
 
 def look_at_kernel(machine: Machine, row: SoakRow) -> None:
-    """What console and counters say now."""
+    """Record what console and counters say now."""
     console = machine.console.text()
     row.complaints = complaints(console)
     if crash := formats.recognise(console):
@@ -95,14 +95,14 @@ def look_at_kernel(machine: Machine, row: SoakRow) -> None:
 
 
 def reset_and_compare(guest: Guest, row: SoakRow, before: Tree) -> None:
-    """Reset without warning, wait for recovery, compare every file with what it was."""
+    """Reset without warning, wait for recovery, compare every file with its state before."""
     machine = guest.machine
     machine.console.clear()
     machine.reset()
     try:
         machine.wait_stage0(_RECOVERY_S)
     except BootError as error:
-        # Nothing was wrong with this guest: that it does not come back is a result.
+        # The guest was healthy, so a failure to come back is a result.
         row.recovery_error = str(error)
         return
     row.complaints += complaints(machine.console.text())

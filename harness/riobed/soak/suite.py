@@ -11,12 +11,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from riobed.errors import UsageError, complaint
 
 FILE = "suite.yaml"
-# A stressor that is shorter than that says nothing.
+# A shorter run of a stressor shows nothing.
 MIN_SECONDS = 5
 
 
 class Stressor(BaseModel):
-    """One entry: its share of the time, relative to the others', and what it does in a few words."""
+    """One entry: its share of the time, relative to the others, and a short description."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -43,7 +43,7 @@ class Turn:
 
 
 def load_suite(folder: Path) -> Suite:
-    """Read the suite in a folder; UsageError in one line when it is none."""
+    """Read the suite in a folder; UsageError if it is not a suite."""
     path = folder / FILE
     try:
         return Suite.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
@@ -58,9 +58,9 @@ def load_suite(folder: Path) -> Suite:
 
 
 def turns(suite: Suite, minutes: float, only: list[str]) -> list[Turn]:
-    """The stressors of `only` (none: all), in the suite's order, with `minutes` shared out by weight.
+    """Return the stressors named in `only` (empty: all) in order, with `minutes` divided by weight.
 
-    UsageError when one is unknown or there is too little time for each.
+    Raises UsageError if one is unknown, or if there is too little time.
     """
     for name in only:
         if name not in suite.stressors:

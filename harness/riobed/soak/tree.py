@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is in the file system under test: listed in the guest, kept here, compared entry by entry."""
+"""The content of the file system under test: listed in the guest, compared here entry by entry."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from riobed.vm.machine import Machine
 # A listing reads every file, in an emulated guest.
 _LIST_S = 1800.0
 _END = b"end of listing"
-# Names may hold anything but NUL. A directory's size is the file system's own affair.
+# Names may hold any byte but NUL. The size of a directory is not compared: it is up to the file system.
 _SCRIPT = rf"""cd /mnt/test &&
 find . -path ./lost+found -prune -o -type d -printf '%p\0%y\0%m %n %U:%G\0\0' \
 	-o -printf '%p\0%y\0%m %n %U:%G %s\0%l\0' && printf '\0' &&
@@ -31,7 +31,7 @@ Tree = dict[bytes, Entry]
 
 
 def list_tree(machine: Machine) -> Tree:
-    """Everything below the mount point; InfraError when the guest cannot list it."""
+    """Return everything below the mount point; InfraError if the guest cannot list it."""
     result = machine.run(["/bin/sh", "-c", _SCRIPT], timeout=_LIST_S)
     if result.status:
         said = result.stderr.decode("utf-8", "replace").strip().splitlines() or ["says nothing"]
@@ -40,7 +40,7 @@ def list_tree(machine: Machine) -> Tree:
 
 
 def parse(listing: bytes) -> Tree:
-    """The tree of a listing as _SCRIPT prints it; InfraError when it is cut short or no listing."""
+    """Parse a listing as _SCRIPT prints it; InfraError if it is incomplete or not a listing."""
     if not listing.endswith(_END):
         raise InfraError("listing of the file system under test: cut short")
     # Names are not empty, so an empty one ends the first part.
@@ -53,7 +53,7 @@ def parse(listing: bytes) -> Tree:
             for path, kind, attributes, link in zip(*(fields[n:middle:4] for n in range(4)), strict=True)
         }
     except (StopIteration, ValueError):
-        raise InfraError("listing of the file system under test: has no known form") from None
+        raise InfraError("listing of the file system under test: is malformed") from None
 
 
 def _hash(line: bytes) -> tuple[bytes, str]:
@@ -62,12 +62,12 @@ def _hash(line: bytes) -> tuple[bytes, str]:
 
 
 def differences(before: Tree, after: Tree) -> Iterator[str]:
-    """One line for each entry that is not the same in both, by path."""
+    """Yield one line for each entry that differs, by path."""
     for path in sorted(before.keys() | after.keys()):
         old, new = before.get(path), after.get(path)
         if old == new:
             continue
-        # A file's name may hold line ends and worse.
+        # A file name may hold newlines and control characters.
         name = ascii(path.decode("utf-8", "surrogateescape"))
         if new is None:
             yield f"{name}: missing"

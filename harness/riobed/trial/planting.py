@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control `planted`: one bit is changed behind the workload's back, and must be found.
+"""The positive control `planted`: one bit is changed without the workload's knowledge, and must be found.
 
-In memory that is kept: `stray`, in a cached page, as a store that went astray would do it; nobody says to be
-changing the page, so its checksum is wrong. `entry`, in both copies of a page's entry in the registry, which
-is then not followed. Where nothing but the disk is kept: `block`, on it, under a file system that knows
-nothing of it. Everywhere: `written`, by a legal write to the wrong file, which every checksum follows.
+Where memory is restored, `stray` changes a cached page, like a stray store: no window is open, so the page's
+checksum is wrong. `entry` changes both copies of a page's registry entry, which recovery must then reject.
+Where only the disk is kept, `block` changes the disk below the file system. In every mode, `written` is a
+legal write to the wrong file, which updates every checksum.
 """
 
 import random
@@ -35,9 +35,9 @@ _DRAWS = 20
 
 @dataclass(frozen=True)
 class Plant:
-    """What was changed: bit `bit` of byte `offset` of the file with that inode.
+    """The change: bit `bit` of byte `offset` of the file with inode `ino`.
 
-    Of kind `entry`: of the 256 bits of the entry of the file's page that begins there.
+    For kind `entry`, `bit` is one of the 256 bits of the entry of the page at `offset`.
     """
 
     kind: Kind
@@ -46,14 +46,14 @@ class Plant:
     bit: int
 
     def as_stored(self) -> dict[str, Any]:
-        """As the parameters of a fault."""
+        """Return it as the parameters of a fault."""
         return asdict(self)
 
 
 def plant(guest: Guest, rng: random.Random) -> Plant:
-    """Change a bit, of a kind that the cache mode has; nothing may be writing.
+    """Change a bit, by one of the kinds that the cache mode has. The workload must have stopped.
 
-    Drawn uniformly over the kinds, then over the bytes there are. InfraError if there is nothing to change.
+    Draws uniformly over the kinds, then over the bytes. Raises InfraError if there is nothing to change.
     """
     kinds = (_stray, _entry, _written) if guest.mode.restores_memory else (_block, _written)
     return rng.choice(kinds)(guest, rng)
@@ -77,7 +77,7 @@ def _entry(guest: Guest, rng: random.Random) -> Plant:
 
 @contextmanager
 def _dirty_page(guest: Guest, rng: random.Random) -> Iterator[tuple[mmap, registry.Listed]]:
-    """A dirty page of a file, in a guest that stands still; what is in a clean one is not restored."""
+    """Return a dirty page of a file in a paused guest; the content of a clean page is not restored."""
     guest.machine.pause()
     with registry.mapped(guest.machine.ram_path()) as memory:
         listed = registry.listed(memory, Layout(guest.machine.config.memory))
@@ -103,7 +103,7 @@ def _block(guest: Guest, rng: random.Random) -> Plant:
 
 
 def _on_disk(guest: Guest, byte: int) -> int:
-    """Read past every cache."""
+    """Read from the disk, past every cache."""
     sector, rest = divmod(byte, _SECTOR)
     argv = ["/bin/dd", f"if={_DISK}", f"bs={_SECTOR}", f"skip={sector}", *_ONE, "iflag=direct"]
     read = guest.machine.run(argv).stdout
@@ -126,7 +126,7 @@ def _written(guest: Guest, rng: random.Random) -> Plant:
 
 
 def _byte_of_a_file(guest: Guest, rng: random.Random) -> tuple[int, int, str]:
-    """Inode, offset and name."""
+    """Return inode, offset and name of a random byte."""
     found = guest.machine.run(["/bin/sh", "-c", _FIND])
     files = [line.split(b" ", 2) for line in found.stdout.split(b"\0") if line]
     if found.status or not files:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The progress log of a workload that reports its steps (protocol of workloads/memtest).
 
-One record a line: a letter, the step, CRC32C of the line so far with the seed before it, and
-for errors two more words. A crashing kernel may garble a line or write anything else into the
-port, so a line counts only if its checksum is right.
+A record is a line: a letter, the step, the CRC32C of the seed and the line so far, and for errors two more
+words. A crashing kernel may garble a line or write anything else to the port, so a line counts only if its
+checksum is right.
 """
 
 import re
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 _RECORD = re.compile(rb"^(([SIDFE]) (\d{1,18}) )([0-9a-f]{8})(?: (\S+) ?(.*))?$")
 _POLYNOMIAL = 0x82F63B78
-# No record is as long; a line that goes on and on is not kept.
+# Longer than any record; an endless line is not kept.
 _LONGEST = 1 << 16
 
 
@@ -37,7 +37,7 @@ def crc32c(data: bytes) -> int:
 
 @dataclass
 class Progress:
-    """What is known of a run: last step done, last step announced, how it ended if it did."""
+    """The known state of a run: last step done, last step announced, and how it ended."""
 
     seed: int
     done: int = 0
@@ -48,7 +48,7 @@ class Progress:
     _rest: bytes = b""
 
     def feed(self, data: bytes) -> bool:
-        """Take in what was newly written; True if it held a good record."""
+        """Process newly written bytes; return whether they completed a valid record."""
         lines = (self._rest + data).split(b"\n")
         self._rest = lines.pop()
         if len(self._rest) > _LONGEST:
@@ -64,7 +64,7 @@ class Progress:
             return False
         kind, step = match[2], int(match[3])
         if kind == b"I":
-            # The one before it is done, also if its own record is damaged: steps come one after the other.
+            # Steps are sequential: the previous one is done even if its own record is damaged.
             self.intent, self.done = max(self.intent, step), max(self.done, step - 1)
         elif kind == b"D":
             self.done = max(self.done, step)
