@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/adding-a-fault-class.md is true: the class in it works, with all that is said to come of itself."""
+"""docs/add-fault-class.md is true: the class in it works, with all that is said to come of itself."""
 
 import random
 import re
@@ -13,7 +13,7 @@ from riobed.faults.classes.rules import RULES
 from riobed.faults.classes.text import text_class
 from riobed.products import CHECKOUT
 
-DOCUMENT = CHECKOUT / "docs" / "adding-a-fault-class.md"
+DOCUMENT = CHECKOUT / "docs" / "add-fault-class.md"
 
 
 @pytest.fixture(scope="module")
