@@ -96,9 +96,9 @@ def test_a_long_time_is_said_in_hours_or_days(hours: float, said: str) -> None:
         ("rio", "kernel_text", "none", ""),
         ("rio", "none", "none", ""),
         ("rio", "none", "indirect", "  CONTROL FAILED"),
-        ("delayed", "none", "unclassified", "  unclassified, as it shall be"),
+        ("delayed", "none", "unclassified", "  unclassified (expected)"),
         ("delayed", "none", "none", ""),
-        ("rio", "planted", "direct", "  direct, as it shall be"),
+        ("rio", "planted", "direct", "  direct (expected)"),
         ("rio", "planted", "indirect", "  CONTROL FAILED"),
         ("rio", "planted", "none", "  CONTROL FAILED"),
     ],
@@ -112,4 +112,7 @@ def test_a_line_says_what_is_a_corruption_and_what_a_control(
     ended.recovery = {"registry": "recovered", "checksums": {"mismatches": [], "corrupt": 0, "intact": 1}}
     if fault_class == "planted":
         ended.faults = [FaultRow(index=0, fault_class="planted", injected=True, params={"kind": "stray"})]
-    assert run.describe(ended).endswith(f"reset after 0.5 s: title{says}")
+    assert run.describe(ended, 80).endswith(f"reset 0.5 s: title{says}")
+    ended.crash_title = "page\nfault in " + "long_name" * 9
+    short = run.describe(ended, 80)
+    assert len(short) == 80 and short.endswith(f"…{says}") and "reset 0.5 s: page\\n" in short

@@ -25,6 +25,7 @@ from riobed_results.tables.render import printable
 from riobed_results.tables.replays import JUDGED, Ending, ReplayRun
 
 from riobed.campaign.campaign import draw_faults
+from riobed.commands.lines import ending
 from riobed.commands.run import beside
 from riobed.crash import formats
 from riobed.errors import EnvironmentFault, InfraError, UsageError
@@ -327,14 +328,12 @@ def as_text(answer: dict[str, Any], folder: Path) -> str:
 
 def _described(trial: dict[str, Any]) -> str:
     """One line about how a trial ended."""
-    if trial["outcome"] == "discard":
-        return f"discard, {trial['activated']} faults activated ({trial['accelerator']})"
-    place = f" ({trial['corruption_where']})" if trial["corruption_where"] else ""
-    return (
-        f"{trial['crash_kind']} after {trial['time_to_crash_s']:.2f} s: {trial['crash_title']}; "
-        f"corruption {trial['corruption']}{place}, {trial['activated']} faults activated "
-        f"({trial['accelerator']})"
-    )
+    end = Ending.model_validate({name: trial[name] for name in Ending.model_fields})
+    if end.outcome == "discard":
+        return f"{ending(end)} ({trial['accelerator']})"
+    place = f" ({end.corruption_where})" if end.corruption_where else ""
+    found = f"corruption {end.corruption}{place}, {end.activated} faults activated"
+    return f"{ending(end)}; {found} ({trial['accelerator']})"
 
 
 def _named(what: list[str]) -> str:

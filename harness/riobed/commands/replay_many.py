@@ -15,10 +15,11 @@ from pathlib import Path
 from riobed_results.store.models import CampaignRow, TrialRow
 from riobed_results.store.queries import in_order, trial_rows
 from riobed_results.store.store import open_store
-from riobed_results.tables.render import printable, render, write_forms
+from riobed_results.tables.render import render, write_forms
 from riobed_results.tables.replays import FILE, ReplayRun, add_replay, read_replays, replay_page, replay_table
 from riobed_results.tables.titles import titled
 
+from riobed.commands.lines import columns, ending, fitted, named
 from riobed.commands.replay import Replayer, Request, check_kernel, find, make_folder, redraw, replay_setup
 from riobed.commands.run import beside
 from riobed.errors import UsageError
@@ -96,11 +97,10 @@ def run_one(replayer: Replayer, request: Request, folder: Path) -> ReplayRun:
     stored = find(request)
     faults = redraw(stored, load_manifest())
     run = replayer.run(stored, faults, make_folder(folder / f"{request.position:05d}")).run
-    print(_line(run), file=sys.stderr)
+    print(_line(run, columns(sys.stderr)), file=sys.stderr)
     return run
 
 
-def _line(run: ReplayRun) -> str:
-    now = run.now.crash_title or run.now.outcome
-    what = "same" if run.same["crash_title"] else f"other, then {run.then.crash_title}"
-    return printable(f"{run.position:5d}  {run.mode:<15} {run.fault_class:<18} {now}: {what}")
+def _line(run: ReplayRun, width: int) -> str:
+    same = "" if run.same["crash_title"] else f"  (was: {run.then.crash_title})"
+    return fitted(f"{named(run)} {'same' if not same else 'other'}, {ending(run.now)}{same}", width)

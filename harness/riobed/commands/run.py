@@ -18,6 +18,7 @@ from riobed_results.tables.controls import CONTROLS, LOSING_MODES, failed_contro
 
 from riobed.campaign.campaign import Campaign, Cell
 from riobed.campaign.workers import LocalWorkers, Workers
+from riobed.commands.lines import columns, ending, fitted, named
 from riobed.errors import UsageError
 from riobed.faults import catalogue_of, check_classes
 from riobed.guest.guest import GuestSetup
@@ -92,7 +93,8 @@ def show(campaign: Campaign, workers: Workers, progress: "ProgressView", console
 
         def report(row: TrialRow) -> None:
             progress.count(row)
-            live.console.print(describe(row), highlight=False, markup=False)
+            line = describe(row, columns(console.file))
+            live.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
         campaign.run(workers, report)
     if not console.is_terminal:
@@ -105,19 +107,16 @@ def beside(store: str, name: str) -> Path:
     return locate(store).folder / name
 
 
-def describe(row: TrialRow) -> str:
-    """One line about a trial that ended."""
-    head = f"{row.position:5d}  {row.mode:<15} {row.fault_class:<18}"
+def describe(row: TrialRow, width: int) -> str:
+    """One line about a trial that ended, in so many columns."""
     if row.outcome == "infra_error":
-        return f"{head} infra error, attempt {row.attempt}: {row.detail}"
-    if row.outcome == "discard":
-        return f"{head} discard ({row.activated} of {row.requested} faults activated)"
-    found = "" if row.corruption == "none" else "  CORRUPTION"
+        return fitted(f"{named(row)} infra error, attempt {row.attempt}: {row.detail}", width)
+    found = "" if row.corruption in (None, "none") else "  CORRUPTION"
     if control_failed(row):
         found = "  CONTROL FAILED"
     elif found and row.fault_class in CONTROLS:
-        found = f"  {row.corruption}, as it shall be"
-    return f"{head} {row.crash_kind} after {row.time_to_crash_s:.1f} s: {row.crash_title}{found}"
+        found = f"  {row.corruption} (expected)"
+    return fitted(f"{named(row)} {ending(row)}", width, found)
 
 
 def control_failed(row: TrialRow) -> bool:

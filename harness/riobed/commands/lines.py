@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One line about one trial, for people who watch: it fits the terminal."""
+
+import os
+from typing import IO
+
+from riobed_results.store.models import TrialRow
+from riobed_results.tables.render import printable
+from riobed_results.tables.replays import Ending, ReplayRun
+
+# Of a log, or of a pipe: the same on every host.
+_NO_TERMINAL = 100
+
+
+def columns(stream: IO[str]) -> int:
+    """How many columns a line to this stream may have."""
+    return os.get_terminal_size(stream.fileno()).columns if stream.isatty() else _NO_TERMINAL
+
+
+def fitted(text: str, width: int, end: str = "") -> str:
+    """`text` and `end` in at most `width` columns; text that is too long ends in an ellipsis."""
+    text, room = printable(text), width - len(end)
+    return (text if len(text) <= room else f"{text[: max(room - 1, 0)]}…") + end
+
+
+def named(trial: TrialRow | ReplayRun) -> str:
+    """Which trial it is."""
+    return f"{trial.position:4d} {trial.mode:<13} {trial.fault_class:<15}"
+
+
+def ending(trial: TrialRow | Ending) -> str:
+    """How a trial ended: crash kind, seconds since injection and crash title, or no crash."""
+    if trial.outcome == "discard":
+        return f"discard, {trial.activated} faults activated"
+    return f"{trial.crash_kind} {trial.time_to_crash_s:.1f} s: {trial.crash_title}"
