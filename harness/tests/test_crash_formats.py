@@ -12,6 +12,7 @@ CONSOLE = Path(__file__).parent / "data" / "console"
 LOGS = sorted(CONSOLE.glob("*.log.gz"))
 REGISTERS = b"[    9.1] RIP: 0010:%b+0x17/0x120\n[    9.2] Code: 48 8b <83>\n"
 PANIC = b"[    9.9] Kernel panic - not syncing: Fatal exception\n"
+REPORT = b"BUG: unable to handle page fault for address: 8\nKernel panic - not syncing: Fatal exception\n"
 END = b"[   10.0] ---[ end Kernel panic - not syncing: Fatal exception ]---\n"
 
 
@@ -173,6 +174,16 @@ def test_a_protection_trap_is_named_by_its_first_line(place: bytes, where: str) 
     assert formats.started(console) and formats.ended(console + end)
 
 
+def test_a_program_that_writes_a_report_to_the_serial_port_is_no_crash() -> None:
+    said = REPORT.replace(b"\n", b"\r\n") + b"[    9.5] EXT4-fs (vdb): mounted\r\n"
+    assert formats.recognise(said) is None
+    assert not formats.started(said)
+    crash = said + oops_lines(b"Oops: invalid opcode: 0000 [#1] PREEMPT SMP")
+    assert formats.recognise(crash) == Crash("oops", "invalid opcode in iput")
+    # What a program wrote last may have no end of line.
+    assert formats.started(b"ext4 mounted" + crash.partition(b"mounted\r\n")[2])
+
+
 def test_a_warning_before_a_crash_does_not_name_it() -> None:
     console = b"BUG: scheduling while atomic: memtest/77/0x00000002\n" + REGISTERS % b"schedule"
     console += b"BUG: Bad page state in process memtest  pfn:1b8d0\n"
@@ -181,13 +192,13 @@ def test_a_warning_before_a_crash_does_not_name_it() -> None:
 
 
 def test_the_first_of_two_crashes_counts() -> None:
-    first = b"BUG: kernel NULL pointer dereference, address: 0\n" + REGISTERS % b"first"
+    first = b"[    8.0] BUG: kernel NULL pointer dereference, address: 0\n" + REGISTERS % b"first"
     second = oops_lines(b"Oops: general protection fault: 0000 [#2] PREEMPT SMP", b"second")
     assert formats.recognise(first + second) == Crash("oops", "NULL pointer dereference in first")
 
 
 def test_a_bug_is_named_by_its_line_and_not_by_its_opcode() -> None:
-    console = b"------------[ cut here ]------------\nkernel BUG at mm/slub.c:571!\n"
+    console = b"[    9.0] ------------[ cut here ]------------\n[    9.0] kernel BUG at mm/slub.c:571!\n"
     crash = formats.recognise(console + oops_lines(b"Oops: invalid opcode: 0000 [#1] PREEMPT SMP"))
     assert crash == Crash("oops", "BUG at mm/slub.c in iput")
 
@@ -216,7 +227,9 @@ def test_a_bug_is_named_by_its_line_and_not_by_its_opcode() -> None:
     ],
 )
 def test_where_it_happened(rip: bytes, where: str) -> None:
-    console = b"BUG: unable to handle page fault for address: ffff\n[    9.1] " + rip + b"\n" + PANIC
+    console = (
+        b"[    9.0] BUG: unable to handle page fault for address: ffff\n[    9.1] " + rip + b"\n" + PANIC
+    )
     assert formats.recognise(console) == Crash("oops", f"page fault in {where}")
 
 
@@ -228,7 +241,7 @@ def test_the_place_is_that_of_the_crash_and_not_of_an_earlier_report() -> None:
 
 def test_equal_crashes_have_equal_titles() -> None:
     titles = {
-        formats.recognise(b"Kernel panic - not syncing: " + message)
+        formats.recognise(b"[    9.0] Kernel panic - not syncing: " + message)
         for message in (
             b"bad inode 115 at 0xffff888001234567 (pid 77)\n",
             b"bad inode 9 at 0xffff8880089abcde (pid 1234)\n",
@@ -240,7 +253,7 @@ def test_equal_crashes_have_equal_titles() -> None:
 
 def test_a_title_is_short_and_plain() -> None:
     crash = formats.recognise(
-        b"Kernel panic - not syncing: \x1b[31mred\x07 {x} {where} \xff\xfe" + b" word" * 99
+        b"[    9.0] Kernel panic - not syncing: \x1b[31mred\x07 {x} {where} \xff\xfe" + b" word" * 99
     )
     assert crash is not None
     assert crash.title.startswith("panic: ?[31mred? {x} {where} ?? word word")
@@ -249,7 +262,7 @@ def test_a_title_is_short_and_plain() -> None:
 
 
 @pytest.mark.parametrize(
-    "stamp", [b"", b"[    9.0] ", b"<0>[    9.012345] ", b"[    9.0][   T77] ", b"[12345.678901][    C0] "]
+    "stamp", [b"[    9.0] ", b"<0>[    9.012345] ", b"[    9.0][   T77] ", b"[12345.678901][    C0] "]
 )
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
 def test_stamps_and_line_ends_make_no_difference(stamp: bytes, end: bytes) -> None:
@@ -267,7 +280,8 @@ def test_a_report_in_the_middle_of_another_line() -> None:
 
 
 def test_a_place_cut_by_another_line_is_taken_from_its_repetition() -> None:
-    console = b"Oops: int3: 0000 [#1] PREEMPT\nRIP: 0010:ext4_ren[  9.1] other\nRIP: 0010:iput+0x12/0x340\n"
+    console = b"[    9.0] Oops: int3: 0000 [#1] PREEMPT\n"
+    console += b"RIP: 0010:ext4_ren[  9.1] other\nRIP: 0010:iput+0x12/0x340\n"
     assert formats.recognise(console) == Crash("oops", "int3 in iput")
 
 

@@ -143,7 +143,7 @@ def test_garbage_before_a_report_is_no_damage() -> None:
     ],
 )
 def test_a_crash_no_row_knows_is_titled_by_the_line_that_tells_most(before: bytes, title: str) -> None:
-    console = before + b"\nRIP: 0010:iput+0x17/0x120\nKernel panic - not syncing: Fatal exception\n"
+    console = before + b"\nRIP: 0010:iput+0x17/0x120\n[    9.0] Kernel panic - not syncing: Fatal exception\n"
     crash = formats.recognise(console)
     assert crash is not None
     assert (crash.kind, crash.title) == ("oops", title)

@@ -24,7 +24,7 @@ from riobed.trial.trial import inject, run_trial, warm_up
 from riobed.vm.agent import AgentLost, ExecResult
 
 PLANNED = next(plan(spec()))
-PANIC = b"Kernel panic - not syncing: Fatal\n---[ end Kernel panic - not syncing: Fatal ]---\n"
+PANIC = b"[ 9.0] Kernel panic - not syncing: Fatal\n[ 9.0] ---[ end Kernel panic - not syncing: Fatal ]---\n"
 REPORT = {"mount_error": "", "registry": "valid"}
 
 
@@ -242,7 +242,7 @@ def test_a_processor_that_resets_itself_in_the_report_is_not_reset_again(
     def spawned() -> None:
         if len(crashing.commands) == 2:
             crashing.say(crashing.evidence, b"I 0 1000000000\n")
-            crashing.say(crashing.console, b"Kernel panic - not syncing: Fatal\n")
+            crashing.say(crashing.console, b"[ 9.0] Kernel panic - not syncing: Fatal\n")
             clock.after(1, lambda: crashing.say(crashing.console, b"riobed: stage 0\n"))
 
     crashing.on_spawn = spawned
@@ -384,7 +384,7 @@ def test_a_recovery_that_fails_is_begun_anew(crashing: Recovering) -> None:
     [
         (BEGUN, "vm: riobed: stage 0 failed: riorecover, status 1"),
         (
-            BEGUN + b"kernel BUG at fs/ext4/inode.c:12!\nRIP: 0010:ext4_iget+0x1/0x2\n",
+            BEGUN + b"[ 9.0] kernel BUG at fs/ext4/inode.c:12!\nRIP: 0010:ext4_iget+0x1/0x2\n",
             "BUG at fs/ext4/inode.c",
         ),
     ],
@@ -427,7 +427,7 @@ def test_qemu_that_ends_in_recovery_is_our_failure(crashing: Recovering) -> None
         run_trial(guest_of(crashing), spec(), a_record())
 
 
-TRAP = b"BUG: rio: protection trap in rio_open+0x12/0x40\n"
+TRAP = b"[ 9.0] BUG: rio: protection trap in rio_open+0x12/0x40\n"
 
 
 # In the warm-up, and just after its last look.

@@ -17,11 +17,12 @@ from riobed.vm.agent import ExecResult
 from riobed.vm.machine import LogFile
 
 SPEC = spec(limit_s=60.0, hang_s=8.0)
-OOPS = b"BUG: kernel NULL pointer dereference, address: 0\nRIP: 0010:iput+0x1/0x2\n"
-END = b"Kernel panic - not syncing: Fatal\n---[ end Kernel panic - not syncing: Fatal ]---\n"
+OOPS = b"[ 9.0] BUG: kernel NULL pointer dereference, address: 0\nRIP: 0010:iput+0x1/0x2\n"
+END = b"[ 9.0] Kernel panic - not syncing: Fatal\n---[ end Kernel panic - not syncing: Fatal ]---\n"
 NULL_POINTER = Crash("oops", "NULL pointer dereference in iput")
 NMI = (
-    b"Kernel panic - not syncing: NMI: Not continuing\n end_repeat_nmi+0xf/0x18\nRIP: 0010:iput+0x1/0x2\n"
+    b"[ 9.0] Kernel panic - not syncing: NMI: Not continuing\n end_repeat_nmi+0xf/0x18\n"
+    b"RIP: 0010:iput+0x1/0x2\n"
     b"---[ end Kernel panic - not syncing: NMI: Not continuing ]---\n"
 )
 

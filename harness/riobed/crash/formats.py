@@ -4,8 +4,11 @@
 Each row has a pattern, the crash kind and the title made from it. Titles are normalised, so that equal
 crashes count as one: they have no addresses, process names or numbers. They keep the function, without
 offset, that riobed.crash.frames finds. The title of a crash that no row matches has its most telling line, so
-that the table of titles shows which formats are missing here. Sources: arch/x86/mm/fault.c,
-arch/x86/kernel/traps.c, dumpstack.c and nmi.c, kernel/panic.c, exit.c and watchdog.c, mm/usercopy.c.
+that the table of titles shows which formats are missing here. A report counts only in a line with a time
+stamp, which the kernel puts before each of its lines (CONFIG_PRINTK_TIME): a user program may write anything
+to the same serial port. A program that also writes time stamps is not told apart. Sources:
+arch/x86/mm/fault.c, arch/x86/kernel/traps.c, dumpstack.c and nmi.c, kernel/panic.c, exit.c and watchdog.c,
+mm/usercopy.c.
 """
 
 import re
@@ -77,6 +80,8 @@ _FORMATS = [
 _FOLLOWS = re.compile(r"Kernel panic - not syncing: Fatal exception|Oops: Oops: ")
 _COUNT = re.compile(r"\[#(\d+)\]")
 _STARTED = re.compile("|".join(row.pattern.pattern for row in _FORMATS).replace("?P<where>", "").encode())
+# Somewhere before the report in its line: firmware or a program may have begun the line.
+_STAMPED = re.compile(rb"\[ *\d+\.\d+\][^\n\r]*\Z")
 # The kernel has stopped for good; everything of interest has been printed.
 _END = re.compile(rb"---\[ end Kernel panic")
 _STAMP = re.compile(r"^(?:<\d>)?\[ *\d+\.\d+\](?:\[[^\]]*\])? ?", re.MULTILINE)
@@ -109,7 +114,7 @@ def clean(console: bytes) -> str:
 
 def started(console: bytes) -> bool:
     """Return whether the kernel has begun to report a crash."""
-    return bool(_STARTED.search(console))
+    return any(_by_kernel(match) for match in _STARTED.finditer(console))
 
 
 def ended(console: bytes) -> bool:
@@ -119,6 +124,7 @@ def ended(console: bytes) -> bool:
 
 def recognise(console: bytes) -> Crash | None:
     """Return the first crash on the console, or None."""
+    console = _STARTED.sub(lambda match: match[0] if _by_kernel(match) else b"", console)
     text = clean(console)
     found = [(row, match) for row in _FORMATS if (match := row.pattern.search(text))]
     if not found:
@@ -132,6 +138,11 @@ def recognise(console: bytes) -> Crash | None:
     unknown = _unknown(text, match.start()) if "{unknown}" in row.title else ""
     title = row.title.format(*groups, where=where, unknown=unknown)
     return Crash(row.kind, title, _damage(console, text, match, title))
+
+
+def _by_kernel(match: re.Match[bytes]) -> bool:
+    """Is this in a line that the kernel wrote?"""
+    return bool(_STAMPED.search(match.string[max(match.start() - _LONGEST, 0) : match.start()]))
 
 
 def telling_line(console: bytes) -> str:

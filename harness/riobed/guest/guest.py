@@ -32,7 +32,9 @@ _TRACE = "/lib/riobed/riobed_trace.ko"
 # it is the harness that resets it. An oops is a panic (recorded here: it is a factor).
 # The kernel's test of its timer counts ticks against a busy loop: on a loaded host an emulated
 # machine fails it ("IO-APIC + timer doesn't work!", check_timer() in arch/x86/kernel/apic/io_apic.c).
+# The stamps are how riobed.crash tells the kernel's lines from a program's.
 _COMMON = ["console=ttyS0,115200", "panic=0", "oops=panic", "unknown_nmi_panic=1", "no_timer_check"]
+_COMMON += ["printk.time=1"]
 # QEMU never lets the TSC go back, so that a snapshot restored in the same process finds it
 # ahead by all the time since it was taken (softmmu/cpu-timers.c, cpu_get_ticks()): timers,
 # stall detectors and time stamps would jump. The HPET is restored with the snapshot.
