@@ -13,7 +13,7 @@ from rich.table import Table
 from riobed.errors import RiobedError
 from riobed.guest.layout import MIB
 from riobed.products import cache_dir, load_manifest
-from riobed.vm.host import run_tool
+from riobed.vm.host import find_tool, run_tool
 
 _NEEDED_MIB = 2048
 
@@ -70,8 +70,10 @@ def _qemu(_uri: str | None) -> Finding:
 
 
 def _mke2fs(_uri: str | None) -> Finding:
-    path = shutil.which("mke2fs")
-    return Finding("e2fsprogs", bool(path), path or "mke2fs is not installed", "" if path else "make setup")
+    try:
+        return Finding("e2fsprogs", True, find_tool("mke2fs"))
+    except RiobedError as error:
+        return Finding("e2fsprogs", False, str(error), "make setup")
 
 
 def _libvirt(uri: str | None) -> Finding:
