@@ -9,6 +9,7 @@
 #include <linux/uaccess.h>
 #include <linux/vmalloc.h>
 
+#include "pattern.h"
 #include "victim.h"
 
 #define BUFFER	16384

@@ -8,6 +8,7 @@
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 
+#include "pattern.h"
 #include "victim.h"
 
 #define OBJECTS	98304

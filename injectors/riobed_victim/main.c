@@ -1,16 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <linux/debugfs.h>
 #include <linux/module.h>
-#include <linux/seq_file.h>
 
 #include "victim.h"
-
-void show_changes(struct seq_file *s, const u8 *at, size_t size)
-{
-	for (; size--; at++)
-		if (*at != PATTERN)
-			seq_printf(s, "%lx %02x\n", (unsigned long)at, *at ^ PATTERN);
-}
 
 static int __init victim_init(void)
 {

@@ -8,6 +8,7 @@
 #include <linux/kthread.h>
 #include <linux/seq_file.h>
 
+#include "pattern.h"
 #include "victim.h"
 
 #define THREADS	200

@@ -7,12 +7,7 @@
 #ifndef RIOBED_VICTIM_H
 #define RIOBED_VICTIM_H
 
-#include <linux/types.h>
-
 struct dentry;
-struct seq_file;
-
-#define PATTERN		0x5a	/* of every byte that no fault has hit */
 
 /* Each makes its file in the module's folder. */
 void text_create(struct dentry *folder);
@@ -21,8 +16,5 @@ void stack_create(struct dentry *folder);
 void allocation_create(struct dentry *folder);
 void copies_create(struct dentry *folder);
 void locks_create(struct dentry *folder);
-
-/* Write where and how bytes differ from the pattern: ADDRESS XOR, one line each. */
-void show_changes(struct seq_file *s, const u8 *at, size_t size);
 
 #endif

@@ -10,8 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "rio_registry.h"
-
 /* The kernel refuses a mapping that touches its own RAM, so not all in one. */
 #define CHUNK ((uint64_t)2 << 20)
 
@@ -45,7 +43,7 @@ int memory_open(struct memory *memory, const char *path, uint64_t limit,
 	}
 	/* Beyond the end of an image a mapping exists, but touching it kills. */
 	if (S_ISREG(st.st_mode) && (uint64_t)st.st_size < limit)
-		limit = (uint64_t)st.st_size & ~(uint64_t)(RIO_PAGE_SIZE - 1);
+		limit = (uint64_t)st.st_size & ~(uint64_t)(MEMORY_PAGE_SIZE - 1);
 
 	memory->page = mapped_page;
 	memory->fd = fd;
@@ -72,11 +70,11 @@ void memory_close(struct memory *memory)
 
 void *memory_at(struct memory *memory, uint64_t address, size_t size)
 {
-	size_t offset = address % RIO_PAGE_SIZE;
+	size_t offset = address % MEMORY_PAGE_SIZE;
 	char *page;
 
 	if (address >= memory->limit || memory->limit - address < size ||
-	    offset + size > RIO_PAGE_SIZE)
+	    offset + size > MEMORY_PAGE_SIZE)
 		return NULL;
 	page = memory->page(memory, address - offset);
 	return page ? page + offset : NULL;

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define MEMORY_PAGE_SIZE 4096
+
 struct memory {
 	/* The page at that address, NULL if it is not there. */
 	void *(*page)(struct memory *memory, uint64_t address);

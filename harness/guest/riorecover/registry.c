@@ -10,6 +10,8 @@
 
 #include "crc32c.h"
 
+_Static_assert(RIO_PAGE_SIZE == MEMORY_PAGE_SIZE, "an entry is about one page of memory");
+
 /* A file's last page, so that index * RIO_PAGE_SIZE fits an off_t. */
 #define MAX_INDEX (INT64_MAX / RIO_PAGE_SIZE - 1)
 /* ext4: inodes below 11 are the file system's own (s_first_ino), but the root. */
