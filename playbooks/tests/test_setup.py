@@ -32,7 +32,7 @@ def test_make_without_a_target_lists_the_targets() -> None:
     text = subprocess.run(
         ["make"], cwd=CHECKOUT, env=environment, capture_output=True, text=True, check=True
     ).stdout
-    for target in ("setup", "campaign", "test", "lint", "clean", "clean-cache"):
+    for target in ("setup", "campaign", "test", "check", "lint", "clean", "clean-cache"):
         assert f"make {target} " in text
 
 
@@ -40,7 +40,7 @@ def test_make_test_sets_up_checks_and_tests() -> None:
     text = make("test", "USER_ID=0")
     assert in_order(text, "playbooks/setup", "ruff check", "ruff format --check", "mypy", "bin/pytest")
     # All tests in one run, so that its last line counts them all.
-    assert text.rstrip().splitlines()[-1].split() == [".venv/bin/pytest"]
+    assert text.rstrip().splitlines()[-1].split() == [".venv/bin/pytest", "-n", "auto"]
 
 
 def test_make_campaign_sets_up_runs_and_prints_the_table() -> None:
@@ -51,6 +51,7 @@ def test_make_campaign_sets_up_runs_and_prints_the_table() -> None:
         "playbooks/setup",
         f".venv/bin/riobed run harness/specs/quick.yaml {store}",
         f".venv/bin/riobed table corruption {store}",
+        "campaigns/quick/report.html",
     )
 
 
