@@ -138,7 +138,9 @@ def judge(spec: MutationSpec, tree: Path, tests: list[str]) -> str:
     return "invalid" if run_tests(tree, tests) else "caught"
 
 
-def judge_all(tree: Path, todo: list[tuple[MutationSpec, list[str]]], results: "multiprocessing.Queue") -> None:
+def judge_all(
+    tree: Path, todo: list[tuple[MutationSpec, list[str]]], results: "multiprocessing.Queue"
+) -> None:
     """Judge mutants one after the other in a copy of its own, into a queue."""
     for spec, tests in todo:
         name = spec.module_path
