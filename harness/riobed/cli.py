@@ -115,10 +115,13 @@ def cost(
 
     Goes on measuring where it was stopped.
     """
+    from riobed_results.report.claims import write_claims
+
     from riobed.cost.series import WORKLOADS, run_cost
 
     try:
         run_cost(out, of, workload or list(WORKLOADS), rounds, counted, seed, connect)
+        write_claims(out)
     except KeyboardInterrupt:
         print("riobed: stopped; run the same command to go on", file=sys.stderr)
         raise typer.Exit(130) from None
@@ -227,13 +230,17 @@ def soak(
     connect: Uri = None,
 ) -> None:
     """Stress a guest without faults; reset it after each stressor and compare every file."""
+    from riobed_results.report.claims import write_claims
+
     from riobed.soak.session import Request
     from riobed.soak.session import soak as run_soak
 
     place = folder or Path("campaigns") / f"soak-{mode}"
     request = Request(mode, minutes, seed, only or [], suite.resolve(), memory, disk, vcpus, place)
     try:
-        raise typer.Exit(run_soak(request, "json" if as_json else "md", connect))
+        status = run_soak(request, "json" if as_json else "md", connect)
+        write_claims(place)
+        raise typer.Exit(status)
     except KeyboardInterrupt:
         print("riobed: stopped; run the same command to go on", file=sys.stderr)
         raise typer.Exit(130) from None

@@ -70,6 +70,7 @@ def test_each_crash_is_replayed_once(world: World, tmp_path: Path) -> None:
     assert world.asked == ["snapshot", "trial 1", "discard"]
     folder = tmp_path / "replays" / "test"
     assert {path.name for path in folder.iterdir()} == {
+        "claims.json",
         FILE,
         "00001",
         *(f"replays.{form}" for form in ("md", "tex", "csv", "html", "json")),

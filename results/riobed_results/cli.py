@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from riobed_results.errors import StoreError, StoreUsageError
+from riobed_results.report.claims import read_claims, unbacked, write_claims
 from riobed_results.report.publish import publish
 from riobed_results.store.export import trials_parquet
 from riobed_results.store.location import DEFAULT_STORE, REPORT_FILE
@@ -235,6 +236,16 @@ def publish_campaign(
     publish(opened, campaign, logs or opened.location.folder, folder)
 
 
+def claims(
+    folder: Annotated[Path, typer.Argument(help="A published folder.", show_default=False)],
+) -> None:
+    """Write the figures of a folder's rows to its claims.json; list those of its README that none backs."""
+    write_claims(folder)
+    if figures := unbacked(folder, read_claims(folder)):
+        typer.echo("\n".join(figures))
+        raise typer.Exit(1)
+
+
 def report_page(
     store: StoreOption = DEFAULT_STORE,
     campaign: CampaignOption = None,
@@ -256,11 +267,12 @@ def report_page(
 
 
 def mount(app: typer.Typer) -> None:
-    """Give `app` the commands `table`, `trials`, `report` and `publish`."""
+    """Give `app` the commands `table`, `trials`, `report`, `publish` and `claims`."""
     app.add_typer(table_app, name="table")
     app.command("trials")(trials)
     app.command("report")(report_page)
     app.command("publish")(publish_campaign)
+    app.command("claims")(claims)
 
 
 def emit(content: str | bytes, output: Path | None) -> None:

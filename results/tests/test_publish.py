@@ -41,7 +41,7 @@ def test_a_published_folder_is_complete(invoke: Invoke, filled: Store, path: Pat
     tables = {f"{what}.{form}" for what in ("corruption", "titles", "stories", "phases") for form in forms}
     # Position 1 has the title of position 0.
     logs = {"logs/0.log.gz", "logs/2.log.gz", "logs/3.log.gz"}
-    assert names == {"spec.yaml", "store.sqlite", "report.html"} | tables | logs
+    assert names == {"spec.yaml", "store.sqlite", "report.html", "claims.json"} | tables | logs
     copy = open_store(str(folder))
     assert [row.name for row in copy.campaigns()] == ["wanted"]
     mine, theirs = filled.campaign("wanted").id, copy.campaign().id

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
 
+from riobed_results.report.claims import write_claims
 from riobed_results.store.models import CampaignRow, TrialRow
 from riobed_results.store.queries import in_order, trial_rows
 from riobed_results.store.store import open_store
@@ -58,6 +59,7 @@ def replay_many(request: Many, form: str, uri: str | None) -> str:
                     add_replay(folder, run_one(replayer, one, folder))
     page = replay_page(replay_table(stored_replays(folder, campaign, setup)))
     write_forms(page, folder, "replays")
+    write_claims(folder)
     return render(page, form)
 
 

@@ -12,6 +12,7 @@ from typing import cast
 import sqlalchemy as sa
 
 from riobed_results.errors import StoreError
+from riobed_results.report.claims import write_claims
 from riobed_results.store.location import REPORT_FILE, STORE_FILE
 from riobed_results.store.logs import Links, inside
 from riobed_results.store.models import CampaignRow, FaultRow, TrialRow
@@ -55,6 +56,7 @@ def publish(store: Store, name: str | None, logs: Path, folder: Path) -> None:
     except OSError as error:
         raise StoreError(f"{folder}: {error.strerror}; choose another folder") from error
     _copy_rows(store, campaign, folder / STORE_FILE)
+    write_claims(folder)
 
 
 def worth_keeping(rows: list[TrialRow]) -> list[str]:

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a campaign's rows state: the same figures of every campaign, and those that one README adds."""
+
+import statistics
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+
+from riobed_results.report.claims.claim import Claim, count, is_result, number, part, probability, rows_of
+from riobed_results.report.claims.controls import CONTROL_SOURCES
+from riobed_results.report.claims.crashes import CRASH_SOURCES
+from riobed_results.report.claims.special import SPECIAL
+from riobed_results.store.queries import Results, in_order, stored_spec
+from riobed_results.tables.controls import CONTROLS
+from riobed_results.tables.phases import timed
+from riobed_results.tables.proportions import CONFIDENCE
+from riobed_results.tables.starts import STARTS, difference_p
+from riobed_results.tables.titles import titled
+
+Source = Callable[[Results], Iterable[Claim]]
+PAUSE_S = 60.0  # longer than any wait between two trials
+
+
+def campaign_claims(results: Results) -> list[Claim]:
+    """Return all that is stated of a campaign; StoreError if it has no trial yet."""
+    if not results.rows:
+        raise results.without("trials yet")
+    sources = (*SOURCES, *SPECIAL.get(results.campaign.name, ()))
+    return [claim for source in sources for claim in source(results)]
+
+
+def plan(results: Results) -> Iterator[Claim]:
+    """Return what was asked for."""
+    campaign, spec = results.campaign, stored_spec(results.campaign)
+    modes = in_order(campaign, "modes", (row.mode for row in results.rows))
+    classes = in_order(campaign, "fault_classes", (row.fault_class for row in results.rows))
+    classes = [name for name in classes if name not in CONTROLS]
+    yield Claim(key="confidence", value=CONFIDENCE, text=f"{CONFIDENCE:.0%} interval".replace("%", " %"))
+    yield count("modes", len(modes), "mode")
+    if classes:
+        yield count("fault_classes", len(classes), "fault class")
+        yield count("cells", len(modes) * len(classes), "cell")
+        if isinstance(faults := spec.get("faults"), int):
+            yield count("faults_a_trial", faults, "fault a trial", "faults a trial")
+    if isinstance(moment := spec.get("recovery_reset_s"), list):
+        yield number("recovery_reset_max_s", moment[-1], f"{moment[-1]:g} s")
+    if isinstance(limit := spec.get("limit_s"), float):
+        yield number("limit_s", limit, f"{limit:g} s")
+    for key, noun in (("crashes_per_cell", "crashes"), ("max_trials_per_cell", "trials")):
+        if isinstance(wanted := spec.get(key), int):
+            yield Claim(key=key, value=wanted, text=f"{wanted} {noun} a cell")
+
+
+def outcomes(results: Results) -> Iterator[Claim]:
+    """Return how many trials ended how."""
+    rows = rows_of(results)
+    crashes = sum(row.outcome == "crash" for row in rows)
+    infra = sum(row.outcome == "infra_error" for row in results.rows)
+    yield count("infra_errors", infra, "infra error")
+    yield count("control_trials", sum(map(is_result, results.rows)) - len(rows), "control trial")
+    if rows:
+        yield count("trials", len(rows), "trial with faults", "trials with faults")
+        yield count("crashes", crashes, "crash")
+        yield count("discards", len(rows) - crashes, "discard")
+        yield part("crashed", crashes, len(rows))
+        yield part("discarded", len(rows) - crashes, len(rows))
+
+
+def starts(results: Results) -> Iterator[Claim]:
+    """Return how trials from power-on ended, and those from the snapshot."""
+    rows = list(filter(STARTS.wants, results.rows))
+    booted = [row for row in rows if row.fresh_boot]
+    yield count("fresh_boots", sum(row.fresh_boot for row in results.rows), "fresh boot")
+    if booted:
+        others = [row for row in rows if not row.fresh_boot]
+        for key, some in (("booted", booted), ("restored", others)):
+            yield part(f"crashed_{key}", sum(row.outcome == "crash" for row in some), len(some))
+        if (p := difference_p(rows)) is not None:
+            yield probability("starts_p", p)
+
+
+def times(results: Results) -> Iterator[Claim]:
+    """Return how long it ran, without its pauses, and how fast."""
+    spans = sorted((_seconds(row.started), _seconds(row.finished)) for row in results.rows)
+    pauses, end = [], spans[0][1]
+    for start, finish in spans:
+        if start - end > PAUSE_S:
+            pauses.append(start - end)
+        end = max(end, finish)
+    hours = (end - spans[0][0] - sum(pauses)) / 3600
+    yield count("pauses", len(pauses), "pause")
+    yield number("hours", hours, f"{hours:.1f} hours")
+    crashes = sum(map(titled, results.rows))
+    if crashes and hours:
+        yield number("crashes_an_hour", crashes / hours, f"{crashes / hours:.0f} crashes an hour")
+    for outcome in ("crash", "discard"):
+        if mine := [row for row in rows_of(results) if timed(row) and row.outcome == outcome]:
+            median = statistics.median(sum(map(float, row.phases.values())) for row in mine)
+            yield number(f"{outcome}_median_s", median, f"{median:.1f} s")
+
+
+def _seconds(time: str) -> float:
+    return datetime.fromisoformat(time).timestamp()
+
+
+SOURCES: tuple[Source, ...] = (plan, outcomes, *CRASH_SOURCES, *CONTROL_SOURCES, starts, times)

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the runs of `riobed cost` state."""
+
+from collections.abc import Iterator
+
+from riobed_results.report.claims.claim import Claim, count, number, slug
+from riobed_results.tables.cost import COUNTERS, REGISTRY_BYTES, CostRow, CostTable, Ratio
+
+# A time scatters by more than its second digit.
+_DIGITS = {"instructions": 3, "time": 2}
+_PER_UNIT = 1e6
+
+
+def cost_claims(table: CostTable) -> list[Claim]:
+    """Return ratios, e.g. `cp_rm_all_over_off` (of instructions) and the same with `_time`, and medians."""
+    first = {row.workload: row.variant for row in reversed(table.rows)}
+    rows = {(row.workload, row.variant): row for row in table.rows}
+    claims = [
+        claim
+        for row in table.rows
+        for claim in (
+            *_ratios(row, first[row.workload]),
+            *_medians(row),
+            *_added(row, rows.get((row.workload, row.versus or ""))),
+        )
+    ]
+    return [
+        *claims,
+        count(
+            "registry_bytes_per_page",
+            REGISTRY_BYTES,
+            "byte for each page of RAM",
+            "bytes for each page of RAM",
+        ),
+    ]
+
+
+def _ratios(row: CostRow, first: str) -> Iterator[Claim]:
+    sides = {row.versus: row.to_versus, first: row.to_first}
+    for over, ratios in sides.items():
+        for kind, ratio in ratios.items() if over else ():
+            if over != row.variant:
+                end = "" if kind == "instructions" else f"_{kind}"
+                key = slug(row.workload, row.variant, "over", over or "") + end
+                yield number(key, ratio.median, _text(ratio, _DIGITS[kind]))
+                yield count(f"{key}_rounds", ratio.n, f"round of {kind}", f"rounds of {kind}")
+                if kind == "instructions":
+                    more = (ratio.median - 1) * 100
+                    yield number(f"{key}_percent", more, f"{more:.1f} % more instructions")
+
+
+def _added(row: CostRow, base: CostRow | None) -> Iterator[Claim]:
+    """Return what a part adds, and that for each of the things it does."""
+    if not base or "instructions" not in row.cost or "instructions" not in base.cost:
+        return
+    added = row.cost["instructions"] - base.cost["instructions"]
+    key = slug(row.workload, row.variant)
+    yield number(f"{key}_added", added, f"{added / _PER_UNIT:.1f} million instructions")
+    for name in COUNTERS:
+        if row.counters[name] and not base.counters[name]:
+            each, what = added / row.counters[name], name.removesuffix("s").replace("_", " ")
+            yield number(f"{key}_per_{slug(what)}", each, f"{each:.0f} instructions for each {what}")
+
+
+def _text(ratio: Ratio, digits: int) -> str:
+    return f"{ratio.median:.{digits}f} ({ratio.low:.{digits}f} to {ratio.high:.{digits}f})"
+
+
+def _medians(row: CostRow) -> Iterator[Claim]:
+    for name, value in row.counters.items():
+        if value:
+            words = name.removeprefix("nr_").replace("_", " ")
+            yield count(slug(row.workload, row.variant, name), round(value), words, words)

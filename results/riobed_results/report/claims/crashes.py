@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the trials with faults of a campaign state: crashes, corruptions, modes compared, fault classes."""
+
+import statistics
+from collections import Counter
+from collections.abc import Iterator
+
+from riobed_results.report.claims.claim import (
+    Claim,
+    count,
+    interval,
+    number,
+    of,
+    part,
+    probability,
+    rows_of,
+    slug,
+)
+from riobed_results.store.models import TrialRow
+from riobed_results.store.queries import Counts, Results, in_order, stored_spec
+from riobed_results.tables.controls import CONTROLS, LOSING_MODES
+from riobed_results.tables.corruption import corruption_table
+from riobed_results.tables.fault_classes import ClassLine, asked, class_line
+from riobed_results.tables.paper import total
+from riobed_results.tables.stories import told
+from riobed_results.tables.titles import titled
+
+# The limits the paper and we speak of, in seconds from injection to crash.
+WITHIN_S = (1, 15)
+PAGE = 4096
+
+
+def crashes(results: Results) -> Iterator[Claim]:
+    """Return of what kinds the crashes were, and how soon they came."""
+    rows = list(filter(titled, results.rows))
+    if not rows:
+        return
+    kinds = Counter(row.crash_kind for row in rows)
+    yield count("titles", len({row.crash_title for row in rows}), "crash title")
+    yield count("oopses", kinds["oops"], "oops")
+    yield count("panics", kinds["panic"], "other panic")
+    yield count("hangs", kinds["hang"], "hang")
+    yield count("traps", kinds["trap"], "protection trap")
+    yield count("processor_resets", kinds["reset"], "reset of the processor", "resets of the processor")
+    for limit in WITHIN_S:
+        soon = sum(row.time_to_crash_s is not None and row.time_to_crash_s <= limit for row in rows)
+        yield count(f"within_{limit}_s", soon, f"crash within {limit} s", f"crashes within {limit} s")
+    for kind in ("hang", "trap"):
+        for name, found in Counter(row.fault_class for row in rows if row.crash_kind == kind).items():
+            yield count(slug(kind, name), found, f"{kind} after {name}", f"{kind}s after {name}")
+
+
+def corruption(results: Results) -> Iterator[Claim]:
+    """Return the share of crashes that corrupted something, by mode and by cell, and each corruption."""
+    if not rows_of(results):
+        return
+    table = corruption_table(results)
+    for mode, found in table.totals.items():
+        yield from _share(slug("corrupted", mode), found)
+        yield _with_discards(slug(mode), found)
+    yield from _share("corrupted", sum(table.totals.values(), Counts()))
+    for row in table.rows:
+        for mode, cell in row.cells.items() if row.fault_class not in CONTROLS else ():
+            key = slug(row.fault_class, mode)
+            yield of(f"corrupted_{key}", cell.corrupted, cell.crashes)
+            yield _with_discards(key, cell)
+    for story in filter(told, results.rows):
+        if story.fault_class not in CONTROLS and story.mode not in LOSING_MODES:
+            where = f"{story.mode}, {story.fault_class}"
+            yield Claim(key=f"corruption_{story.position}", value=where, text=f"{story.position} | {where}")
+
+
+def _with_discards(key: str, found: Counts) -> Claim:
+    key = f"crashes_discards_{key}"
+    return Claim(key=key, value=found.crashes, text=f"{found.crashes} + {found.discards}")
+
+
+def _share(key: str, found: Counts) -> Iterator[Claim]:
+    yield part(key, found.corrupted, found.crashes)
+    yield interval(f"{key}_interval", found.corrupted, found.crashes)
+
+
+def comparisons(results: Results) -> Iterator[Claim]:
+    """Return the tests of modes against each other, and of each against the paper's."""
+    if not rows_of(results):
+        return
+    found = corruption_table(results).statistics
+    for each in found.comparisons:
+        key = slug(each.first, each.second)
+        if each.fisher_p is not None:
+            yield probability(f"fisher_p_{key}", each.fisher_p)
+        if (needed := each.crashes_needed) is not None:
+            rounded = round(needed, -2)
+            yield Claim(key=f"crashes_needed_{key}", value=needed, text=f"about {rounded} crashes")
+        if each.mcnemar_p is not None:
+            yield count(f"pairs_{key}", each.pairs, "pair")
+            yield probability(f"mcnemar_p_{key}", each.mcnemar_p)
+    if beside := found.paper:
+        for mode in beside.modes:
+            yield from _share(slug("paper", mode), total(beside.paper, mode))
+            if (p := beside.fisher_p[mode]) is not None:
+                yield probability(slug("fisher_p_paper", mode), p)
+
+
+def classes(results: Results) -> Iterator[Claim]:
+    """Return what each fault class did, over all modes, and those that change instructions together."""
+    rows = [row for row in results.rows if asked(row) and row.outcome != "infra_error"]
+    by_class = {
+        name: [row for row in rows if row.fault_class == name]
+        for name in in_order(results.campaign, "fault_classes", (row.fault_class for row in rows))
+    }
+    if not rows:
+        return
+    line = class_line(rows)
+    yield count("requested", line.requested, "requested fault")
+    yield count("injected", line.injected, "injected fault")
+    for name, mine in by_class.items():
+        if mine:
+            yield from _class(slug("class", name), class_line(mine), mine)
+    changing = {row.fault_class for row in rows if any(fault.new_asm for fault in row.faults)}
+    yield from _activation("class_text", [row for row in rows if row.fault_class in changing])
+
+
+def _class(key: str, line: ClassLine, rows: list[TrialRow]) -> Iterator[Claim]:
+    yield part(f"{key}_crashed", line.crashed, line.trials)
+    yield from _activation(key, rows)
+    mean = line.activated / line.trials
+    yield number(f"{key}_activated_mean", mean, f"{mean:.2f} a trial")
+    yield Claim(
+        key=f"{key}_activated", value=line.activated, text=f"{line.activated} of {line.watched} watched"
+    )
+    yield Claim(key=f"{key}_hung", value=line.hung, text=f"{line.hung} of {line.trials} hung")
+    if line.median_s is not None:
+        yield number(f"{key}_median_s", line.median_s, f"{line.median_s:.2f} s")
+
+
+def _activation(key: str, rows: list[TrialRow]) -> Iterator[Claim]:
+    """Return how many crashed of the trials with an activated fault, and of those without."""
+    active = [row for row in rows if any(fault.activated for fault in row.faults)]
+    idle = [row for row in rows if not any(fault.activated for fault in row.faults)]
+    for end, some in (("with", active), ("without", idle)):
+        yield of(f"{key}_crashed_{end}", sum(row.outcome == "crash" for row in some), len(some))
+
+
+def unjudged(results: Results) -> Iterator[Claim]:
+    """Return how many discards were not checked though the workload had met an error or read wrong bytes."""
+    discards = [row for row in rows_of(results) if row.outcome == "discard" and row.workload_status]
+    bad = [row for row in discards if row.workload_status != "running"]
+    if discards:
+        yield part("discards_damaged", len(bad), len(discards))
+    for mode in dict.fromkeys(row.mode for row in discards):
+        found, total = (sum(row.mode == mode for row in some) for some in (bad, discards))
+        text = f"{found} of {total} in {mode}"
+        yield Claim(key=slug("discards_damaged", mode), value=found, text=text)
+
+
+def exposure(results: Results) -> Iterator[Claim]:
+    """Return which share of RAM the registry listed as cached pages, where there is a registry."""
+    machine = stored_spec(results.campaign).get("machine")
+    mib = machine.get("memory_mib") if isinstance(machine, dict) else None
+    entries = [row.recovery["entries"] for row in filter(titled, results.rows) if row.recovery]
+    listed = [found["pairs"] - found["free"] for found in entries if found.get("pairs") and "free" in found]
+    if listed and mib:
+        share = statistics.median(listed) * PAGE / (mib << 20)
+        yield number("cache_share_of_ram_median", share, f"{share * 100:.1f} % of RAM")
+
+
+CRASH_SOURCES = (crashes, corruption, comparisons, classes, unjudged, exposure)

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The claims of a folder: what kinds of rows it has, and what each kind states."""
+
+from collections import Counter
+from pathlib import Path
+
+from pydantic import BaseModel, ValidationError
+
+from riobed_results.errors import StoreError
+from riobed_results.report.claims.campaign import campaign_claims
+from riobed_results.report.claims.claim import Claim
+from riobed_results.report.claims.cost import cost_claims
+from riobed_results.report.claims.replays import AGAIN_FILE, again_claims, read_again, replay_claims
+from riobed_results.report.claims.soak import soak_claims
+from riobed_results.report.claims.special import SPECIAL_AGAIN
+from riobed_results.store.location import STORE_FILE
+from riobed_results.store.queries import read_results
+from riobed_results.store.store import open_store
+from riobed_results.tables import cost_runs, replays, soak
+from riobed_results.tables.cost import cost_table
+
+CLAIMS_FILE = "claims.json"
+
+
+class Claims(BaseModel):
+    """What the file holds."""
+
+    claims: list[Claim]
+
+
+def folder_claims(folder: Path) -> list[Claim]:
+    """Compute what the rows in a folder state; StoreError if it has none, or one cannot be read.
+
+    Rows are a campaign's store, runs of `riobed cost`, one soak or one in each subfolder, and replays.
+    """
+    results = read_results(open_store(str(folder))) if (folder / STORE_FILE).exists() else None
+    found = campaign_claims(results) if results else []
+    if (folder / cost_runs.FILE).exists():
+        found += cost_claims(cost_table(cost_runs.read_runs(folder)))
+    if soaks := sorted(path.parent for path in (*folder.glob(soak.FILE), *folder.glob(f"*/{soak.FILE}"))):
+        found += soak_claims({path.name: soak.load_soak(path) for path in soaks})
+    for replayed in (folder, folder / "replays"):
+        if (replayed / replays.FILE).exists():
+            found += replay_claims(replays.read_replays(replayed), results)
+        if (replayed / AGAIN_FILE).exists():
+            again = read_again(replayed / AGAIN_FILE)
+            found += again_claims(again, results)
+            for special in SPECIAL_AGAIN.get(again[0].campaign, ()):
+                found += special(again)
+    if not found:
+        raise StoreError(f"{folder}: has no rows; give a folder that publish, cost, soak or replay wrote")
+    if twice := [key for key, times in Counter(claim.key for claim in found).items() if times > 1]:
+        raise StoreError(f"{folder}: two claims are called {twice[0]!r}; mend riobed_results.report.claims")
+    return found
+
+
+def write_claims(folder: Path) -> None:
+    """Compute the claims of a folder and write them into it; StoreError if that is not possible."""
+    text = Claims(claims=folder_claims(folder)).model_dump_json(indent=1) + "\n"
+    try:
+        (folder / CLAIMS_FILE).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise StoreError(f"{folder / CLAIMS_FILE}: {error.strerror}; choose another folder") from None
+
+
+def read_claims(folder: Path) -> list[Claim]:
+    """Return the claims that a folder states; StoreError if they cannot be read."""
+    path = folder / CLAIMS_FILE
+    try:
+        return Claims.model_validate_json(path.read_bytes()).claims
+    except OSError as error:
+        raise StoreError(f"{path}: {error.strerror}; make it with 'riobed claims'") from None
+    except ValidationError as error:
+        raise StoreError(f"{path}: {error.errors()[0]['msg']}; make it again with 'riobed claims'") from None

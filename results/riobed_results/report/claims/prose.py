@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which figures of a README does no claim back?
+
+A figure is a number in digits. Not looked at are code, comments, headings, targets of links, dates, times
+of day, and names with digits in them (`x86-64`). A claim backs a figure where its whole text stands, noun
+and unit included; a claim that is a bare number does so only as the whole cell of a table. Three comments
+in a README make exceptions:
+
+- `<!-- not claims (REASON): PHRASE; PHRASE -->`: what is no result of the rows, as the paper's figures.
+- `<!-- claims of FOLDER: PHRASE; PHRASE -->`: what the rows of another folder say, which is looked at there.
+- `<!-- not from rows: WHY -->` to `<!-- /not from rows -->`: what people read from logs, and what was not
+  stored. A table of causes there has a line for each corruption.
+
+On the front page only what stands between `<!-- claims: FOLDER -->` and `<!-- /claims -->` is looked at.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from riobed_results.report.claims.claim import Claim
+
+_NOT_CLAIMS = re.compile(r"<!-- not claims \([^)]+\):(.*?)-->", re.DOTALL)
+_NOT_ROWS = re.compile(r"<!-- not from rows:.*?-->.*?<!-- /not from rows -->", re.DOTALL)
+_BORROWED = re.compile(r"<!-- claims of ([\w-]+):(.*?)-->", re.DOTALL)
+_OF_FOLDER = re.compile(r"<!-- claims: ([\w-]+) -->(.*?)<!-- /claims -->", re.DOTALL)
+_NO_FIGURES = (
+    re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE),
+    re.compile(r"<!--.*?-->", re.DOTALL),
+    re.compile(r"`[^`]*`"),
+    re.compile(r"(?<=\])\([^)]*\)"),
+    re.compile(r"^#.*$", re.MULTILINE),
+    re.compile(r"\b\d{4}-\d\d-\d\d\b|\b\d\d:\d\d\b"),
+)
+_NAME = re.compile(r"[A-Za-z_][\w-]*")
+_FIGURE = re.compile(r"\d[\d.,]*")
+_BARE = re.compile(r"[\d.]+( %)?")
+_GONE = "\N{REPLACEMENT CHARACTER}"
+
+
+@dataclass(frozen=True)
+class Prose:
+    """A README, or a part of one."""
+
+    text: str
+
+    def parts(self) -> list[tuple[str, "Prose"]]:
+        """Return the parts that are marked as stating claims of a folder, with its name."""
+        return [(name, Prose(text)) for name, text in _OF_FOLDER.findall(self.text)]
+
+    @cached_property
+    def exceptions(self) -> list[str]:
+        """The phrases whose figures are no results of this folder."""
+        texts = [*_NOT_CLAIMS.findall(self.text), *(phrases for _, phrases in _BORROWED.findall(self.text))]
+        return [phrase for text in texts for phrase in _phrases(text)]
+
+    def borrowed(self) -> list[tuple[str, str]]:
+        """Return each phrase that states a figure of another folder, after that folder's name."""
+        return [(name, phrase) for name, text in _BORROWED.findall(self.text) for phrase in _phrases(text)]
+
+    def unbacked(self, claims: Iterable[Claim]) -> list[str]:
+        """Return each figure that neither a claim nor an exception backs, with the words around it."""
+        left = _readable(_NOT_ROWS.sub("", self.text))
+        texts = {*(claim.text for claim in claims), *self.exceptions}
+        for text in sorted(texts, key=len, reverse=True):
+            left = _pattern(text).sub(_GONE, left)
+        left = _NAME.sub(lambda name: re.sub(r"\d", "x", name.group()), left)
+        return [left[max(0, m.start() - 40) : m.end() + 30] for m in _FIGURE.finditer(left)]
+
+    def stale(self) -> list[str]:
+        """Return the exceptions that excuse nothing."""
+        readable = _readable(_NOT_ROWS.sub("", self.text))
+        return [phrase for phrase in self.exceptions if not _pattern(phrase).search(readable)]
+
+    def untold(self, claims: Iterable[Claim]) -> list[str]:
+        """Return the corruptions whose cause is not told; none if no cause is."""
+        elsewhere = " ".join(map(_flat, _NOT_ROWS.findall(self.text)))
+        lines = [f"| {claim.text} |" for claim in claims if claim.key.startswith("corruption_")]
+        missing = [line for line in lines if line not in elsewhere]
+        return missing if len(missing) < len(lines) else []
+
+
+def unbacked(folder: Path, claims: Iterable[Claim]) -> list[str]:
+    """Return the figures of a folder's README that its claims do not back; none if it has no README yet."""
+    readme = folder / "README.md"
+    return Prose(readme.read_text(encoding="utf-8")).unbacked(claims) if readme.exists() else []
+
+
+def _phrases(text: str) -> list[str]:
+    return [phrase for each in text.split(";") if (phrase := _flat(each))]
+
+
+def _readable(text: str) -> str:
+    for pattern in _NO_FIGURES:
+        text = pattern.sub(_GONE, text)
+    return _flat(text)
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.replace("*", "").split())
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    if _BARE.fullmatch(text):
+        return re.compile(rf"(?<=\| ){re.escape(text)}(?= \|)")
+    return re.compile(rf"(?<![\w.,-]){re.escape(text)}(?!\w)(?![.,]\d)")

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What soaks state: one in the folder, or one in each of its subfolders."""
+
+from collections import Counter
+
+from riobed_results.report.claims.claim import Claim, count, slug
+from riobed_results.store.recovery_report import restored_pages
+from riobed_results.tables.soak import Soak, SoakRow
+
+
+def soak_claims(soaks: dict[str, Soak]) -> list[Claim]:
+    """Return the sums of each soak, by its folder's name, and those over all."""
+    every = [row for soak in soaks.values() for row in soak.rows]
+    resets: Counter[int] = Counter()
+    for soak in soaks.values():
+        resets[soak.environment.vcpus] += len(soak.rows)
+    return [
+        *(claim for name, soak in soaks.items() for claim in _sums(name, soak.rows)),
+        *_sums("all", every),
+        *(
+            count(f"resets_{vcpus}_vcpu{'s' * (vcpus > 1)}", number, "reset")
+            for vcpus, number in resets.items()
+        ),
+    ]
+
+
+def _sums(name: str, rows: list[SoakRow]) -> list[Claim]:
+    mismatches = sum((row.mismatches or 0) + (row.recovery_mismatches or 0) for row in rows)
+    good = sum(row.good for row in rows)
+    return [
+        Claim(key=slug(name, "good"), value=good, text=f"{good} of {len(rows)} stressors"),
+        count(slug(name, "seconds"), round(sum(row.seconds for row in rows)), "s", "s"),
+        count(slug(name, "traps"), sum(row.traps or 0 for row in rows), "trap"),
+        count(slug(name, "mismatches"), mismatches, "mismatch"),
+        count(slug(name, "pages"), sum(restored_pages(row.recovery) for row in rows if row.recovery), "page"),
+        count(slug(name, "files"), sum(row.files or 0 for row in rows), "file"),
+        count(slug(name, "different"), sum(row.files_different or 0 for row in rows), "different file"),
+    ]

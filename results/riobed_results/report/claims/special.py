@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the READMEs of single campaigns state beside what is stated of every one."""
+
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+
+from riobed_results.report.claims.claim import (
+    Claim,
+    count,
+    is_result,
+    number,
+    of,
+    part,
+    probability,
+    rows_of,
+    slug,
+)
+from riobed_results.report.claims.replays import Again, corrupted
+from riobed_results.store.models import TrialRow
+from riobed_results.store.queries import Counts, Results
+from riobed_results.tables.comparison import fisher_p
+from riobed_results.tables.controls import CONTROLS
+from riobed_results.tables.phases import timed
+from riobed_results.tables.planted import PLANTED
+from riobed_results.tables.planted import kind as planted_kind
+from riobed_results.tables.titles import titled
+
+
+def _first(results: Results) -> Iterator[Claim]:
+    rows = rows_of(results)
+    text = [row for row in rows if row.outcome == "discard" and row.fault_class != "copy_overrun"]
+    few = sum(sum(bool(fault.activated) for fault in row.faults) <= 1 for row in text)
+    yield of("text_discards_activated_few", few, len(text))
+    through, rio = (_titles(rows, mode) for mode in ("write-through", "rio"))
+    both = through.keys() & rio.keys()
+    yield Claim(
+        key="pairs_same_title",
+        value=(same := sum(through[key] == rio[key] for key in both)),
+        text=f"{same} of {len(both)} pairs",
+    )
+    resets = [row for row in rows if timed(row) and row.mode == "rio" and row.outcome == "crash"]
+    median = statistics.median(float(row.phases["reset"]) for row in resets)
+    yield number("reset_rio_s", median, f"{median:.2f} s")
+    recovery = statistics.median(
+        sum((row.recovery or {})["seconds"].values()) for row in resets if row.recovery
+    )
+    yield number("recovery_rio_s", recovery, f"{recovery:.2f} s")
+    for key, some in (("trial_median_s", rows), ("trial_restored_median_s", list(filter(timed, rows)))):
+        yield _median_s(key, some)
+    for name in dict.fromkeys(row.mode for row in rows):
+        for outcome in ("crash", "discard"):
+            mine = [row for row in rows if timed(row) and (row.mode, row.outcome) == (name, outcome)]
+            yield _median_s(slug(outcome, name, "median_s"), mine)
+
+
+def _median_s(key: str, rows: list[TrialRow]) -> Claim:
+    median = statistics.median(sum(map(float, row.phases.values())) for row in rows)
+    return number(key, median, f"{median:.1f} s")
+
+
+def _titles(rows: list[TrialRow], mode: str) -> dict[tuple[str, str], str | None]:
+    crashes = [row for row in rows if row.mode == mode and row.outcome == "crash"]
+    return {(row.fault_class, row.seed): row.crash_title for row in crashes}
+
+
+def _faults(results: Results) -> Iterator[Claim]:
+    crashes = [row for row in rows_of(results) if row.outcome == "crash"]
+    freed = [row for row in crashes if row.fault_class == "allocation"]
+    allocator = ("__kmalloc_noprof", "kfree")
+    found = sum((row.crash_title or "").endswith(allocator) for row in freed)
+    yield of("allocation_in_allocator", found, len(freed))
+    flips = [row for row in rows_of(results) if row.fault_class in ("kernel_heap", "kernel_stack")]
+    flipped = [row for row in flips if row.outcome == "crash"]
+    used = sum(any(fault.activated for fault in row.faults) for row in flipped)
+    yield of("flips_used", used, len(flipped))
+    watched = [fault for row in flips for fault in row.faults if fault.activated is not None]
+    yield of("flips_overwritten", sum("overwritten_s" in fault.params for fault in watched), len(watched))
+    yield number("flips_watched", each := len(watched) / len(flips), f"{each:g} watched flips")
+    overruns = [f for row in rows_of(results) if row.fault_class == "copy_overrun" for f in row.faults]
+    yield part("overruns_of_one_byte", sum(f.params["extra"] == 1 for f in overruns), len(overruns))
+
+
+# When no other emulator ran on the host of table1: read from the host, not from rows.
+QUIET = ("2026-11-22T01:04", "2026-11-22T01:54")
+
+
+def _table1(results: Results) -> Iterator[Claim]:
+    crashes = list(filter(titled, results.rows))
+    sides = []
+    for mode, name in (("rio", "rio"), ("rio-protected", "rio_protected")):
+        direct = [row for row in crashes if row.mode == mode and row.corruption == "direct"]
+        overruns = sum(row.fault_class == "copy_overrun" for row in direct)
+        yield of(f"direct_{name}_copy_overrun", overruns, len(direct))
+        sides.append(Counts(crashes=sum(row.mode == mode for row in crashes), corrupted=overruns))
+    if (p := fisher_p(*sides)) is not None:
+        yield probability("fisher_p_direct_copy_overrun", p)
+    bad = [row for row in crashes if row.corruption != "none"]
+    common = sum(row.fault_class in ("allocation", "copy_overrun") for row in bad)
+    yield Claim(key="corrupted_common", value=common, text=f"{common} of {len(bad)} corruptions")
+    stuck = [row for row in crashes if (row.crash_title or "").startswith("workload stuck")]
+    through = [row for row in stuck if row.mode == "write-through"]
+    commit = sum("jbd2_journal_commit_transaction" in (row.crash_title or "") for row in through)
+    yield count("stuck", len(stuck), "stuck workload")
+    yield of("stuck_write_through", len(through), len(stuck))
+    yield of("stuck_in_commit", commit, len(through))
+    kinds = {planted_kind(row) for row in filter(PLANTED.wants, results.rows)}
+    yield count("planted_kinds", len(kinds), "kind")
+    yield from _quiet(results, crashes)
+    yield from _time_shares(results)
+
+
+def _quiet(results: Results, crashes: list[TrialRow]) -> Iterator[Claim]:
+    start, end = map(datetime.fromisoformat, QUIET)
+    hours = (end - start).total_seconds() / 3600
+    found = sum(QUIET[0] <= row.finished < QUIET[1] for row in crashes)
+    controls = sum(QUIET[0] <= row.finished < QUIET[1] for row in results.rows if row.fault_class in CONTROLS)
+    yield number("quiet_crashes_an_hour", found / hours, f"{found / hours:.0f} crashes an hour")
+    yield count("quiet_crashes", found, "crash", f"crashes in {hours * 60:.0f} minutes")
+    yield count("quiet_controls", controls, "trial of controls", "trials of controls")
+
+
+def _time_shares(results: Results) -> Iterator[Claim]:
+    """Return which share of the workers' time each phase took, by how the trial ended."""
+    seconds: defaultdict[tuple[str, str], float] = defaultdict(float)
+    for row in filter(is_result, results.rows):
+        group: str = "control" if row.fault_class in CONTROLS else row.outcome
+        for phase, spent in row.phases.items():
+            # Comparing the restored memory is a part of restoring it.
+            seconds[group, phase.removesuffix("_checked")] += float(spent)
+            seconds[group, "all"] += float(spent)
+    whole = sum(spent for (_, phase), spent in seconds.items() if phase == "all")
+    for (group, phase), spent in seconds.items():
+        share = 100 * spent / whole
+        yield number(slug("time_share", group, phase), share, f"{share:.1f} %")
+
+
+def _twins(found: list[Again]) -> Iterator[Claim]:
+    """Return what the replays of the two corruptions say whose labels are doubted."""
+    replays = [each["now"] for twin in found if twin.position in (847, 848) for each in twin.replays]
+    hit = [now for now in replays if corrupted(now)]
+    rest = [now for now in replays if not corrupted(now)]
+    yield of("twins_corrupted", len(hit), len(replays))
+    yield of("twins_indirect", sum(now["corruption"] == "indirect" for now in hit), len(hit))
+    yield of("twins_several_faults", sum(now["activated"] > 1 for now in hit), len(hit))
+    yield of("twins_sound_several_faults", sum(now["activated"] > 1 for now in rest), len(rest))
+
+
+SPECIAL: dict[str, tuple[Callable[[Results], Iterable[Claim]], ...]] = {
+    "first": (_first,),
+    "faults": (_faults,),
+    "table1": (_table1,),
+}
+# The same of corruptions that were replayed several times.
+SPECIAL_AGAIN: dict[str, tuple[Callable[[list[Again]], Iterable[Claim]], ...]] = {"table1": (_twins,)}
