@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every figure that a published folder or the front page states is computed from the rows in the folder."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from results_builders import Invoke, campaign, trial
+from riobed_results.errors import StoreError
+from riobed_results.report.claims import Prose, folder_claims, read_claims
+from riobed_results.report.claims.claim import Claim, count, part
+from riobed_results.store.store import Store
+
+RESULTS = Path(__file__).parents[1] / "published"
+PUBLISHED = sorted(path for path in RESULTS.iterdir() if path.is_dir())
+CLAIMS = [count("errors", 4, "infra error"), part("corrupted", 3, 17), Claim(key="bare", value=9, text="9")]
+
+
+@pytest.mark.parametrize("folder", PUBLISHED, ids=lambda folder: folder.name)
+def test_claims_come_out_of_the_rows_again(folder: Path) -> None:
+    assert read_claims(folder) == folder_claims(folder)
+
+
+@pytest.mark.parametrize("folder", PUBLISHED, ids=lambda folder: folder.name)
+def test_a_readme_states_claims_alone(folder: Path) -> None:
+    prose, claims = Prose((folder / "README.md").read_text()), read_claims(folder)
+    assert prose.unbacked(claims) == []
+    assert prose.stale() == []
+    assert prose.untold(claims) == []
+    for other, phrase in prose.borrowed():
+        assert phrase in [claim.text for claim in read_claims(RESULTS / other)]
+
+
+def test_the_front_page_states_claims_alone() -> None:
+    parts = Prose((RESULTS.parents[1] / "README.md").read_text()).parts()
+    assert parts
+    for name, prose in parts:
+        assert prose.unbacked(read_claims(RESULTS / name)) == []
+        assert prose.stale() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "figure"),
+    [
+        ("here 4 infra\n  errors, 3 of 17 (17.6 %)", None),
+        ("| 9 | at 12:30 on 2026-11-21 | `7` | [x](8) | x86-64 |\n```\n6\n```", None),
+        ("<!-- not claims (the host): 2 CPUs --> 2 CPUs", None),
+        ("<!-- not from rows: read -->\n5\n<!-- /not from rows -->", None),
+        ("14 infra errors", "14"),
+        ("4 discards", "4"),
+        ("3 of 17 (17.7 %)", "3"),
+        ("9 hangs", "9"),
+        ("<!-- not claims (the host): 2 CPUs --> 2 workers", "2"),
+    ],
+)
+def test_a_figure_needs_its_claim(text: str, figure: str | None) -> None:
+    left = Prose(text).unbacked(CLAIMS)
+    assert (figure in left[0]) if figure else left == []
+
+
+def test_what_is_excused_for_nothing_is_found() -> None:
+    assert Prose("<!-- not claims (the host): 2 CPUs --> 3 CPUs").stale() == ["2 CPUs"]
+    told = [Claim(key=f"corruption_{n}", value="rio, pointer", text=f"{n} | rio, pointer") for n in (1, 2)]
+    causes = "<!-- not from rows: read -->| 1 | rio, pointer | why |<!-- /not from rows -->"
+    assert Prose(causes).untold(told) == ["| 2 | rio, pointer |"]
+
+
+def test_claims_are_published_and_checked_by_a_command(
+    invoke: Invoke, store: Store, path: Path, tmp_path: Path
+) -> None:
+    store.add_trial(trial(store.add_campaign(campaign("one", ["rio"], ["kernel_text"])).id, 0))
+    folder = tmp_path / "one"
+    assert invoke("publish", folder, "--store", path).exit_code == 0
+    claims = {claim.key: claim.text for claim in read_claims(folder)}
+    assert (claims["crashes"], claims["corrupted_rio"]) == ("1 crash", "0 of 1 (0.0 %)")
+    (folder / "README.md").write_text("1 crash, 2 hangs\n")
+    (folder / "claims.json").unlink()
+    result = invoke("claims", folder)
+    assert (result.exit_code, "2 hangs" in result.output, "1 crash" in result.output) == (1, True, False)
+    assert len(read_claims(folder)) == len(claims)
+
+
+def test_a_folder_without_rows_has_no_claims(tmp_path: Path) -> None:
+    shutil.copy(RESULTS / "cost/README.md", tmp_path)
+    with pytest.raises(StoreError, match="no rows"):
+        folder_claims(tmp_path)
