@@ -19,6 +19,7 @@ from riobed.plan.spec import CampaignSpec
 from riobed.trial.record import TrialRecord
 from riobed_results.errors import StoreError
 
+pytestmark = pytest.mark.slow
 # Room for a store of a few rows; above the least that is asked for a guest's.
 SIZES = {"store": "256k", "logs": "64k", "scratch": "68m"}
 FULL_AT = 5

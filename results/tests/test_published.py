@@ -17,6 +17,7 @@ from riobed_results.tables.replays import read_replays, replay_page, replay_tabl
 from riobed_results.tables.soak import load_soak
 from riobed_results.tables.soak_page import soak_page
 
+pytestmark = pytest.mark.slow
 PUBLISHED = sorted(path.parent for path in Path(__file__).parents[1].glob("published/*/store.sqlite"))
 REPLAYS = sorted(path.parent for path in Path(__file__).parents[1].glob("published/**/replays.jsonl"))
 SOAKS = sorted(path.parent for path in Path(__file__).parents[1].glob("published/**/soak.json"))

@@ -22,6 +22,7 @@ from riobed.faults.classes.rules import RULES
 from riobed.faults.sites.vmlinux import Symbol
 from riobed.products import cache_dir, load_manifest
 
+pytestmark = pytest.mark.slow
 WHOLE = os.environ.get("RIOBED_WHOLE_KERNEL") == "1"
 STRIDE = 1 if WHOLE else 60
 

@@ -32,8 +32,8 @@ from statsmodels.stats.proportion import proportion_confint
 
 # Nearly always the | of a type, which no test executes.
 _TYPES = "ReplaceBinaryOperator_BitOr"
-# Of all tests of one mutant, as they took without it.
-_BUDGET_S = 15.0
+# What the tests of one mutant may take, as a share of all tests: does not depend on how busy the host is.
+_BUDGET = 0.02
 _LIMIT_S = 120.0
 _DURATION = re.compile(r"^([\d.]+)s (?:setup|call|teardown) +(.+)$", re.MULTILINE)
 _QUIET = ["-q", "-p", "no:cacheprovider"]
@@ -91,7 +91,7 @@ def tests_of(spec: MutationSpec, data: CoverageData, durations: dict[str, float]
     changed = range(spec.start_pos[0], spec.end_pos[0] + 1)
     found = {name for line in changed for name in lines.get(line, []) if name}
     found = found or {name for names in lines.values() for name in names if name}
-    chosen, left = [], _BUDGET_S
+    chosen, left = [], _BUDGET * sum(durations.values())
     for test in sorted({name.rpartition("|")[0] for name in found}, key=lambda name: (durations[name], name)):
         left -= durations[test]
         if chosen and left < 0:
