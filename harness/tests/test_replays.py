@@ -73,7 +73,7 @@ def test_each_crash_is_replayed_once(world: World, tmp_path: Path) -> None:
         "claims.json",
         FILE,
         "00001",
-        *(f"replays.{form}" for form in ("md", "tex", "csv", "html", "json")),
+        "replays.md",
     }
     # It goes on where it was stopped: here there is nothing left to do.
     assert run(world) == table

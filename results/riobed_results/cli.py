@@ -1,42 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands that read results: `table`, `trials`, `report`, `publish`. They need neither QEMU nor libvirt.
+"""The commands that read results: `table`, `trials`, `log`, `report`, `publish`.
 
-They raise StoreError; the program that mounts them prints it as one line and exits with its `exit_code`.
+They need neither QEMU nor libvirt. They raise StoreError; the program that mounts them prints it as one
+line and exits with its `exit_code`.
 """
 
-import os
+import inspect
 import shutil
 import sys
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from riobed_results.errors import StoreError, StoreUsageError
+from riobed_results.files import write_whole
 from riobed_results.report.claims import read_claims, unbacked, write_claims
 from riobed_results.report.publish import publish
 from riobed_results.store.export import trials_parquet
 from riobed_results.store.location import DEFAULT_STORE, REPORT_FILE
-from riobed_results.store.logs import Links
+from riobed_results.store.logs import Links, Logs, label
 from riobed_results.store.queries import read_results
 from riobed_results.store.store import open_store
-from riobed_results.tables.by_mode import Design, mode_page, mode_table
-from riobed_results.tables.comparison import POWER, comparison_page
-from riobed_results.tables.controls import CONTROLS
-from riobed_results.tables.corruption import comparison_table, corruption_table
-from riobed_results.tables.corruption_page import corruption_page
-from riobed_results.tables.cost import cost_page, cost_table
-from riobed_results.tables.cost_runs import read_runs
-from riobed_results.tables.fault_classes import class_page, class_table
-from riobed_results.tables.pages import BY_MODE, warned
-from riobed_results.tables.phases import phase_page, phase_table
-from riobed_results.tables.render import render
-from riobed_results.tables.replays import read_replays, replay_page, replay_table
-from riobed_results.tables.soak import load_soak
-from riobed_results.tables.soak_page import soak_page
-from riobed_results.tables.stories import story_page, story_table
-from riobed_results.tables.titles import title_page, title_table
+from riobed_results.tables.registry import CAMPAIGN_TABLES, FOLDER_TABLES
+from riobed_results.tables.render import printable, render
+from riobed_results.tables.table import CampaignTable, FolderTable, Table
 from riobed_results.tables.trials import trials_json, trials_text
 
 PIPE_WIDTH = 200  # characters, where there is no terminal to ask
@@ -78,128 +68,47 @@ LogsOption = Annotated[
 ]
 
 
-@table_app.command("corruption")
-def corruption(
-    store: StoreOption = DEFAULT_STORE,
-    campaign: CampaignOption = None,
-    form: FormOption = TableFormat.MD,
-    output: OutputOption = None,
-) -> None:
-    """How often a crash corrupted a file, by fault class and cache mode."""
-    results = read_results(open_store(store), campaign, faults=CONTROLS)
-    page = corruption_page(corruption_table(results))
-    emit(render(warned("corruption", page, results), form), output)
+def _add_campaign_table(table: CampaignTable[Any]) -> None:
+    """Give `table` the command of a campaign's table."""
 
-
-@table_app.command("comparison")
-def comparison(
-    store: StoreOption = DEFAULT_STORE,
-    campaign: CampaignOption = None,
-    power: Annotated[float, typer.Option(help="Of Fisher's test, for the crashes needed.")] = POWER,
-    form: FormOption = TableFormat.MD,
-    output: OutputOption = None,
-) -> None:
-    """Whether cache modes differ, and how many crashes it takes to say so."""
-    results = read_results(open_store(store), campaign, faults=CONTROLS)
-    page = comparison_page(comparison_table(results, power))
-    emit(render(warned("comparison", page, results), form), output)
-
-
-@table_app.command("titles")
-def titles(
-    store: StoreOption = DEFAULT_STORE,
-    campaign: CampaignOption = None,
-    form: FormOption = TableFormat.MD,
-    output: OutputOption = None,
-) -> None:
-    """Crash titles, how often each came, and in which mode."""
-    results = read_results(open_store(store), campaign, faults=CONTROLS)
-    emit(render(warned("titles", title_page(title_table(results)), results), form), output)
-
-
-@table_app.command("stories")
-def stories(
-    store: StoreOption = DEFAULT_STORE,
-    campaign: CampaignOption = None,
-    form: FormOption = TableFormat.MD,
-    output: OutputOption = None,
-) -> None:
-    """Each corruption: which fault, which crash, what differs, which oracle said so."""
-    results = read_results(open_store(store), campaign)
-    emit(render(warned("stories", story_page(story_table(results)), results), form), output)
-
-
-@table_app.command("faults")
-def faults(
-    store: StoreOption = DEFAULT_STORE,
-    campaign: CampaignOption = None,
-    form: FormOption = TableFormat.MD,
-    output: OutputOption = None,
-) -> None:
-    """What each fault class did: faults injected and activated, and what became of the trials."""
-    results = read_results(open_store(store), campaign)
-    emit(render(warned("faults", class_page(class_table(results)), results), form), output)
-
-
-@table_app.command("phases")
-def phases(
-    store: StoreOption = DEFAULT_STORE,
-    campaign: CampaignOption = None,
-    form: FormOption = TableFormat.MD,
-    output: OutputOption = None,
-) -> None:
-    """Where a trial's time goes, by phase and cache mode."""
-    results = read_results(open_store(store), campaign, faults=False)
-    emit(render(phase_page(phase_table(results)), form), output)
-
-
-@table_app.command("cost")
-def cost(
-    folder: Annotated[Path, typer.Argument(help="Folder that 'riobed cost' wrote.")],
-    form: FormOption = TableFormat.MD,
-    output: OutputOption = None,
-) -> None:
-    """What each part of Rio costs, as ratios of time and of instructions."""
-    emit(render(cost_page(cost_table(read_runs(folder))), form), output)
-
-
-@table_app.command("replays")
-def replays(
-    folder: Annotated[Path, typer.Argument(help="Folder that 'riobed replay --crashes' wrote.")],
-    form: FormOption = TableFormat.MD,
-    output: OutputOption = None,
-) -> None:
-    """How many replayed crashes ended the same way, by fault class."""
-    emit(render(replay_page(replay_table(read_replays(folder))), form), output)
-
-
-def _add_by_mode(design: Design) -> None:
-    """Give `table` the command of a table by mode."""
-
-    @table_app.command(design.name, help=f"{design.title}, by cache mode.")
-    def by_mode(
+    def command(
         store: StoreOption = DEFAULT_STORE,
         campaign: CampaignOption = None,
         form: FormOption = TableFormat.MD,
         output: OutputOption = None,
+        **options: Any,
     ) -> None:
-        results = read_results(open_store(store), campaign, faults=CONTROLS)
-        page = mode_page(design, mode_table(results, design))
-        emit(render(warned(design.name, page, results), form), output)
+        results = table.read(open_store(store), campaign)
+        emit(render(table.of(results, **options), form), output)
+
+    _add_command(table, command)
 
 
-for _design in BY_MODE:
-    _add_by_mode(_design)
+def _add_folder_table(table: FolderTable[Any]) -> None:
+    """Give `table` the command of a folder's table."""
+
+    def command(
+        folder: Annotated[Path, typer.Argument(help=table.folder_help)],
+        form: FormOption = TableFormat.MD,
+        output: OutputOption = None,
+        **options: Any,
+    ) -> None:
+        emit(render(table.of(folder, **options), form), output)
+
+    _add_command(table, command)
 
 
-@table_app.command("soak")
-def soak(
-    folder: Annotated[Path, typer.Argument(help="Folder of the soak.")],
-    form: FormOption = TableFormat.MD,
-    output: OutputOption = None,
-) -> None:
-    """What stressors met, and whether every file was as before after a reset."""
-    emit(render(soak_page(load_soak(folder)), form), output)
+def _add_command(table: Table[Any], command: Callable[..., None]) -> None:
+    """Add a command whose keyword arguments are the options of the table."""
+    *own, _ = inspect.signature(command).parameters.values()
+    command.__signature__ = inspect.Signature([*own, *table.options])  # type: ignore[attr-defined]
+    table_app.command(table.name, help=table.help)(command)
+
+
+for _campaign_table in CAMPAIGN_TABLES:
+    _add_campaign_table(_campaign_table)
+for _folder_table in FOLDER_TABLES:
+    _add_folder_table(_folder_table)
 
 
 def trials(
@@ -223,6 +132,33 @@ def trials(
         to_terminal = output is None and sys.stdout.isatty()
         width = shutil.get_terminal_size().columns if to_terminal else PIPE_WIDTH
         emit(trials_text(rows, width), output)
+
+
+def log(
+    which: Annotated[
+        str, typer.Argument(metavar="ID", help="Position of a trial, or the short name of a log.")
+    ],
+    store: StoreOption = DEFAULT_STORE,
+    campaign: CampaignOption = None,
+    logs: LogsOption = None,
+    output: OutputOption = None,
+) -> None:
+    """Print the console log of a trial: a file, or a member of the archive of a published campaign."""
+    opened = open_store(store)
+    results = read_results(opened, campaign, faults=False)
+    named = {label(row.log): row.log for row in results.rows if row.log}
+    # The last attempt at a position is the one with a result.
+    named |= {str(row.position): row.log for row in results.rows if row.log}
+    if which not in named:
+        name = results.campaign.name
+        raise StoreUsageError(f"campaign {name!r} has no log {which!r}; 'riobed trials' lists its trials")
+    text = Logs(logs or opened.location.folder).read(named[which])
+    if output is None and sys.stdout.isatty():
+        # The guest may have been out of order when it wrote this.
+        text = "".join(
+            f"{printable(line)}\n" for line in text.decode(errors="backslashreplace").splitlines()
+        ).encode()
+    emit(text, output)
 
 
 def publish_campaign(
@@ -267,9 +203,10 @@ def report_page(
 
 
 def mount(app: typer.Typer) -> None:
-    """Give `app` the commands `table`, `trials`, `report`, `publish` and `claims`."""
+    """Give `app` the commands `table`, `trials`, `log`, `report`, `publish` and `claims`."""
     app.add_typer(table_app, name="table")
     app.command("trials")(trials)
+    app.command("log")(log)
     app.command("report")(report_page)
     app.command("publish")(publish_campaign)
     app.command("claims")(claims)
@@ -282,18 +219,6 @@ def emit(content: str | bytes, output: Path | None) -> None:
         return
     data = content if isinstance(content, bytes) else content.encode()
     try:
-        if output.exists() and not output.is_file():
-            output.write_bytes(data)  # a device or pipe cannot be replaced
-        else:
-            _replace(output.resolve(), data)
+        write_whole(output, data)
     except OSError as error:
         raise StoreError(f"output {output}: {error.strerror}; choose another file") from error
-
-
-def _replace(path: Path, data: bytes) -> None:
-    new = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        new.write_bytes(data)
-        new.replace(path)
-    finally:
-        new.unlink(missing_ok=True)

@@ -10,16 +10,15 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from results_builders import Invoke, campaign, trial
-from riobed_results.errors import StoreError
+from results_builders import campaign, trial
 from riobed_results.store.models import FaultRow
 from riobed_results.store.queries import read_results
 from riobed_results.store.store import Store
 from riobed_results.tables.by_mode import Design, mode_page, mode_table
 from riobed_results.tables.losses import NO_FAULT, RECOVERY_CRASH
 from riobed_results.tables.oracles import ORACLES
-from riobed_results.tables.pages import BY_MODE, campaign_pages
 from riobed_results.tables.planted import PLANTED
+from riobed_results.tables.registry import campaign_pages
 from riobed_results.tables.render import render
 from riobed_results.tables.starts import STARTS
 
@@ -234,27 +233,6 @@ def test_a_class_that_never_crashes_says_nothing_of_starts(store: Store) -> None
         outcome = "crash" if always else "discard"
         store.add_trial(trial(added.id, position, outcome, fault_class=fault_class, fresh_boot=fresh))
     assert column(store, STARTS)["Crashed, within fault classes: p"] is None
-
-
-@pytest.mark.parametrize("design", BY_MODE, ids=lambda design: design.name)
-def test_its_command(invoke: Invoke, store: Store, path: Any, design: Design) -> None:
-    planted = FaultRow(index=0, fault_class="planted", injected=True, params={"kind": "written"})
-    filled(
-        store,
-        {"recovery": report()},
-        {"recovery": report(phase="data")},
-        {"fault_class": "planted", "faults": [planted]},
-        {"fault_class": "kernel_text", "fresh_boot": True},
-    )
-    result = invoke("table", design.name, "--store", path)
-    assert result.exit_code == 0, result.output
-    assert result.stdout == render(campaign_pages(read_results(store))[design.name], "md")
-    store.add_trial(trial(store.add_campaign(campaign("other")).id, 0, "infra_error"))
-    refused = invoke("table", design.name, "--store", path)
-    assert isinstance(refused.exception, StoreError)
-    assert str(refused.exception).endswith(
-        f"campaign 'other' has no trials for the table {design.name}; choose another with --campaign"
-    )
 
 
 def test_planted_changes(store: Store) -> None:

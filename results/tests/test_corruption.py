@@ -11,8 +11,8 @@ from riobed_results.report.completion import progress
 from riobed_results.store.models import Outcome, TrialRow
 from riobed_results.store.queries import Counts, read_results
 from riobed_results.store.store import Store
-from riobed_results.tables.corruption import CorruptionTable, comparison_table, corruption_table
-from riobed_results.tables.corruption_page import corruption_page
+from riobed_results.tables.comparison import comparison_table
+from riobed_results.tables.corruption import CorruptionTable, corruption_page, corruption_table
 from riobed_results.tables.proportions import corrupted_share
 
 MODES = ["write-through", "delayed", "rio"]
@@ -170,5 +170,7 @@ def test_controls_are_rows_but_not_in_the_totals(store: Store) -> None:
     assert [row.fault_class for row in table.rows] == ["none", "kernel_text", "planted"]
     assert all(row.cells["rio"].corrupted == 1 for row in table.rows)
     assert (table.totals["rio"].crashes, table.totals["rio"].corrupted) == (1, 1)
-    note = corruption_page(table).note
-    assert "Rows none and planted are controls" in note and "or given up early" in note
+    faults, controls, *_ = corruption_page(table).grids
+    assert ([line[0] for line in faults.body], faults.foot[0][1]) == (["kernel_text"], "1 of 1 (100.0 %)")
+    assert controls.body == [["negative control (none)", "1 of 1"], ["positive control (planted)", "1 of 1"]]
+    assert "Controls are in no total" in corruption_page(table).note

@@ -1,20 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ratios are those of runs of one round, and come from stored runs alone."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from results_builders import Invoke
 from riobed_results.errors import StoreError
 from riobed_results.store.environment import Environment
 from riobed_results.tables.cost import FEWEST, NOTE, cost_page, cost_table, ratio
 from riobed_results.tables.cost_runs import FILE, CostRun, add_run, read_runs
-from riobed_results.tables.render import FORMS, render
 
 ON = Environment.model_validate(dict.fromkeys(Environment.model_fields, "x"))
-PUBLISHED = sorted(path.parent for path in Path(__file__).parents[1].glob(f"published/*/{FILE}"))
 
 
 def run(variant: str, number: int, seconds: float, **changes: Any) -> CostRun:
@@ -102,15 +98,11 @@ def test_a_folder_without_runs_and_one_of_something_else(tmp_path: Path) -> None
         cost_table([])
 
 
-def test_as_text(tmp_path: Path, invoke: Invoke) -> None:
-    for each in RUNS:
-        add_run(tmp_path, each)
-    text = invoke("table", "cost", tmp_path).stdout
-    assert "| registry | off | 1.200 (1.100 to 1.300) |  | 1.200 (1.100 to 1.300) |  | 3 |" in text
-    found = json.loads(invoke("table", "cost", tmp_path, "--format", "json").stdout)
-    assert found["registry_bytes_per_page"] == 64
-    lines = invoke("table", "cost", tmp_path, "--format", "csv").stdout.splitlines()
-    assert lines[1:] == [
+def test_as_text() -> None:
+    page = cost_page(cost_table(RUNS))
+    ratio = "1.200 (1.100 to 1.300)"
+    assert page.grids[0].body[1] == ["registry", "off", ratio, "", ratio, "", "3"]
+    assert page.csv.splitlines()[1:] == [
         "w,off,off,time,3,1.0,1.0,1.0",
         "w,registry,off,time,3,1.2,1.1,1.3",
         "w,pte,registry,time,3,2.0,2.0,2.0",
@@ -122,12 +114,3 @@ def test_each_workload_has_a_first_variant_of_its_own() -> None:
     other = [run("registry", 0, 2.0, workload="v", versus=None), run("pte", 0, 3.0, workload="v")]
     lines = cost_page(cost_table([*RUNS, *other])).csv.splitlines()
     assert lines[-2:] == ["v,registry,registry,time,1,1.0,1.0,1.0", "v,pte,registry,time,1,1.5,1.5,1.5"]
-
-
-@pytest.mark.parametrize("folder", PUBLISHED, ids=lambda folder: folder.name)
-def test_a_published_table_comes_out_of_its_runs_again(folder: Path) -> None:
-    page = cost_page(cost_table(read_runs(folder)))
-    published = {path.suffix.removeprefix(".") for path in folder.glob("cost.*")}
-    assert {"md", "html", "csv", "json"} <= published <= {*FORMS}
-    for form in published:
-        assert (folder / f"cost.{form}").read_text() == render(page, form)

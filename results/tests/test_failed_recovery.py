@@ -15,8 +15,8 @@ from riobed_results.tables.by_mode import mode_table
 from riobed_results.tables.controls import failed_controls
 from riobed_results.tables.corruption import corruption_table
 from riobed_results.tables.losses import NO_FAULT
-from riobed_results.tables.pages import campaign_pages
 from riobed_results.tables.planted import PLANTED
+from riobed_results.tables.registry import campaign_pages
 from riobed_results.tables.render import FORMS, render
 from riobed_results.tables.stories import story_table
 

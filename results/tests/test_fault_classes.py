@@ -1,17 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table of fault classes: its counts come from the faults of trials that gave a result."""
 
-import csv
-import io
-import json
-
 import pytest
-from results_builders import Invoke, campaign, faults, trial
+from results_builders import campaign, faults, trial
 from riobed_results.errors import StoreError
 from riobed_results.store.queries import read_results
 from riobed_results.store.store import Store
 from riobed_results.tables.fault_classes import class_page, class_table
-from riobed_results.tables.pages import campaign_pages
 from riobed_results.tables.proportions import percent
 from riobed_results.tables.render import render
 
@@ -79,9 +74,6 @@ def test_as_text(filled: Store) -> None:
     assert "| kernel_text | 16 | 15 | 21.4 % | 4 | 75.0 % | 75.0 % | 1 | 25.0 % | 4.00 | 2 | 1 |" in text
     assert "| kernel_text | 1 | 1 | 100.0 % | 1 | 100.0 % | 0.0 % | 0 | 100.0 % | - | 0 | 0 |" in text
     assert "(no crash within the limit, or given up early)" in page.note
-    lines = list(csv.DictReader(io.StringIO(render(page, "csv"))))
-    assert [(line["mode"], line["watched"]) for line in lines] == [("rio", "14"), ("delayed", "1")]
-    assert json.loads(render(page, "json"))["lines"]["rio"]["kernel_text"]["titles"] == 2
 
 
 def test_shares_of_one_whole_make_all_of_it() -> None:
@@ -100,18 +92,3 @@ def test_a_control_is_in_no_line_and_no_total(filled: Store) -> None:
     filled.add_trial(trial(only.id, 0, fault_class="planted", requested=1, faults=faults(1, "planted")))
     with pytest.raises(StoreError, match="no trials with faults"):
         class_table(read_results(filled))
-
-
-def test_a_campaign_without_faults_has_no_such_page(store: Store) -> None:
-    added = store.add_campaign(campaign())
-    store.add_trial(trial(added.id, 0, fault_class="none", phases={"check": 1.0}))
-    assert "faults" not in campaign_pages(read_results(store))
-    with pytest.raises(StoreError, match="no trials with faults"):
-        class_table(read_results(store))
-
-
-def test_the_command(filled: Store, invoke: Invoke) -> None:
-    result = invoke("table", "faults", "--store", str(filled.location.path))
-    assert result.exit_code == 0
-    assert "Campaign first" in result.stdout and "| kernel_text |" in result.stdout
-    assert "faults" in campaign_pages(read_results(filled))

@@ -5,8 +5,7 @@ import pytest
 from results_builders import campaign, trial
 from riobed_results.store.queries import Counts, read_results
 from riobed_results.store.store import Store
-from riobed_results.tables.corruption import corruption_table
-from riobed_results.tables.corruption_page import corruption_page
+from riobed_results.tables.corruption import corruption_page, corruption_table
 from riobed_results.tables.paper import CORRUPTED, FAULT_CLASSES, paper_counts
 from riobed_results.tables.proportions import total_text
 from riobed_results.tables.render import render

@@ -14,8 +14,7 @@ from riobed_results.store.logs import Links
 from riobed_results.store.models import FaultRow, TrialRow, utc_now
 from riobed_results.store.queries import read_results
 from riobed_results.store.store import Store
-from riobed_results.tables.corruption import corruption_table
-from riobed_results.tables.corruption_page import corruption_page
+from riobed_results.tables.corruption import corruption_page, corruption_table
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
 # What would make a browser run or fetch something.

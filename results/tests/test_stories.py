@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is told of a corruption, also when a workload or a stranger wrote what is stored."""
 
-import csv
-import io
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-from results_builders import Invoke, campaign, faults, trial
+from results_builders import campaign, faults, trial
 from riobed_results.errors import StoreError
 from riobed_results.store.models import FaultRow
 from riobed_results.store.queries import read_results
@@ -61,6 +57,9 @@ def test_a_story_has_fault_crash_bytes_class_and_oracle(store: Store) -> None:
     assert str(found.differences[1]) == "tree/f2: missing"
     assert found.mismatches == ["dirty data, inode 12, page 1"]
     assert (found.corruption, found.oracles) == ("direct", ["check", "checksums", "read"])
+    (line,) = story_page(story_table(read_results(store))).grids[0].body
+    assert line[-3] == "tree/f1: content, 7 bytes from 4096 (found 1e, should be b0) and 2 more"
+    assert line[-1] == "check and checksums and read"
 
 
 def test_the_first_fault_is_the_one_activated_first(store: Store) -> None:
@@ -120,15 +119,3 @@ def test_planted_changes_and_sound_crashes_are_no_stories(store: Store) -> None:
     store.add_trial(trial(added.id, 2, "discard"))
     with pytest.raises(StoreError, match="no corruption to tell of"):
         story_table(read_results(store))
-
-
-def test_the_command_in_every_form(invoke: Invoke, store: Store, path: Path) -> None:
-    story(store, check=CHECK, recovery=RECOVERY, faults=faults(1), injected=1)
-    (read,) = json.loads(invoke("table", "stories", "--store", path, "--format", "json").stdout)["stories"]
-    assert read["differences"][0]["offset"] == 4096
-    text = invoke("table", "stories", "--store", path, "--format", "csv").stdout
-    (line,) = csv.DictReader(io.StringIO(text))
-    assert line["differs"] == "tree/f1: content, 7 bytes from 4096 (found 1e, should be b0) and 2 more"
-    assert line["oracle"] == "check and checksums"
-    for form in ("md", "html", "latex"):
-        assert "fs/read" in invoke("table", "stories", "--store", path, "--format", form).stdout

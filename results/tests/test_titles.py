@@ -54,10 +54,6 @@ def test_random_titles_against_a_count_by_hand(store: Store, seed: int) -> None:
         assert title.corrupted == sum(row["corruption"] == "direct" for row in of_title)
         assert title.damaged == sum(row["detail"].endswith("no end") for row in of_title)
         assert title.log == next((row["log"] for row in of_title if row["log"]), None)
-    lines = list(csv.DictReader(io.StringIO(render(title_page(table), "csv"))))
-    assert [(line["title"], int(line["total"]), int(line["damaged"])) for line in lines] == [
-        (t.title, t.total, t.damaged) for t in table.titles
-    ]
 
 
 def test_only_controls_have_no_titles(store: Store) -> None:

@@ -8,15 +8,15 @@ a replay is of the same trial or refused.
 import gzip
 import json
 import sys
-import zlib
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from riobed_results.errors import StoreError
 from riobed_results.store.location import locate
-from riobed_results.store.logs import inside
+from riobed_results.store.logs import Logs
 from riobed_results.store.models import CampaignRow, FaultRow, TrialRow, utc_now
 from riobed_results.store.queries import result_at
 from riobed_results.store.store import open_store
@@ -52,8 +52,6 @@ from riobed.vm.host import LEAST_ROOM, need_room
 from riobed.vm.libvirt import LibvirtMachine
 from riobed.vm.scratch import scratch_dir
 
-# A stored log is this large at most; of more the beginning counts.
-_MAX_LOG = 64 << 20
 # What is no part of the crash in a stored log: trial.py.
 _BEHIND = b"\n=== recovery"
 # The host may be slower than it was then, and limits are by its clock.
@@ -276,12 +274,11 @@ def title_then(stored: StoredTrial) -> str | None:
     What the harness saw of a crash and its log does not tell is left as it is stored.
     """
     row = stored.row
-    if not row.log or not inside(stored.logs, row.log):
+    if not row.log:
         return row.crash_title
     try:
-        with gzip.open(stored.logs / row.log) as file:
-            console = file.read(_MAX_LOG)
-    except (OSError, EOFError, zlib.error):
+        console = Logs(stored.logs).read(row.log)
+    except StoreError:
         return row.crash_title
     crash = formats.recognise(console.partition(_BEHIND)[0])
     return crash.title if crash and crash.kind == row.crash_kind else row.crash_title

@@ -16,8 +16,8 @@ from riobed_results.report.claims import write_claims
 from riobed_results.store.models import CampaignRow, TrialRow
 from riobed_results.store.queries import in_order, trial_rows
 from riobed_results.store.store import open_store
-from riobed_results.tables.render import render, write_forms
-from riobed_results.tables.replays import FILE, ReplayRun, add_replay, read_replays, replay_page, replay_table
+from riobed_results.tables.render import render
+from riobed_results.tables.replays import FILE, REPLAYS, ReplayRun, add_replay, read_replays
 from riobed_results.tables.titles import titled
 
 from riobed.commands.lines import columns, ending, fitted, named
@@ -41,7 +41,7 @@ class Many:
 
 
 def replay_many(request: Many, form: str, uri: str | None) -> str:
-    """Make the replays that are missing, and write the tables; the one in that form is returned."""
+    """Make the replays that are missing, and write the table as Markdown; return it in the form asked for."""
     store = open_store(request.store)
     campaign = store.campaign(request.campaign)
     check_kernel(campaign, load_manifest())
@@ -57,8 +57,8 @@ def replay_many(request: Many, form: str, uri: str | None) -> str:
                 for row in missing:
                     one = Request(row.position, request.store, campaign.name)
                     add_replay(folder, run_one(replayer, one, folder))
-    page = replay_page(replay_table(stored_replays(folder, campaign, setup)))
-    write_forms(page, folder, "replays")
+    page = REPLAYS.of(folder)
+    (folder / "replays.md").write_text(render(page, "md"), encoding="utf-8")
     write_claims(folder)
     return render(page, form)
 

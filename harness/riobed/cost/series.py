@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from riobed_results.store.environment import Environment
-from riobed_results.tables.cost import cost_page, cost_table
+from riobed_results.tables.cost import COST
 from riobed_results.tables.cost_runs import FILE, CostRun, add_run, read_runs
 from riobed_results.tables.render import render
 
@@ -62,7 +62,7 @@ class Series:
 def run_cost(
     out: Path, what: What, workloads: list[Path], rounds: int, counted_rounds: int, seed: int, uri: str | None
 ) -> None:
-    """Make the runs that are missing in `out`, of what Rio or faults cost, then write the tables there."""
+    """Make the runs that are missing in `out`, of what Rio or faults cost, then write the table there."""
     out.mkdir(parents=True, exist_ok=True)
     for folder in workloads:
         setup = guest_setup(_MACHINE, uri, WorkloadSpec(path=folder.resolve()))
@@ -73,10 +73,9 @@ def run_cost(
         instructions = environment(counting, str(seed))
         run_series(Series("instructions", compared, counted_rounds, seed, counting, instructions), out, uri)
         run_series(Series("time", compared, rounds, seed, setup, environment(setup, str(seed))), out, uri)
-    page = cost_page(cost_table(read_runs(out)))
-    for form in ("md", "html", "csv", "json"):
-        (out / f"cost.{form}").write_text(render(page, form), encoding="utf-8")
-    print((out / "cost.md").read_text(encoding="utf-8"), end="")
+    table = render(COST.of(out), "md")
+    (out / "cost.md").write_text(table, encoding="utf-8")
+    print(table, end="")
 
 
 def _compared(what: What, setup: GuestSetup) -> list[Variant]:

@@ -8,8 +8,16 @@ from pathlib import Path
 from pydantic import ValidationError
 from riobed_results.store.models import utc_now
 from riobed_results.tables.render import render
-from riobed_results.tables.soak import FILE, Soak, SoakEnvironment, SoakRow, load_soak, save_soak
-from riobed_results.tables.soak_page import soak_page, verdict
+from riobed_results.tables.soak import (
+    FILE,
+    Soak,
+    SoakEnvironment,
+    SoakRow,
+    load_soak,
+    save_soak,
+    soak_page,
+    verdict,
+)
 
 from riobed.errors import InfraError, UsageError, complaint
 from riobed.guest.config import MachineSpec

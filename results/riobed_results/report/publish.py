@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A published campaign: a folder with its spec, its rows, its tables, its report and the logs that matter.
+"""A published campaign: a folder with its spec, rows, tables as Markdown, report and the logs that matter.
 
 The prose beside them (README.md: when, machine, commands, what it shows) is written by people and
 never touched here.
 """
 
-import shutil
 from pathlib import Path
 from typing import cast
 
@@ -14,12 +13,12 @@ import sqlalchemy as sa
 from riobed_results.errors import StoreError
 from riobed_results.report.claims import write_claims
 from riobed_results.store.location import REPORT_FILE, STORE_FILE
-from riobed_results.store.logs import Links, inside
+from riobed_results.store.logs import ARCHIVE, Links, Logs, pack
 from riobed_results.store.models import CampaignRow, FaultRow, TrialRow
 from riobed_results.store.queries import read_results
 from riobed_results.store.store import Store, open_store
-from riobed_results.tables.pages import campaign_pages
-from riobed_results.tables.render import write_forms
+from riobed_results.tables.registry import campaign_pages
+from riobed_results.tables.render import render
 
 SPEC_HEAD = (
     "# SPDX-License-Identifier: Apache-2.0\n# The spec as the campaign's store has it, defaults filled in.\n"
@@ -41,17 +40,17 @@ def publish(store: Store, name: str | None, logs: Path, folder: Path) -> None:
     if (folder / STORE_FILE).exists():
         raise StoreError(f"{folder}: has a {STORE_FILE} already; remove it or choose another folder")
     chosen = worth_keeping(results.rows)
-    missing = [log for log in chosen if not inside(logs, log)]
+    source = Logs(logs)
+    missing = [log for log in chosen if log not in source]
     if missing:
         raise StoreError(f"{logs}: {len(missing)} console logs are not there ({missing[0]}); give --logs")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "spec.yaml").write_text(SPEC_HEAD + campaign.spec, encoding="utf-8")
         for what, page in pages.items():
-            write_forms(page, folder, what)
-        for log in chosen:
-            (folder / log).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(logs / log, folder / log)
+            (folder / f"{what}.md").write_text(render(page, "md"), encoding="utf-8")
+        if chosen:
+            pack(source, chosen, folder / ARCHIVE)
         (folder / REPORT_FILE).write_text(report(store, campaign.name, Links(folder, folder)), "utf-8")
     except OSError as error:
         raise StoreError(f"{folder}: {error.strerror}; choose another folder") from error

@@ -15,11 +15,11 @@ from riobed_results.store.logs import Links
 from riobed_results.store.models import CampaignRow, TrialRow, utc_now
 from riobed_results.store.queries import in_order, read_results
 from riobed_results.store.store import Store
-from riobed_results.tables.controls import CONTROLS, failed_controls, judged, missing_controls
-from riobed_results.tables.corruption import CorruptionTable, corruption_table
-from riobed_results.tables.pages import CONTROL_DESIGNS, FAULT_DESIGNS, campaign_pages
+from riobed_results.tables.controls import failed_controls, judged, missing_controls
+from riobed_results.tables.corruption import CORRUPTION, CorruptionTable, corruption_table
 from riobed_results.tables.paper import SYSTEMS, total
 from riobed_results.tables.proportions import corrupted_share
+from riobed_results.tables.registry import CAMPAIGN_TABLES, campaign_pages
 from riobed_results.tables.render import TEMPLATES, Page
 from riobed_results.tables.stories import Story, story_table, told
 from riobed_results.tables.titles import Title, title_table, titled
@@ -39,7 +39,8 @@ class Report:
     missing: list[str]
     controls_ran: bool
     link: Links
-    pages: dict[str, Page]
+    corruption: Page | None
+    sections: dict[str, list[Page]]
     plots: dict[str, Markup] = field(default_factory=dict)
     titles: list[Title] = field(default_factory=list)
     title_modes: list[str] = field(default_factory=list)
@@ -54,6 +55,7 @@ def report(store: Store, name: str | None, link: Links, reload_s: int | None = N
     """
     results = read_results(store.snapshot(), name)
     campaign, rows = results.campaign, results.rows
+    pages = campaign_pages(results)
     made = Report(
         campaign=campaign,
         written=utc_now(),
@@ -63,9 +65,10 @@ def report(store: Store, name: str | None, link: Links, reload_s: int | None = N
         missing=missing_controls(results),
         controls_ran=any(map(judged, rows)),
         link=link,
-        pages=campaign_pages(results),
+        corruption=pages.get(CORRUPTION.name),
+        sections=_sections(pages),
     )
-    if "corruption" in made.pages:
+    if made.corruption:
         made.plots |= _plots(corruption_table(results), rows)
     if any(map(titled, rows)):
         table = title_table(results)
@@ -76,8 +79,16 @@ def report(store: Store, name: str | None, link: Links, reload_s: int | None = N
         by_mode = {mode: [story for story in stories if story.mode == mode] for mode in modes}
         made.stories = {mode: of_mode for mode, of_mode in by_mode.items() if of_mode}
     template = TEMPLATES.get_template("report.html.j2")
-    designs = {"about_faults": FAULT_DESIGNS, "about_controls": CONTROL_DESIGNS}
-    return template.render(report=made, host=_host(campaign.host), shown=SHOWN, **designs) + "\n"
+    return template.render(report=made, host=_host(campaign.host), shown=SHOWN) + "\n"
+
+
+def _sections(pages: dict[str, Page]) -> dict[str, list[Page]]:
+    """Return the pages that the report shows as they are, by section."""
+    sections: dict[str, list[Page]] = {}
+    for table in CAMPAIGN_TABLES:
+        if table.section and table.name in pages:
+            sections.setdefault(table.section, []).append(pages[table.name])
+    return sections
 
 
 def _host(stored: object) -> dict[str, str]:
@@ -126,8 +137,7 @@ def _totals(table: CorruptionTable) -> list[plots.Line]:
 def _cells(table: CorruptionTable) -> list[plots.Line]:
     return [
         plots.Line(row.fault_class, number, corrupted_share(row.cells[mode]))
-        for row in table.rows
-        if row.fault_class not in CONTROLS
+        for row in table.of_faults()
         for number, mode in enumerate(table.modes)
     ]
 
@@ -140,7 +150,6 @@ def _outcomes(table: CorruptionTable) -> list[plots.Outcomes]:
             corrupted=counts.corrupted,
             discards=counts.discards,
         )
-        for row in table.rows
-        if row.fault_class not in CONTROLS
+        for row in table.of_faults()
         for counts in row.cells.values()
     ]

@@ -9,7 +9,8 @@ from pydantic import BaseModel
 from riobed_results.store.environment import Environment
 from riobed_results.store.models import TrialRow
 from riobed_results.store.queries import Results, in_order
-from riobed_results.tables.render import Grid, Page, csv_text, printable, source_text
+from riobed_results.tables.render import Grid, Page, csv_text, printable
+from riobed_results.tables.table import CampaignTable, Section, campaign_page
 
 Value = int | float | None
 
@@ -18,21 +19,37 @@ Value = int | float | None
 class Design:
     """What such a table is about: which rows, and what is counted in those of one mode.
 
-    `name` is also that of the command and of the published files. Without a row that it `needs` (None: one it
-    wants) the table would say nothing.
+    Without a row that it `needs` (None: one it wants) the table would say nothing. The rest is as in a
+    CampaignTable.
     """
 
     name: str
     title: str
     note: str
+    section: Section
     wants: Callable[[TrialRow], bool]
     lines: Callable[[list[TrialRow]], dict[str, Value]]
     needs: Callable[[TrialRow], bool] | None = None
+    about_faults: bool = False
 
     def of(self, rows: Iterable[TrialRow]) -> list[TrialRow]:
         """Return the rows it wants; none if those it needs are missing."""
         wanted = list(filter(self.wants, rows))
         return wanted if any(map(self.needs or self.wants, wanted)) else []
+
+
+def by_mode(design: Design) -> "CampaignTable[ModeTable]":
+    """Return the table of a design."""
+    return CampaignTable(
+        name=design.name,
+        title=design.title,
+        help=f"{design.title}, by cache mode.",
+        compute=lambda results: mode_table(results, design),
+        page=lambda table: mode_page(design, table),
+        present=lambda rows: bool(design.of(rows)),
+        section=design.section,
+        about_faults=design.about_faults,
+    )
 
 
 class ModeTable(BaseModel):
@@ -70,14 +87,7 @@ def mode_page(design: Design, table: ModeTable) -> Page:
         [printable(name), *(_text(cells[mode]) for mode in table.modes)]
         for name, cells in table.lines.items()
     ]
-    return Page(
-        title=f"{design.title} of {table.campaign}",
-        source=source_text(table.campaign, table.environment),
-        grids=[Grid(design.title, head, body, [])],
-        note=design.note,
-        csv=_csv(table),
-        json=table.model_dump_json(indent=2) + "\n",
-    )
+    return campaign_page(table, [Grid(design.title, head, body, [])], design.note, _csv(table))
 
 
 def _text(value: Value) -> str:

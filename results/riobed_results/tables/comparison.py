@@ -3,17 +3,29 @@
 
 import math
 from itertools import combinations
+from typing import Annotated
 
+import typer
 from pydantic import BaseModel
 
 from riobed_results.errors import StoreUsageError
 from riobed_results.store.environment import Environment
-from riobed_results.store.queries import Counts, CrashesBySeed
+from riobed_results.store.queries import (
+    Counts,
+    CrashesBySeed,
+    Results,
+    cell_counts,
+    crashes_by_seed,
+    in_order,
+)
+from riobed_results.tables.controls import CONTROLS
 from riobed_results.tables.proportions import UNKNOWN
-from riobed_results.tables.render import Grid, Page, csv_text, printable, source_text
+from riobed_results.tables.render import Grid, Page, csv_text, printable
+from riobed_results.tables.table import CampaignTable, campaign_page
 
 ALPHA = 0.05
 POWER = 0.8
+Power = Annotated[float, typer.Option(help="Power of Fisher's test, for the crashes needed.")]
 HEAD = ["Modes", "Fisher's p", "Pairs", "Only first", "Only second", "McNemar's p", "Crashes needed"]
 
 
@@ -44,6 +56,37 @@ class ComparisonTable(BaseModel):
     power: float
     comparisons: list[Comparison]
     environment: Environment
+
+
+def comparison_table(results: Results, power: Power = POWER) -> ComparisonTable:
+    """Compare the modes of a campaign; `power` is that of `crashes_needed`.
+
+    Raises StoreError if there are no two modes, StoreUsageError if `power` is no probability.
+    """
+    totals = fault_totals(results)
+    if len(totals) < 2:
+        raise results.without("two modes to compare")
+    return ComparisonTable(
+        campaign=results.campaign.name,
+        power=power,
+        comparisons=compare(totals, fault_crashes(results), power),
+        environment=Environment.model_validate(results.campaign, from_attributes=True),
+    )
+
+
+def fault_totals(results: Results) -> dict[str, Counts]:
+    """Return the counts of each mode over its fault classes, without the controls."""
+    cells = cell_counts(results.rows)
+    totals = {mode: Counts() for mode in in_order(results.campaign, "modes", (mode for mode, _ in cells))}
+    for (mode, fault_class), cell in cells.items():
+        if fault_class not in CONTROLS:
+            totals[mode] += cell
+    return totals
+
+
+def fault_crashes(results: Results) -> CrashesBySeed:
+    """Return the crashes that faults led to, by mode, then by fault class and seed."""
+    return crashes_by_seed(row for row in results.rows if row.fault_class not in CONTROLS)
 
 
 def compare(totals: dict[str, Counts], crashes: CrashesBySeed, power: float = POWER) -> list[Comparison]:
@@ -116,14 +159,8 @@ def crashes_needed(first: Counts, second: Counts, power: float = POWER) -> int |
 
 def comparison_page(table: ComparisonTable) -> Page:
     """Return the comparisons for people and programs."""
-    return Page(
-        title=f"Cache modes of {table.campaign} compared",
-        source=source_text(table.campaign, table.environment),
-        grids=[comparison_grid(table.comparisons)],
-        note=comparison_note(table.power),
-        csv=_csv(table),
-        json=table.model_dump_json(indent=2) + "\n",
-    )
+    grid = comparison_grid(table.comparisons)
+    return campaign_page(table, [grid], comparison_note(table.power), _csv(table))
 
 
 def comparison_grid(comparisons: list[Comparison]) -> Grid:
@@ -165,3 +202,15 @@ def _csv(table: ComparisonTable) -> str:
     return csv_text(
         Comparison.model_fields, (comparison.model_dump().values() for comparison in table.comparisons)
     )
+
+
+COMPARISON = CampaignTable(
+    name="comparison",
+    title="Cache modes",
+    help="Whether cache modes differ, and how many crashes it takes to say so.",
+    compute=comparison_table,
+    page=comparison_page,
+    present=lambda rows: (
+        len({row.mode for row in rows}) > 1 and any(row.fault_class not in CONTROLS for row in rows)
+    ),
+)

@@ -6,14 +6,42 @@ from typing import Any
 
 from riobed_results.store.models import TrialRow
 from riobed_results.store.queries import Results, counted, stored_spec
-from riobed_results.store.recovery_report import senseless_entries, went_astray
-from riobed_results.tables.planted import PLANTED, expected
+from riobed_results.store.recovery_report import checksum_mismatches, senseless_entries, went_astray
 from riobed_results.tables.render import printable
 
 # Classes that inject nothing: rows of the table, but no part of its totals.
 CONTROLS = frozenset({"none", "planted"})
 # Here a reset without a fault must lose data: it had not been written yet.
 LOSING_MODES = frozenset({"delayed"})
+# What a change of each kind is called in the table, and what corruption it must be found to be. The kinds are
+# those of riobed.trial.planting.
+KINDS = {
+    "stray": ("in a cached page", "direct"),
+    "entry": ("in an entry of the registry", "direct"),
+    "block": ("in a block of the disk", "unclassified"),
+    "written": ("written to a file", "indirect"),
+}
+
+
+def kind(row: TrialRow) -> str:
+    """Return of which kind a planted change was."""
+    return str(row.faults[0].params["kind"])
+
+
+def expected(row: TrialRow) -> str:
+    """Return what the corruption of a planted change must be called.
+
+    Without checksums of cached pages only damage to the registry can be told from the rest; nothing can
+    where recovery failed.
+    """
+    damaged = kind(row) == "entry" and row.recovery is not None
+    told_apart = damaged or checksum_mismatches(row.recovery) is not None
+    return KINDS[kind(row)][1] if told_apart else "unclassified"
+
+
+def planted(row: TrialRow) -> bool:
+    """Is this a trial in which a change was planted?"""
+    return row.outcome == "crash" and row.fault_class == "planted" and bool(row.faults)
 
 
 def control_warnings(results: Results) -> list[str]:
@@ -24,7 +52,7 @@ def control_warnings(results: Results) -> list[str]:
 def judged(row: TrialRow) -> bool:
     """Can this row show that a control failed? Where data is lost anyway, a change that is found cannot."""
     reset = row.outcome == "crash" and row.fault_class == "none"
-    return reset or (PLANTED.wants(row) and row.mode not in LOSING_MODES)
+    return reset or (planted(row) and row.mode not in LOSING_MODES)
 
 
 def failed_controls(rows: Iterable[TrialRow]) -> list[str]:
@@ -55,10 +83,10 @@ def _failures(mode: str, rows: list[TrialRow]) -> Iterator[str]:
         )
     if senseless := sum(senseless_entries(row.recovery) > 0 for row in resets):
         yield f"{senseless} of {len(resets)} resets without a fault left a registry entry that makes no sense"
-    planted = [row for row in rows if row.fault_class == "planted"]
-    found = [row for row in planted if row.corruption != "none"]
-    if len(found) < len(planted):
-        yield f"{len(planted) - len(found)} of {len(planted)} planted changes were not found"
+    changed = [row for row in rows if row.fault_class == "planted"]
+    found = [row for row in changed if row.corruption != "none"]
+    if len(found) < len(changed):
+        yield f"{len(changed) - len(found)} of {len(changed)} planted changes were not found"
     if wrong := sum(row.corruption != expected(row) for row in found):
         yield f"{wrong} of {len(found)} planted changes were found but wrongly classed"
 

@@ -9,8 +9,9 @@ from pydantic import BaseModel
 
 from riobed_results.errors import StoreError
 from riobed_results.store.environment import Environment
-from riobed_results.tables.cost_runs import CostRun
-from riobed_results.tables.render import Grid, Page, csv_text, printable, source_text
+from riobed_results.tables.cost_runs import CostRun, read_runs
+from riobed_results.tables.render import Grid, Page, csv_text, json_text, printable, source_text
+from riobed_results.tables.table import FolderTable
 
 CONFIDENCE = 0.95
 RESAMPLES = 2000
@@ -132,14 +133,8 @@ def ratio(values: list[float]) -> Ratio:
 
 def cost_page(table: CostTable) -> Page:
     """Return the cost table for people and programs."""
-    return Page(
-        title="What each variant costs",
-        source=_source(table),
-        grids=[grid for name in _workloads(table) for grid in _grids(name, table)],
-        note=NOTE,
-        csv=_csv(table),
-        json=table.model_dump_json(indent=2) + "\n",
-    )
+    grids = [grid for name in _workloads(table) for grid in _grids(name, table)]
+    return Page(_source(table), grids, NOTE, _csv(table), json_text(table))
 
 
 def _source(table: CostTable) -> str:
@@ -194,3 +189,13 @@ def _csv(table: CostTable) -> str:
         for kind, found in ratios.items()
     )
     return csv_text(["workload", "variant", "over", "kind", *Ratio.model_fields], lines)
+
+
+COST = FolderTable(
+    name="cost",
+    title="What each variant costs",
+    help="What each part of Rio costs, as ratios of time and of instructions.",
+    compute=lambda folder: cost_table(read_runs(folder)),
+    page=cost_page,
+    folder_help="Folder that 'riobed cost' wrote.",
+)

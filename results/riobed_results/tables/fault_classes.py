@@ -11,7 +11,8 @@ from riobed_results.store.models import TrialRow
 from riobed_results.store.queries import Results, in_order
 from riobed_results.tables.controls import CONTROLS
 from riobed_results.tables.proportions import percent
-from riobed_results.tables.render import Grid, Page, csv_text, printable, source_text
+from riobed_results.tables.render import Grid, Page, csv_text, printable
+from riobed_results.tables.table import CampaignTable, campaign_page
 
 NOTE = (
     "Faults of trials that gave a result. Activated: executed or used, of those that can be watched; trials "
@@ -123,14 +124,8 @@ _COLUMNS: dict[str, Callable[[ClassLine], str]] = {
 
 def class_page(table: ClassTable) -> Page:
     """Return the table for people and programs, one grid a mode."""
-    return Page(
-        title=f"Fault classes of {table.campaign}",
-        source=source_text(table.campaign, table.environment),
-        grids=[_grid(mode, table) for mode in table.modes if table.lines[mode]],
-        note=NOTE,
-        csv=_csv(table),
-        json=table.model_dump_json(indent=2) + "\n",
-    )
+    grids = [_grid(mode, table) for mode in table.modes if table.lines[mode]]
+    return campaign_page(table, grids, NOTE, _csv(table))
 
 
 def _grid(mode: str, table: ClassTable) -> Grid:
@@ -154,3 +149,15 @@ def _csv(table: ClassTable) -> str:
         for name, line in of_mode.items()
     )
     return csv_text(["mode", "fault_class", *ClassLine.model_fields], lines)
+
+
+FAULTS = CampaignTable(
+    name="faults",
+    title="Fault classes",
+    help="What each fault class did: faults injected and activated, and what became of the trials.",
+    compute=class_table,
+    page=class_page,
+    present=lambda rows: any(map(asked, rows)),
+    section="faults",
+    every_fault=True,
+)

@@ -58,6 +58,7 @@ def _recovery_crash_lines(rows: list[TrialRow]) -> dict[str, Value]:
 NO_FAULT = Design(
     name="no-fault",
     title="Resets without a fault",
+    section="controls",
     note="Trials of fault class none: the machine was reset at a random moment under the workload. Files "
     "lost or changed: differences the workload's check found, besides the step in flight; checksum "
     "mismatches: cached pages with another checksum than recorded (-: none are kept); restored: pages of "
@@ -71,6 +72,7 @@ NO_FAULT = Design(
 RECOVERY_CRASH = Design(
     name="recovery-crash",
     title="Resets in recovery",
+    section="controls",
     note="The machine was reset again while riorecover was at work, at a random moment, in the phase named; "
     "what follows is about the next recovery. A reset after recovery had ended counts for nothing but the "
     "last line. Files lost or changed, checksum mismatches, restored: as in the table no-fault.",

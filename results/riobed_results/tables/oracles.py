@@ -24,6 +24,8 @@ def _lines(rows: list[TrialRow]) -> dict[str, Value]:
 ORACLES = Design(
     name="oracles",
     title="Which oracle found what",
+    section="corruptions",
+    about_faults=True,
     note="Crashes by faults after which block checksums could be compared. Direct corruption: a file differs "
     "and a cached page had another checksum than its last legal writer left, or the registry is damaged; "
     "indirect: a file differs and neither is so. Checksums alone: one is, and yet all files are as they must "

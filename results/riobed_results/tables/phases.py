@@ -10,7 +10,8 @@ from riobed_results.store.environment import Environment
 from riobed_results.store.models import TrialRow
 from riobed_results.store.queries import Results, in_order
 from riobed_results.tables.controls import CONTROLS
-from riobed_results.tables.render import Grid, Page, csv_text, printable, source_text
+from riobed_results.tables.render import Grid, Page, csv_text, printable
+from riobed_results.tables.table import CampaignTable, campaign_page
 
 WHOLE = "whole trial"
 # What is told apart, and its title. A control is reset at once: with it crashes would seem shorter.
@@ -89,14 +90,7 @@ def phase_page(table: PhaseTable) -> Page:
         ]
         if lines:
             grids.append(Grid(GROUPS[group], head, lines[:-1], lines[-1:]))
-    return Page(
-        title=f"Phase times of {table.campaign}",
-        source=source_text(table.campaign, table.environment),
-        grids=grids,
-        note=NOTE,
-        csv=_csv(table),
-        json=table.model_dump_json(indent=2) + "\n",
-    )
+    return campaign_page(table, grids, NOTE, _csv(table))
 
 
 def _spreads(phases: Iterable[str], rows: list[TrialRow]) -> dict[str, Spread]:
@@ -122,3 +116,15 @@ def _csv(table: PhaseTable) -> str:
         for phase, spread in spreads.items()
     )
     return csv_text(["group", "mode", "phase", *Spread.model_fields], lines)
+
+
+PHASES = CampaignTable(
+    name="phases",
+    title="Phase times",
+    help="Where a trial's time goes, by phase and cache mode.",
+    compute=phase_table,
+    page=phase_page,
+    present=lambda rows: any(map(timed, rows)),
+    section="phases",
+    about_faults=False,
+)

@@ -2,11 +2,12 @@
 """Tables as text: Markdown, LaTeX, CSV, HTML and JSON."""
 
 import csv
+import html
 import io
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Protocol
 
 import jinja2
 
@@ -27,17 +28,24 @@ class Grid:
 class Page:
     """All that is printed of a table: for people `grids` with a line about the `source` and a `note`.
 
-    `csv` and `json` are for programs, complete texts that end in a newline. `warnings` are what is to be
-    known before any of it is believed.
+    `csv` and `json` are for programs, complete texts that end in a newline. `title` is for the window of a
+    browser. `warnings` are what is to be known before any of it is believed.
     """
 
-    title: str
     source: str
     grids: list[Grid]
     note: str
     csv: str
     json: str
+    title: str = ""
     warnings: Sequence[str] = ()
+
+
+class Dumped(Protocol):
+    """A model of pydantic's."""
+
+    def model_dump_json(self, *, indent: int) -> str:
+        """Return everything computed, as JSON."""
 
 
 def render(page: Page, form: str) -> str:
@@ -59,6 +67,11 @@ def csv_text(head: Iterable[object], lines: Iterable[Iterable[object]]) -> str:
     return out.getvalue()
 
 
+def json_text(model: Dumped) -> str:
+    """Return a model as JSON that ends in a newline."""
+    return model.model_dump_json(indent=2) + "\n"
+
+
 def source_text(campaign: str, on: Environment) -> str:
     """Return one line that says which campaign this is and on what it ran."""
     return printable(
@@ -69,15 +82,14 @@ def source_text(campaign: str, on: Environment) -> str:
 
 
 # What may be markup to CommonMark, or to GitHub in its tables, formulas, struck-out text and bare addresses:
-# & before the name of a character, _ unless letters or digits are on both sides.
-_MARKUP = re.compile(
-    r"[\\|`*<\[\]~$]|&(?=[#a-z])|(?<!\w)_++|(?<!_)_++(?![^\W_])|:(?=//)|(?<=www)\.", re.IGNORECASE
-)
+# _ unless letters or digits are on both sides. HTML is escaped as such: not every reader of Markdown takes a
+# backslash before < or &.
+_MARKUP = re.compile(r"[\\|`*\[\]~$]|(?<!\w)_++|(?<!_)_++(?![^\W_])|:(?=//)|(?<=www)\.", re.IGNORECASE)
 
 
 def _markdown(page: Page) -> str:
     def text(plain: str) -> str:
-        return _MARKUP.sub(lambda found: "".join(f"\\{c}" for c in found[0]), plain)
+        return _MARKUP.sub(lambda found: "".join(f"\\{c}" for c in found[0]), html.escape(plain, quote=False))
 
     def line(cells: list[str]) -> str:
         return "| " + " | ".join(map(text, cells)) + " |"
@@ -134,12 +146,3 @@ FORMS: dict[str, Callable[[Page], str]] = {
     "html": _html,
     "json": lambda page: page.json,
 }
-
-# Of a file in that form, where it is not the form's name.
-SUFFIX = {"latex": "tex"}
-
-
-def write_forms(page: Page, folder: Path, name: str) -> None:
-    """Write a table to files of that name, one for each form; OSError if they cannot be written."""
-    for form in FORMS:
-        (folder / f"{name}.{SUFFIX.get(form, form)}").write_text(render(page, form), encoding="utf-8")

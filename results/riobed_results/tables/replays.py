@@ -10,7 +10,8 @@ from riobed_results.errors import StoreError
 from riobed_results.store.environment import Environment
 from riobed_results.store.jsonl import add_line, read_lines
 from riobed_results.tables.proportions import Share, count_text, interval_text, share_of
-from riobed_results.tables.render import Grid, Page, csv_text, printable, source_text
+from riobed_results.tables.render import Grid, Page, csv_text, json_text, printable, source_text
+from riobed_results.tables.table import FolderTable
 
 FILE = "replays.jsonl"
 # What is compared of two endings.
@@ -127,22 +128,15 @@ def _matches(runs: Iterable[ReplayRun]) -> Matches:
 def replay_page(table: ReplayTable) -> Page:
     """Return the match rate for people and programs."""
     head = ["Fault class", "Same title", "Interval", "Same outcome", "Same corruption", "Same moment"]
-    return Page(
-        title=f"Replays of {table.campaign}",
-        source=source_text(table.campaign, table.environment)
-        + f" Run on {printable(table.accelerator)} then.",
-        grids=[
-            Grid(
-                f"{table.total.replays} crashes replayed",
-                head,
-                [_cells(printable(name), matches) for name, matches in table.classes.items()],
-                [_cells("Total", table.total)],
-            )
-        ],
-        note=NOTE,
-        csv=_csv(table),
-        json=table.model_dump_json(indent=2) + "\n",
+    grid = Grid(
+        f"{table.total.replays} crashes replayed",
+        head,
+        [_cells(printable(name), matches) for name, matches in table.classes.items()],
+        [_cells("Total", table.total)],
     )
+    first = printable(f" Run on {table.accelerator} then.")
+    source = source_text(table.campaign, table.environment) + first
+    return Page(source, [grid], NOTE, _csv(table), json_text(table))
 
 
 def _cells(name: str, matches: Matches) -> list[str]:
@@ -158,3 +152,13 @@ def _csv(table: ReplayTable) -> str:
         for name, matches in [*table.classes.items(), ("total", table.total)]
     )
     return csv_text(["fault_class", *counts, *Share.model_fields], lines)
+
+
+REPLAYS = FolderTable(
+    name="replays",
+    title="Replays",
+    help="How many replayed crashes ended the same way, by fault class.",
+    compute=lambda folder: replay_table(read_replays(folder)),
+    page=replay_page,
+    folder_help="Folder that 'riobed replay --crashes' wrote.",
+)

@@ -4,16 +4,39 @@
 Kept as one JSON file that is replaced as a whole when a row is added.
 """
 
-import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from riobed_results.errors import StoreError
+from riobed_results.files import write_whole
 from riobed_results.store.environment import Environment
+from riobed_results.store.recovery_report import restored_pages
+from riobed_results.tables.proportions import UNKNOWN
+from riobed_results.tables.render import Grid, Page, csv_text, json_text, printable, source_text
+from riobed_results.tables.table import FolderTable
 
 FILE = "soak.json"
+HEAD = [
+    "Stressor",
+    "Seconds",
+    "Status",
+    "Traps",
+    "Mismatches",
+    "Mismatches in recovery",
+    "Pages restored",
+    "Files",
+    "Files different",
+    "Verdict",
+]
+NOTE = (
+    "One row a stressor: how long it ran, its exit status, protection traps, pages that did not match "
+    "their checksum in the running kernel and in recovery (-: the kernel keeps none or it could not be "
+    "asked), pages that the recovery after the reset wrote from memory, entries of the file system "
+    "compared with what they were before the reset, and how many differed."
+)
 
 
 class _Stored(BaseModel):
@@ -93,10 +116,85 @@ def load_soak(folder: Path) -> Soak:
 def save_soak(folder: Path, soak: Soak) -> None:
     """Write the soak, whole or not at all; StoreError in one line if it cannot be written."""
     path = folder / FILE
-    new = path.with_name(f".{FILE}.{os.getpid()}")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        new.write_text(soak.model_dump_json(indent=2) + "\n", encoding="utf-8")
-        new.replace(path)
+        write_whole(path, json_text(soak).encode())
     except OSError as error:
         raise StoreError(f"soak {path}: {error.strerror}; choose another folder") from None
+
+
+def soak_page(soak: Soak) -> Page:
+    """Return the table of a soak for people and programs."""
+    on = soak.environment
+    asked = (
+        f"mode {on.mode}, {on.memory_mib} MiB of memory, {on.disk_mib} MiB of disk, "
+        f"{on.vcpus} CPUs, suite {on.suite}"
+    )
+    kept = "" if any(row.verify for row in soak.rows) else " No checksums kept."
+    grid = Grid("Stressors", HEAD, [_cells(row) for row in soak.rows], [_total(soak.rows)])
+    return Page(source_text(f"soak ({asked})", on) + kept, [grid], NOTE, _csv(soak), json_text(soak))
+
+
+def verdict(row: SoakRow) -> str:
+    """One or a few words: good, or what was found first."""
+    if row.infra_error:
+        return "infra error"
+    found = [
+        (row.crash, row.crash),
+        (row.traps, "protection trap"),
+        (row.recovery_error, "no recovery"),
+        (row.files_different, "files differ"),
+        (row.mismatches or row.recovery_mismatches, "checksum mismatch"),
+        (row.complaints, "kernel complained"),
+        (row.status, "stressor failed"),
+        (row.files is None, "not compared"),
+    ]
+    return next((printable(str(word)) for there, word in found if there), "good")
+
+
+# The columns between status and verdict.
+_NUMBERS: list[Callable[[SoakRow], int | None]] = [
+    lambda row: row.traps,
+    lambda row: row.mismatches,
+    lambda row: row.recovery_mismatches,
+    lambda row: restored_pages(row.recovery) if row.recovery else None,
+    lambda row: row.files,
+    lambda row: row.files_different,
+]
+
+
+def _numbers(row: SoakRow) -> list[int | None]:
+    return [number(row) for number in _NUMBERS]
+
+
+def _cells(row: SoakRow) -> list[str]:
+    head = [printable(row.stressor), f"{row.seconds:.0f}", UNKNOWN if row.status is None else str(row.status)]
+    return [*head, *(UNKNOWN if n is None else str(n) for n in _numbers(row)), verdict(row)]
+
+
+def _total(rows: list[SoakRow]) -> list[str]:
+    columns = [[number(row) for row in rows] for number in _NUMBERS]
+    known = [[value for value in column if value is not None] for column in columns]
+    good = sum(row.good for row in rows)
+    return [
+        "Total",
+        f"{sum(row.seconds for row in rows):.0f}",
+        "",
+        *(str(sum(numbers)) if numbers else UNKNOWN for numbers in known),
+        f"{good} of {len(rows)} good",
+    ]
+
+
+def _csv(soak: Soak) -> str:
+    lines = ([row.stressor, row.seconds, row.status, *_numbers(row), verdict(row)] for row in soak.rows)
+    return csv_text([name.lower().replace(" ", "_") for name in HEAD], lines)
+
+
+SOAK = FolderTable(
+    name="soak",
+    title="Soak",
+    help="What stressors met, and whether every file was as before after a reset.",
+    compute=load_soak,
+    page=soak_page,
+    folder_help="Folder of the soak.",
+)

@@ -54,6 +54,8 @@ def _lines(rows: list[TrialRow]) -> dict[str, Value]:
 STARTS = Design(
     name="starts",
     title="Starts of trials",
+    section="corruptions",
+    about_faults=True,
     note="Trials with faults that crashed or were discarded, by where they started: from the snapshot of a "
     "booted guest, or from power-on, drawn at random. Compared: the hash of the restored memory was that of "
     "the memory when the snapshot was taken; if it is not, the trial is an infra error. p: exact conditional "

@@ -9,7 +9,8 @@ from riobed_results.store.environment import Environment
 from riobed_results.store.models import FaultRow, TrialRow
 from riobed_results.store.queries import Results
 from riobed_results.store.recovery_report import went_astray
-from riobed_results.tables.render import Grid, Page, csv_text, printable, source_text
+from riobed_results.tables.render import Grid, Page, csv_text, printable
+from riobed_results.tables.table import CampaignTable, campaign_page
 
 HEAD = [
     "Position",
@@ -173,14 +174,8 @@ def _page(item: Any) -> str:
 
 def story_page(table: StoryTable) -> Page:
     """Return the stories for people, a line each, and for programs."""
-    return Page(
-        title=f"Corruptions of {table.campaign}",
-        source=source_text(table.campaign, table.environment),
-        grids=[Grid(f"{len(table.stories)} corruptions", HEAD, list(map(_cells, table.stories)), [])],
-        note=NOTE,
-        csv=_csv(table),
-        json=table.model_dump_json(indent=2) + "\n",
-    )
+    grid = Grid(f"{len(table.stories)} corruptions", HEAD, list(map(_cells, table.stories)), [])
+    return campaign_page(table, [grid], NOTE, _csv(table))
 
 
 def differs_text(story: Story) -> str:
@@ -210,3 +205,14 @@ def _cells(story: Story) -> list[str]:
 def _csv(table: StoryTable) -> str:
     head = [*(name.lower().replace(" ", "_") for name in HEAD), "seed", "log"]
     return csv_text(head, ([*_cells(story), story.seed, story.log] for story in table.stories))
+
+
+STORIES = CampaignTable(
+    name="stories",
+    title="Corruption stories",
+    help="Each corruption: which fault, which crash, what differs, which oracle said so.",
+    compute=story_table,
+    page=story_page,
+    present=lambda rows: any(map(told, rows)),
+    every_fault=True,
+)

@@ -10,7 +10,8 @@ from riobed_results.store.logs import DAMAGED_LOG
 from riobed_results.store.models import TrialRow
 from riobed_results.store.queries import Results, in_order
 from riobed_results.tables.controls import CONTROLS
-from riobed_results.tables.render import Grid, Page, csv_text, printable, source_text
+from riobed_results.tables.render import Grid, Page, csv_text, printable
+from riobed_results.tables.table import CampaignTable, campaign_page
 
 NOTE = (
     "Crashes by title, which is what the kernel said without addresses and numbers, so that equal crashes "
@@ -84,14 +85,8 @@ def _title(title: str, kind: str, rows: list[TrialRow], modes: list[str]) -> Tit
 def title_page(table: TitleTable) -> Page:
     """Return the titles for people and programs."""
     head = ["Crash title", "Kind", *map(printable, table.modes), "Crashes", "Corrupted", "Damaged", "Log"]
-    return Page(
-        title=f"Crash titles of {table.campaign}",
-        source=source_text(table.campaign, table.environment),
-        grids=[Grid(f"{len(table.titles)} crash titles", head, list(map(_cells, table.titles)), [])],
-        note=NOTE,
-        csv=_csv(table),
-        json=table.model_dump_json(indent=2) + "\n",
-    )
+    grid = Grid(f"{len(table.titles)} crash titles", head, list(map(_cells, table.titles)), [])
+    return campaign_page(table, [grid], NOTE, _csv(table))
 
 
 def _cells(title: Title) -> list[str]:
@@ -110,3 +105,13 @@ def _counts(title: Title) -> list[int]:
 def _csv(table: TitleTable) -> str:
     head = ["title", "kind", *table.modes, "total", "corrupted", "damaged", "log"]
     return csv_text(head, ([*_names(title), *_counts(title), title.log] for title in table.titles))
+
+
+TITLES = CampaignTable(
+    name="titles",
+    title="Crash titles",
+    help="Crash titles, how often each came, and in which mode.",
+    compute=title_table,
+    page=title_page,
+    present=lambda rows: any(map(titled, rows)),
+)

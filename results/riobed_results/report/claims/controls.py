@@ -8,9 +8,9 @@ from riobed_results.report.claims.claim import Claim, count, interval, part, slu
 from riobed_results.store.models import TrialRow
 from riobed_results.store.queries import Results, counted, stored_spec
 from riobed_results.store.recovery_report import cut_short, went_astray
-from riobed_results.tables.controls import LOSING_MODES
+from riobed_results.tables.controls import LOSING_MODES, expected
 from riobed_results.tables.losses import NO_FAULT, PHASES, RECOVERY_CRASH, loss_lines
-from riobed_results.tables.planted import PLANTED, expected
+from riobed_results.tables.planted import PLANTED
 
 
 def resets(results: Results) -> Iterator[Claim]:

@@ -22,9 +22,9 @@ from riobed_results.store.models import TrialRow
 from riobed_results.store.queries import Counts, Results
 from riobed_results.tables.comparison import fisher_p
 from riobed_results.tables.controls import CONTROLS
+from riobed_results.tables.controls import kind as planted_kind
 from riobed_results.tables.phases import timed
 from riobed_results.tables.planted import PLANTED
-from riobed_results.tables.planted import kind as planted_kind
 from riobed_results.tables.titles import titled
 
 

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every table there is, in every form, made from what is published and read back by a parser of that form."""
+
+import csv
+import functools
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from results_builders import Invoke, campaign
+from results_readers import READERS
+from riobed_results.errors import StoreError
+from riobed_results.store.queries import read_results
+from riobed_results.store.store import Store, open_store
+from riobed_results.tables.registry import CAMPAIGN_TABLES, FOLDER_TABLES
+from riobed_results.tables.render import render
+from riobed_results.tables.table import CampaignTable, Table
+
+PUBLISHED = Path(__file__).parents[1] / "published"
+STORES = sorted(PUBLISHED.glob("*/store.sqlite"), key=lambda path: path.stat().st_size)
+FOLDERS = {
+    "cost": PUBLISHED / "cost",
+    "replays": PUBLISHED / "replay/replays",
+    "soak": PUBLISHED / "soak/pte",
+}
+TABLES: list[Any] = [*CAMPAIGN_TABLES, *FOLDER_TABLES]
+every_table = pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+
+
+@functools.cache
+def published(store: Path) -> Any:
+    return read_results(open_store(str(store)))
+
+
+def source(table: Table[Any]) -> Any:
+    """The smallest published campaign, or the folder, that has this table."""
+    if not isinstance(table, CampaignTable):
+        return FOLDERS[table.name]
+    return next(published(store) for store in STORES if table.present(published(store).rows))
+
+
+@every_table
+@pytest.mark.parametrize("form", READERS)
+def test_each_form_for_people_has_every_cell(table: Table[Any], form: str) -> None:
+    page = table.of(source(table))
+    read = READERS[form](render(page, form))
+    assert read == [[grid.head, *grid.body, *grid.foot] for grid in page.grids] != []
+    assert {len(line) for grid in read for line in grid} == {len(grid[0]) for grid in read}
+
+
+@every_table
+def test_the_forms_for_programs_are_whole(table: Table[Any]) -> None:
+    page = table.of(source(table))
+    head, *lines = csv.reader(io.StringIO(render(page, "csv")))
+    assert lines and {len(line) for line in lines} == {len(head)}
+    assert json.loads(render(page, "json")) == table.compute(source(table)).model_dump(mode="json")
+
+
+@every_table
+def test_each_table_has_a_command(table: Table[Any], invoke: Invoke, tmp_path: Path) -> None:
+    made_of = source(table)
+    where = ["--store", made_of.store] if isinstance(table, CampaignTable) else [made_of]
+    result = invoke("table", table.name, *where, "--format", "json")
+    assert result.stdout == render(table.of(made_of), "json")
+
+
+@pytest.mark.parametrize("table", CAMPAIGN_TABLES, ids=lambda table: table.name)
+def test_a_campaign_without_trials_has_no_table(
+    table: CampaignTable[Any], invoke: Invoke, store: Store
+) -> None:
+    store.add_campaign(campaign("bare"))
+    result = invoke("table", table.name, "--store", store.location.path)
+    assert isinstance(result.exception, StoreError) and "'bare'" in str(result.exception)
