@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A published table says what the rows published beside it say, and nothing that is named is missing."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from riobed_results.report.publish import worth_keeping
+from riobed_results.report.report import report
+from riobed_results.store.location import REPORT_FILE
+from riobed_results.store.logs import ARCHIVE, Links, Logs, member_name
+from riobed_results.store.queries import read_results, trial_rows
+from riobed_results.store.store import open_store
+from riobed_results.tables.registry import FOLDER_TABLES, campaign_pages
+from riobed_results.tables.render import render
+
+PLACE = Path(__file__).parents[1] / "published"
+PUBLISHED = sorted(path.parent for path in PLACE.glob("*/store.sqlite"))
+FOLDERS = [
+    (table, path.parent) for table in FOLDER_TABLES for path in sorted(PLACE.glob(f"**/{table.name}.md"))
+]
+pytestmark = pytest.mark.slow
+every_campaign = pytest.mark.parametrize("folder", PUBLISHED, ids=lambda folder: folder.name)
+
+
+def test_there_is_something_published() -> None:
+    assert {"first", "table1"} <= {folder.name for folder in PUBLISHED} and len(FOLDERS) >= 6
+
+
+@every_campaign
+def test_tables_come_out_of_the_store_again(folder: Path) -> None:
+    pages = campaign_pages(read_results(open_store(str(folder))))
+    again = {name: render(page, "md") for name, page in pages.items()}
+    assert again == {path.stem: path.read_text() for path in folder.glob("*.md") if path.stem != "README"}
+    assert "phases" in again
+
+
+@pytest.mark.parametrize(("table", "folder"), FOLDERS, ids=lambda each: getattr(each, "name", None))
+def test_a_folders_table_comes_out_of_its_rows_again(table: Any, folder: Path) -> None:
+    assert (folder / f"{table.name}.md").read_text() == render(table.of(folder), "md")
+
+
+def comparable(page: str) -> str:
+    """A report without its plots, which another matplotlib draws otherwise, and when it was written."""
+    return re.sub(r"Written [-0-9: ]+ UTC", "", re.sub(r"<svg.*?</svg>", "", page, flags=re.DOTALL))
+
+
+@every_campaign
+def test_the_report_comes_out_of_the_store_again(folder: Path) -> None:
+    again = report(open_store(str(folder)), None, Links(folder, folder))
+    assert comparable((folder / REPORT_FILE).read_text()) == comparable(again)
+
+
+@every_campaign
+def test_a_published_folder_has_its_logs_and_says_what_it_is(folder: Path) -> None:
+    store = open_store(str(folder))
+    named = worth_keeping(trial_rows(store, store.campaign().id))
+    logs = Logs(folder)
+    assert logs.members == {member_name(log) for log in named} and (folder / ARCHIVE).is_file()
+    assert logs.read(named[-1])
+    assert store.campaign().spec in (folder / "spec.yaml").read_text()
+    assert (folder / "README.md").is_file()
