@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 from riobed.commands.shell import copy_in
 from riobed.crash import formats
 from riobed.errors import InfraError, UsageError
+from riobed.guest.boot import boot_production, wait_stage0
 from riobed.guest.guest import Guest
 from riobed.trial.recover import read_recovery
 from riobed.vm.agent import AgentLost
@@ -20,9 +21,6 @@ from pytest_riobed.program import Program
 # The file system under test.
 FOLDER = "/mnt/test"
 Cause = Literal["reset", "panic"]
-_BOOT_S = 120.0
-# Recovery writes what memory held and checks a whole file system.
-_RECOVERY_S = 600.0
 _PANIC_S = 30.0
 _COMMAND_S = 120.0
 _POLL_S = 0.05
@@ -110,7 +108,7 @@ class CrashGuest:
         self._production = False
         self._close_log(f"until the {by}")
         self._machine.reset()
-        self._machine.wait_stage0(_RECOVERY_S)
+        wait_stage0(self._machine)
         if self._program:
             self._program.cut()
             self._program = None
@@ -119,7 +117,7 @@ class CrashGuest:
             raise RecoveryFailed(f"after the {by} the file system cannot be mounted: {report['mount_error']}")
         if production:
             self._close_log("recovery")
-            self._machine.boot_production(_BOOT_S)
+            boot_production(self._machine)
             self._production = True
         self._furnish()
         return report

@@ -10,12 +10,9 @@ from typing import Any
 from pydantic import ValidationError
 from riobed.errors import UsageError, complaint
 from riobed.guest.config import MachineSpec
-from riobed.guest.guest import Guest, machine_config
+from riobed.guest.guest import open_guest
 from riobed.guest.modes import cache_mode
 from riobed.guest.setup import guest_setup
-from riobed.vm.connection import connect
-from riobed.vm.libvirt import LibvirtMachine
-from riobed.vm.scratch import scratch_dir
 
 from pytest_riobed.guest import CrashGuest
 from pytest_riobed.packages import packages_image
@@ -57,5 +54,4 @@ def _guest(mode: str, packages: tuple[str, ...], machine: MachineSpec, folder: s
     setup = guest_setup(machine, uri)
     if packages:
         setup = replace(setup, workload_image=packages_image(packages, setup.manifest))
-    config = machine_config(setup, wanted, scratch_dir() / folder)
-    return CrashGuest(mode, Guest(setup, wanted, LibvirtMachine(connect(uri), config)))
+    return CrashGuest(mode, open_guest(setup, wanted, folder))

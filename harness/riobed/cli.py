@@ -17,7 +17,7 @@ from riobed_results import cli as results_cli
 from riobed_results.errors import StoreError
 from riobed_results.store.location import DEFAULT_STORE
 
-from riobed.errors import RiobedError
+from riobed.errors import BootError, RiobedError
 from riobed.products import CHECKOUT
 
 app = typer.Typer(
@@ -310,6 +310,8 @@ def main() -> None:
     try:
         app()
     except (RiobedError, StoreError) as error:
+        if isinstance(error, BootError) and error.console:
+            print(error.console, file=sys.stderr)
         print(f"riobed: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
     except OSError as error:

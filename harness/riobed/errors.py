@@ -28,7 +28,11 @@ class InfraError(RiobedError):
 
 
 class BootError(InfraError):
-    """The guest did not reach the stage it was booted for."""
+    """The guest did not reach the stage it was booted for; `console` is the last lines it printed."""
+
+    def __init__(self, message: str, console: str = "") -> None:
+        super().__init__(message)
+        self.console = console
 
 
 def complaint(error: ValidationError, whole: str) -> str:

@@ -16,13 +16,15 @@ from riobed.campaign.workers import LocalWorkers
 from riobed.crash.formats import Crash
 from riobed.guest import setup as setup_module
 from riobed.guest.config import MachineSpec
-from riobed.guest.guest import GuestSetup
-from riobed.guest.modes import CacheMode, cache_mode
+from riobed.guest.guest import Guest, GuestSetup
+from riobed.guest.modes import cache_mode
 from riobed.plan.spec import CampaignSpec
 from riobed.products import Manifest
 from riobed.trial.record import TrialRecord
 from riobed.trial.verdict import Verdict
 from riobed.trial.watch import Observation
+from riobed.vm.fake import FakeMachine
+from riobed.vm.machine import MachineConfig
 from riobed_results.store.models import TrialRow
 from riobed_results.store.queries import trial_rows
 from riobed_results.store.store import Store, open_store
@@ -31,25 +33,28 @@ MODES = ["write-through", "rio"]
 CLASSES = ["kernel_text", "delete_branch"]
 SPEC = spec(modes=MODES, fault_classes=CLASSES, crashes_per_cell=2, max_trials_per_cell=8, faults=3, seed=15)
 
-Trial = Callable[["FakeGuest", CampaignSpec, TrialRecord], None]
+Trial = Callable[[Any, CampaignSpec, TrialRecord], None]
 
 
-class FakeGuest:
+class Machine(FakeMachine):
     """Counts how it is used; two trials in one guest at once are an error."""
 
-    def __init__(self, setup: GuestSetup, mode: CacheMode, machine: object) -> None:
-        self.mode = mode
-        self.machine = SimpleNamespace(pause=lambda: None, config=machine, trouble=lambda: "")
+    def __init__(self, config: MachineConfig) -> None:
+        super().__init__(config)
+        self.mode = cache_mode(config.folder.name.partition("-")[2])
         self.discarded = threading.Event()
         self.discards = 0
         self.busy = threading.Lock()
 
-    def discard(self) -> None:
+    def trouble(self) -> str:
+        return ""
+
+    def destroy(self) -> None:
         self.discards += 1
         self.discarded.set()
 
 
-def result(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+def result(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
     """A crash or a discard, as the trial's seed and mode have it."""
     planned = record.planned
     assert guest.mode == cache_mode(planned.mode)
@@ -72,7 +77,7 @@ class World:
         self.started: list[int] = []
         self.drew: set[int] = set()
         self.reported: list[TrialRow] = []
-        self.guests: list[FakeGuest] = []
+        self.machines: list[Machine] = []
         self.build_id = "0123abcd"
         self.accelerator = "tcg"
         self.qemu = "QEMU emulator version 7.2.0"
@@ -80,28 +85,23 @@ class World:
         for module in (setup_module, basis):
             monkeypatch.setattr(module, "qemu_version", lambda: self.qemu)
         monkeypatch.setattr(workers, "_HEARSAY_S", 0.0)
-        monkeypatch.setattr(workers, "connect", lambda uri: None)
-        monkeypatch.setattr(workers, "LibvirtMachine", lambda connection, config: config)
-        monkeypatch.setattr(workers, "scratch_dir", lambda: folder)
-        monkeypatch.setattr(workers, "Guest", self._guest)
-        monkeypatch.setattr(workers, "run_trial", self._run_trial)
         monkeypatch.setattr(CampaignSpec, "fault_class", lambda spec, name: SimpleNamespace(draw=self._draw))
 
-    def _guest(self, setup: GuestSetup, mode: CacheMode, machine: object) -> FakeGuest:
-        self.guests.append(FakeGuest(setup, mode, machine))
-        return self.guests[-1]
+    def _machine(self, config: MachineConfig) -> Machine:
+        self.machines.append(Machine(config))
+        return self.machines[-1]
 
     def _draw(self, catalogue: object, rng: random.Random, count: int) -> list[Any]:
         self.drew.add(threading.get_ident())
         return [text_fault(index, probe=rng.random() < 0.5) for index in range(count)]
 
-    def _run_trial(self, guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
-        assert guest.busy.acquire(blocking=False), "two trials in one guest"
+    def run_trial(self, guest: Any, spec: CampaignSpec, record: TrialRecord) -> None:
+        assert guest.machine.busy.acquire(blocking=False), "two trials in one guest"
         try:
             self.started.append(record.planned.position)
             self.trial(guest, spec, record)
         finally:
-            guest.busy.release()
+            guest.machine.busy.release()
 
     def store(self) -> Store:
         return open_store(str(self.folder / "store.sqlite"), create=True)
@@ -119,13 +119,13 @@ class World:
                 "image": {"key": self.image, "root": somewhere, "recovery": somewhere},
             }
         )
-        return GuestSetup(manifest, MachineSpec(), self.accelerator)
+        return GuestSetup(manifest, MachineSpec(), self.accelerator, driver=self._machine)
 
     def campaign(self, spec: CampaignSpec = SPEC) -> Campaign:
         return Campaign(spec, self.setup(), None, self.store(), self.folder / "logs")  # type: ignore[arg-type]
 
     def workers(self, spec: CampaignSpec = SPEC, count: int = 1) -> LocalWorkers:
-        return LocalWorkers(spec, self.setup(), None, count)
+        return LocalWorkers(spec, self.setup(), count, self.run_trial)
 
     def run(self, spec: CampaignSpec = SPEC, workers: int = 1) -> list[TrialRow]:
         """Run or resume; the rows there are then."""

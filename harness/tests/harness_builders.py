@@ -10,7 +10,8 @@ from riobed.errors import InfraError
 from riobed.faults import Fault
 from riobed.plan.spec import CampaignSpec
 from riobed.vm.agent import ExecResult
-from riobed.vm.machine import LogFile, MachineConfig
+from riobed.vm.fake import FakeMachine
+from riobed.vm.machine import MachineConfig
 
 SEED = 0x0123456789ABCDEF
 
@@ -74,17 +75,14 @@ class Clock:
         heapq.heappush(self._due, (self.now + seconds, len(self._due), action))
 
 
-class ScriptedMachine:
-    """Keeps the Machine contract as far as watching and injecting need it; tests set what it does."""
+class ScriptedMachine(FakeMachine):
+    """A machine that runs, for watching and injecting; tests set what it does when it is asked something."""
 
-    def __init__(self, folder: Path, clock: Clock) -> None:
+    def __init__(self, folder: Path, clock: Clock | None = None) -> None:
         empty = folder / "none"
-        self.config = MachineConfig("vm", folder, 1, 1, "tcg", empty, empty, "", "", empty, empty)
-        self.console = LogFile(folder / "console.log")
-        self.progress = LogFile(folder / "progress.log")
-        self.evidence = LogFile(folder / "evidence.log")
-        self.clock = clock
-        self.running = True
+        super().__init__(MachineConfig("vm", folder, 1 << 16, 1, "tcg", empty, empty, "", "", folder, empty))
+        empty.touch()
+        self.clock = clock or Clock()
         self.agent = True
         self.ended: ExecResult | None = None
         self.on_nmi: Callable[[], object] = lambda: None
@@ -94,17 +92,10 @@ class ScriptedMachine:
         self.nmis = 0
         self.reaped = False
         self.commands: list[list[str]] = []
-
-    def say(self, log: LogFile, data: bytes) -> None:
-        with log.path.open("ab") as file:
-            file.write(data)
-
-    def trouble(self) -> str:
-        return "" if self.running else "QEMU is not running"
+        self.start()
 
     def nmi(self) -> None:
-        if not self.running:
-            raise InfraError("QEMU is not running")
+        super().nmi()
         self.nmis += 1
         self.on_nmi()
 

@@ -16,11 +16,12 @@ from typing import Any
 
 import pytest
 import yaml
-from campaign_world import CLASSES, MODES, SPEC, FakeGuest, Trial, World, essence, result
+from campaign_world import CLASSES, MODES, SPEC, Trial, World, essence, result
 from harness_builders import spec
 from riobed.campaign import basis as basis_module
 from riobed.campaign import campaign
 from riobed.errors import EnvironmentFault, InfraError, RiobedError, UsageError
+from riobed.guest.guest import Guest
 from riobed.guest.modes import cache_mode
 from riobed.plan.rounds import plan
 from riobed.plan.spec import CampaignSpec
@@ -63,7 +64,7 @@ def test_a_campaign_from_start_to_end(world: World) -> None:
         console = gzip.decompress((world.folder / row.log).read_bytes()).decode()
         assert console == f"console of {row.seed} in {row.mode}"
     assert [row.position for row in world.reported] == [row.position for row in rows]
-    assert all(guest.discards for guest in world.guests)
+    assert all(machine.discards for machine in world.machines)
 
 
 def test_a_cell_that_has_enough_is_skipped(world: World) -> None:
@@ -78,7 +79,7 @@ def test_a_cell_that_has_enough_is_skipped(world: World) -> None:
 
 
 def test_a_crash_in_recovery_that_came_too_late_is_not_counted(world: World) -> None:
-    def cut(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+    def cut(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
         result(guest, spec, record)
         late = record.planned.position < 3 * len(CELLS)
         record.recovery = {"interrupted": {"phase": "done" if late else "e2fsck"}}
@@ -93,7 +94,7 @@ def test_a_crash_in_recovery_that_came_too_late_is_not_counted(world: World) -> 
 
 
 def test_a_cell_that_never_gets_enough_ends_as_well(world: World) -> None:
-    def discard(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+    def discard(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
         record.verdict = Verdict("discard")
 
     world.trial = discard
@@ -135,7 +136,7 @@ class Boom(Exception):
 def test_an_exception_leaves_complete_rows_and_the_next_run_goes_on(
     world: World, undisturbed: list[tuple[object, ...]], at: int, workers: int
 ) -> None:
-    def explode(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+    def explode(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
         result(guest, spec, record)
         if record.planned.position >= at:
             raise Boom
@@ -164,7 +165,7 @@ def test_ctrl_c(world: World, undisturbed: list[tuple[object, ...]], at: int) ->
 
 @pytest.mark.parametrize("at", [0, 7])
 def test_sigkill(world: World, undisturbed: list[tuple[object, ...]], at: int) -> None:
-    def killed(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+    def killed(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
         if record.planned.position >= at:
             os.kill(os.getpid(), signal.SIGKILL)
         result(guest, spec, record)
@@ -185,7 +186,7 @@ def test_sigkills_at_random_moments(world: World) -> None:
     long = changed(crashes_per_cell=8, max_trials_per_cell=8)
     expected = [essence(row) for row in world.run(long.model_copy(update={"name": "alone"}))]
 
-    def slow(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+    def slow(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
         time.sleep(0.02)
         result(guest, spec, record)
 
@@ -223,7 +224,7 @@ def failing(times: int, position: int = 3) -> Trial:
     """One trial fails that often before it gives a result."""
     left = [times]
 
-    def trial(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+    def trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
         record.console = b"half a console"
         if record.planned.position == position and left[0]:
             left[0] -= 1
@@ -247,17 +248,17 @@ def test_an_infra_error_is_a_row_and_the_trial_runs_again(
     assert len({row.log for row in attempts}) == times + 1
     assert [essence(row) for row in rows if row.outcome != "infra_error"] == undisturbed
     assert Counter(row.outcome for row in world.reported)["infra_error"] == times
-    (guest,) = [guest for guest in world.guests if guest.mode == cache_mode(attempts[0].mode)]
+    (machine,) = [machine for machine in world.machines if machine.mode == cache_mode(attempts[0].mode)]
     # Each failure throws the machine away, and the end of the campaign once more.
-    assert guest.discards == times + 1
+    assert machine.discards == times + 1
 
 
 @pytest.mark.parametrize("said", ["guest agent: no answer", "vm: {words}"])
 def test_an_infra_error_says_what_became_of_qemu(world: World, said: str) -> None:
     words = "QEMU is not running; it wrote last: Bail out!"
 
-    def trial(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
-        died = record.planned.position == 2 and guest.discards == 0
+    def trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
+        died = record.planned.position == 2 and guest.machine.discards == 0
         guest.machine.trouble = lambda: words if died else ""
         if died:
             raise InfraError(said.format(words=words))
@@ -271,7 +272,7 @@ def test_an_infra_error_says_what_became_of_qemu(world: World, said: str) -> Non
 def test_a_pause_that_fails_spoils_the_trial_only(world: World) -> None:
     failures = [InfraError("QEMU is not running")]
 
-    def trial(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+    def trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
         result(guest, spec, record)
 
         def pause() -> None:
@@ -326,7 +327,7 @@ def test_one_trial_given_up_among_others_under_way(world: World) -> None:
 def test_a_campaign_in_which_nothing_works_any_more_stops(
     world: World, undisturbed: list[tuple[object, ...]], workers: int, failures: int
 ) -> None:
-    def trial(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+    def trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
         if record.planned.position >= 3:
             raise InfraError("QEMU does not start")
         result(guest, spec, record)
@@ -352,7 +353,7 @@ def test_failures_with_results_between_them_do_not_stop_a_campaign(
 ) -> None:
     failed: set[int] = set()
 
-    def trial(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+    def trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
         if record.planned.position not in failed:
             failed.add(record.planned.position)
             raise InfraError("agent lost")
@@ -365,7 +366,7 @@ def test_failures_with_results_between_them_do_not_stop_a_campaign(
 
 
 def test_what_was_there_counts_when_a_campaign_goes_on(world: World) -> None:
-    def trial(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+    def trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
         if record.planned.position >= 10:
             raise InfraError("QEMU does not start")
         result(guest, spec, record)
@@ -517,7 +518,7 @@ def test_workers_change_the_order_only(world: World, workers: int, classes: list
     asked = changed(fault_classes=classes, modes=MODES if classes == CLASSES else ["rio"])
     rng = random.Random(workers)
 
-    def trial(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+    def trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
         time.sleep(rng.uniform(0, 0.01))
         result(guest, spec, record)
 
@@ -536,7 +537,7 @@ def test_workers_change_the_order_only(world: World, workers: int, classes: list
 def test_workers_work_at_the_same_time_each_with_guests_of_its_own(world: World) -> None:
     meeting = threading.Barrier(2, timeout=10)
 
-    def trial(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+    def trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
         if record.planned.position < 2:
             meeting.wait()
         result(guest, spec, record)
@@ -544,16 +545,16 @@ def test_workers_work_at_the_same_time_each_with_guests_of_its_own(world: World)
     world.trial = trial
     world.run(changed(modes=["rio"]), workers=2)
     assert not meeting.broken
-    assert [guest.mode for guest in world.guests] == [cache_mode("rio")] * 2
+    assert [machine.mode for machine in world.machines] == [cache_mode("rio")] * 2
 
 
 def test_a_failure_ends_the_trials_under_way_without_a_row(world: World) -> None:
     under_way = threading.Event()
 
-    def trial(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+    def trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
         if record.planned.position == 0:
             under_way.set()
-            assert guest.discarded.wait(10)
+            assert guest.machine.discarded.wait(10)
             raise InfraError("the machine is gone")
         assert under_way.wait(10)
         raise InfraError("no room")
@@ -567,10 +568,10 @@ def test_a_failure_ends_the_trials_under_way_without_a_row(world: World) -> None
 
 
 def test_a_result_that_comes_after_the_end_is_dropped(world: World) -> None:
-    def trial(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+    def trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
         result(guest, spec, record)
         if record.planned.position == 0:
-            assert guest.discarded.wait(10)
+            assert guest.machine.discarded.wait(10)
         else:
             raise Boom
 

@@ -11,19 +11,21 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from campaign_world import SPEC, FakeGuest, World, essence, result
+from campaign_world import SPEC, World, essence, result
 from distributed import LocalCluster, get_worker
 from distributed.diagnostics.plugin import SchedulerPlugin
 from harness_builders import spec
 from riobed.campaign import cluster
 from riobed.campaign.basis import Basis
 from riobed.campaign.cluster import ClusterWorkers
+from riobed.campaign.workers import Guests
 from riobed.errors import EnvironmentFault, InfraError, UsageError
-from riobed.guest.guest import GuestSetup
+from riobed.guest.guest import Guest, GuestSetup
 from riobed.plan.rounds import plan
 from riobed.plan.spec import CampaignSpec
 from riobed.trial.record import TrialRecord
@@ -52,7 +54,7 @@ class Cluster:
         """What the next host that is asked is; without `bases` all are the same."""
         return self.bases.pop(0) if self.bases else BASIS
 
-    def trial(self, guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+    def trial(self, guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
         self.ran_on[get_worker().address] += 1
         result(guest, spec, record)
 
@@ -83,6 +85,7 @@ def until(happened: Callable[[], object]) -> None:
 def dask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Cluster]:
     made = Cluster(World(monkeypatch, tmp_path))
     monkeypatch.setattr(cluster, "guest_setup", lambda *_: made.world.setup())
+    monkeypatch.setattr(cluster, "Guests", partial(Guests, run=made.world.run_trial))
     monkeypatch.setattr(cluster, "basis", made.basis)
     monkeypatch.setattr(cluster, "_CONNECT_S", 2)
     yield made
@@ -104,8 +107,8 @@ def test_the_same_rows_as_without_a_cluster(dask: Cluster, undisturbed: list[tup
     assert [row.attempt for row in rows] == [1] * len(rows)
     assert all(row.log and (dask.world.folder / row.log).exists() for row in rows)
     assert len(dask.ran_on) == 2
-    until(lambda: all(guest.discards for guest in dask.world.guests))
-    assert len(dask.world.guests) == 2 * len(FIXED.modes)
+    until(lambda: all(machine.discards for machine in dask.world.machines))
+    assert len(dask.world.machines) == 2 * len(FIXED.modes)
 
 
 @pytest.mark.parametrize(
@@ -199,8 +202,8 @@ def test_a_worker_that_answers_a_campaign_that_is_gone_keeps_nothing(
     workers.close()
     until(lambda: workers._token not in dask.dask.scheduler.worker_plugins)
     hanging.wake.set()
-    until(lambda: len(dask.world.guests) == 2 * len(FIXED.modes))
-    until(lambda: all(guest.discards for guest in dask.world.guests))
+    until(lambda: len(dask.world.machines) == 2 * len(FIXED.modes))
+    until(lambda: all(machine.discards for machine in dask.world.machines))
 
 
 def elsewhere_another(name: str) -> str:
@@ -241,7 +244,7 @@ def test_a_worker_that_comes_later_is_used(
     dask.scale(1)
     meeting = threading.Barrier(2, timeout=20)
 
-    def trial(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+    def trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
         if record.planned.position == 0:
             dask.dask.scale(2)
         if record.planned.position < 2:
@@ -259,11 +262,11 @@ def test_the_trial_of_a_lost_worker_is_run_again(
     dask.scale(2)
     lost = []
 
-    def trial(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+    def trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
         if record.planned.position == 3 and not lost:
             lost.append(get_worker().address)
             dask.lose_this_worker()
-            assert guest.discarded.wait(10)
+            assert guest.machine.discarded.wait(10)
             raise InfraError("the machine is gone")
         dask.trial(guest, spec, record)
 
@@ -279,10 +282,10 @@ def test_a_trial_that_loses_every_worker_stops_the_campaign(dask: Cluster) -> No
     dask.scale(2)
     dask.dask.scheduler.allowed_failures = 1
 
-    def trial(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+    def trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
         if record.planned.position == 3:
             dask.lose_this_worker()
-            assert guest.discarded.wait(10)
+            assert guest.machine.discarded.wait(10)
         dask.trial(guest, spec, record)
 
     dask.world.trial = trial
@@ -295,7 +298,7 @@ def test_an_infra_error_is_a_row_and_the_trial_runs_again(dask: Cluster) -> None
     dask.scale(1)
     left = [InfraError("QEMU died during a trial")]
 
-    def trial(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+    def trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
         record.console = b"half a console"
         if record.planned.position == 3 and left:
             raise left.pop()
@@ -311,7 +314,7 @@ def test_a_worker_without_room_is_named(dask: Cluster) -> None:
     dask.scale(1)
     (address,) = dask.dask.scheduler.workers
 
-    def trial(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+    def trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
         raise EnvironmentFault("/var/tmp: 3 MiB free, 900 MiB needed; make room there")
 
     dask.world.trial = trial
@@ -326,9 +329,9 @@ def test_ctrl_c_ends_guests_and_trials_under_way(
 ) -> None:
     dask.scale(2)
 
-    def trial(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+    def trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
         if record.planned.position == 4:
-            assert guest.discarded.wait(10)
+            assert guest.machine.discarded.wait(10)
             raise InfraError("the machine is gone")
         dask.trial(guest, spec, record)
 
@@ -339,7 +342,7 @@ def test_ctrl_c_ends_guests_and_trials_under_way(
     dask.world.trial = trial
     with pytest.raises(KeyboardInterrupt):
         dask.world.campaign(FIXED).run(dask.workers(), report)
-    until(lambda: all(guest.discards for guest in dask.world.guests))
+    until(lambda: all(machine.discards for machine in dask.world.machines))
     dask.world.trial = dask.trial
     rows = dask.run()
     assert sorted(map(essence, rows)) == undisturbed
@@ -351,17 +354,17 @@ def test_a_campaign_that_is_cut_off_stops_and_its_guests_go(dask: Cluster) -> No
     dask.scale(1)
     workers = dask.workers()
 
-    def trial(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+    def trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
         if record.planned.position == 2:
             comm = workers._client.scheduler_comm
             dask.dask.loop.add_callback(comm.comm.abort)
-            assert guest.discarded.wait(10)
+            assert guest.machine.discarded.wait(10)
         dask.trial(guest, spec, record)
 
     dask.world.trial = trial
     with pytest.raises(EnvironmentFault, match=r"^scheduler .* does not answer"):
         dask.world.campaign(FIXED).run(workers, dask.world.reported.append)
-    until(lambda: all(guest.discards for guest in dask.world.guests))
+    until(lambda: all(machine.discards for machine in dask.world.machines))
     assert [row.position for row in dask.world.rows()] == [0, 1]
     dask.world.trial = dask.trial
     assert sorted(row.position for row in dask.run()) == [planned.position for planned in PLANNED]
@@ -370,10 +373,10 @@ def test_a_campaign_that_is_cut_off_stops_and_its_guests_go(dask: Cluster) -> No
 def test_a_scheduler_that_ends_stops_the_campaign(dask: Cluster) -> None:
     dask.scale(1)
 
-    def trial(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+    def trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
         if record.planned.position == 2:
             dask.dask.loop.add_callback(dask.dask.scheduler.close)
-            assert guest.discarded.wait(10)
+            assert guest.machine.discarded.wait(10)
         dask.trial(guest, spec, record)
 
     dask.world.trial = trial
@@ -390,7 +393,7 @@ def test_two_campaigns_on_one_worker_have_guests_of_their_own(dask: Cluster) -> 
     for workers in both:
         attempt = workers.submit(PLANNED[1], []).result(20)
         assert attempt.error == "" and attempt.record.planned.mode == "rio"
-    folders = [guest.machine.config.folder for guest in dask.world.guests]
+    folders = [machine.config.folder for machine in dask.world.machines]
     assert len(set(folders)) == len(folders) == len(FIXED.modes) + 1
     for workers in both:
         workers.close()

@@ -75,7 +75,7 @@ def test_work_that_failed() -> None:
 class FakeGuest:
     """Stands for a guest; `measure` is what runs in it."""
 
-    def __init__(self, setup: object, mode: object, machine: object) -> None:
+    def __init__(self, setup: object, mode: object, name: str) -> None:
         self.mode = mode
 
     def discard(self) -> None:
@@ -83,7 +83,7 @@ class FakeGuest:
 
 
 @pytest.fixture
-def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[object, int]]:
+def measured(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, int]]:
     """Modes and seeds of the measurements made."""
     made: list[tuple[object, int]] = []
 
@@ -91,14 +91,8 @@ def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[obje
         made.append((guest.mode, seed))
         return Measurement("work", 1.0, 0.0, {}, {})
 
-    def nothing(*_: object) -> None:
-        return None
-
     monkeypatch.setattr(cost, "measure", measure)
-    monkeypatch.setattr(cost, "Guest", FakeGuest)
-    for name in ("machine_config", "LibvirtMachine", "connect"):
-        monkeypatch.setattr(cost, name, nothing)
-    monkeypatch.setattr(cost, "scratch_dir", lambda: tmp_path)
+    monkeypatch.setattr(cost, "open_guest", FakeGuest)
     return made
 
 
@@ -116,7 +110,7 @@ def rounds_of(runs: list[CostRun]) -> dict[int, list[str]]:
 
 
 def test_each_round_has_every_variant_in_an_order_of_its_own(measured: list[Any], tmp_path: Path) -> None:
-    run_series(series(6), tmp_path, None)
+    run_series(series(6), tmp_path)
     rounds = rounds_of(read_runs(tmp_path))
     assert [sorted(names) for names in rounds.values()] == [sorted(VARIANTS)] * 6
     assert len({tuple(names) for names in rounds.values()}) > 3
@@ -137,33 +131,33 @@ def test_it_goes_on_where_it_was_stopped(
 
     monkeypatch.setattr(cost, "measure", stopping)
     with pytest.raises(KeyboardInterrupt):
-        run_series(series(3), tmp_path, None)
+        run_series(series(3), tmp_path)
     assert len(read_runs(tmp_path)) == 8
     monkeypatch.setattr(cost, "measure", working)
-    run_series(series(3), tmp_path, None)
+    run_series(series(3), tmp_path)
     assert len(measured) == 3 * len(VARIANTS)
     stopped = rounds_of(read_runs(tmp_path))
     whole = tmp_path / "whole"
     whole.mkdir()
-    run_series(series(3), whole, None)
+    run_series(series(3), whole)
     assert stopped == rounds_of(read_runs(whole))
 
 
 def test_kvm_has_no_times_of_pks(measured: list[Any], tmp_path: Path) -> None:
-    run_series(series(1, accelerator="kvm"), tmp_path, None)
+    run_series(series(1, accelerator="kvm"), tmp_path)
     assert sorted(rounds_of(read_runs(tmp_path))[0]) == sorted(set(VARIANTS) - {"pks"})
 
 
 @pytest.mark.parametrize("what", ["kernel_build_id", "accelerator", "qemu_version", "seed"])
 def test_runs_made_on_something_else_are_not_mixed(measured: list[Any], tmp_path: Path, what: str) -> None:
-    run_series(series(1), tmp_path, None)
+    run_series(series(1), tmp_path)
     with pytest.raises(UsageError, match=f"another {what}"):
-        run_series(series(2, **{what: "other"}), tmp_path, None)
+        run_series(series(2, **{what: "other"}), tmp_path)
     assert len(measured) == len(VARIANTS)
 
 
 def test_another_set_of_variants_wants_another_folder(measured: list[Any], tmp_path: Path) -> None:
-    run_series(series(1), tmp_path, None)
+    run_series(series(1), tmp_path)
     others = replace(series(1), variants=[Variant("unarmed", None, parts()[0].mode)])
     with pytest.raises(UsageError, match=r"has runs of '.*'; give --out another folder"):
-        run_series(others, tmp_path, None)
+        run_series(others, tmp_path)

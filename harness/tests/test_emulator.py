@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from harness_builders import Clock, ScriptedMachine
+from harness_builders import ScriptedMachine
 from riobed.errors import EnvironmentFault
 from riobed.guest.accelerator import for_processors
 from riobed.vm.emulator import COUNTED, REPEATABLE, SINGLE_THREADED, emulator
@@ -27,7 +27,7 @@ def qemu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def config(tmp_path: Path) -> MachineConfig:
-    return ScriptedMachine(tmp_path, Clock()).config
+    return ScriptedMachine(tmp_path).config
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from campaign_world import FakeGuest, World, essence, result
-from riobed.campaign import workers
+from campaign_world import World, essence, result
 from riobed.errors import RiobedError
+from riobed.guest import guest as guests
+from riobed.guest.guest import Guest
 from riobed.plan.spec import CampaignSpec
 from riobed.trial.record import TrialRecord
 from riobed_results.errors import StoreError
@@ -45,12 +46,12 @@ def disturbed_campaign(folder: Path, what: str) -> dict[str, Any]:
     disk = folder / "disk"
     with pytest.MonkeyPatch.context() as patch:
         world = World(patch, folder / "disk" if what == "store" else folder / "rest")
-        patch.setattr(workers, "scratch_dir", lambda: disk if what == "scratch" else folder / "rest")
+        patch.setattr(guests, "scratch_dir", lambda: disk if what == "scratch" else folder / "rest")
         for_logs = disk if what == "logs" else folder / "rest"
         (world.folder / "logs").symlink_to(for_logs)
         fillers = []
 
-        def trial(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+        def trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
             result(guest, spec, record)
             if record.planned.position == FULL_AT:
                 fillers.append(fill(disk))

@@ -71,7 +71,7 @@ def told(guest: Guest) -> list[str]:
     return said
 
 
-SAVE = ["mailbox", "hang_up", "pause", "save"]
+SAVE = ["mailbox", "save"]
 FROM_KEPT = ["destroy", "start", "load disk with a snapshot", "resume"]
 BEGIN = ["load disk with a snapshot", "clear", "put", "resume"]
 
@@ -123,7 +123,7 @@ def test_guests_of_other_kinds_have_their_own(tmp_path: Path) -> None:
 def test_a_guest_that_is_not_repeatable_keeps_none(tmp_path: Path, accelerator: str) -> None:
     guest = guest_of(tmp_path, "w0", accelerator)
     guest.ready()
-    assert told(guest) == ["boot", "prepare", "pause", "save", "resume", "clear"]
+    assert told(guest) == ["boot", "prepare", "save", "resume", "clear"]
     guest.ready()
     # What the guest of the trial before has said is gone before this one says anything.
     assert told(guest) == ["load disk with a snapshot", "clear", "resume"]

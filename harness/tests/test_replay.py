@@ -61,7 +61,7 @@ class World:
         world = self
 
         class FakeGuest:
-            def __init__(self, setup: Any, mode: Any, machine: Any) -> None:
+            def __init__(self, setup: Any, mode: Any, name: str) -> None:
                 world.traced.append(setup.trace)
                 self.machine = SimpleNamespace(config=SimpleNamespace(folder=folder))
 
@@ -77,12 +77,8 @@ class World:
 
         monkeypatch.setattr(replaying, "load_manifest", lambda: self.manifest)
         monkeypatch.setattr(replaying, "guest_setup", self._setup)
-        monkeypatch.setattr(replaying, "machine_config", lambda setup, mode, folder: None)
-        monkeypatch.setattr(replaying, "connect", lambda uri: None)
-        monkeypatch.setattr(replaying, "LibvirtMachine", lambda connection, config: None)
-        monkeypatch.setattr(replaying, "Guest", FakeGuest)
+        monkeypatch.setattr(replaying, "open_guest", FakeGuest)
         monkeypatch.setattr(replaying, "run_trial", run_trial)
-        monkeypatch.setattr(replaying, "scratch_dir", lambda: folder)
         catalogue = SimpleNamespace(filtered=lambda sites: None)
         monkeypatch.setattr(replaying, "catalogue_of", lambda kernel: catalogue)
         draw = SimpleNamespace(draw=lambda catalogue, rng, count: self.faults)

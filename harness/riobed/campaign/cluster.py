@@ -82,7 +82,7 @@ class CampaignPlugin(WorkerPlugin):
             raise UsageError(
                 f"its {difference}; set it up from the campaign's sources, as the campaign's host"
             )
-        return Guests(spec, setup, uri, count)
+        return Guests(spec, setup, count)
 
 
 class FarewellPlugin(SchedulerPlugin):

@@ -5,6 +5,7 @@ import itertools
 import shutil
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import SimpleQueue
@@ -14,17 +15,16 @@ from riobed_results.store.models import utc_now
 
 from riobed.errors import EnvironmentFault, InfraError
 from riobed.faults import Fault
-from riobed.guest.guest import Guest, GuestSetup, machine_config
+from riobed.guest.guest import Guest, GuestSetup, open_guest
 from riobed.guest.modes import cache_mode
 from riobed.plan.rounds import PlannedTrial
 from riobed.plan.spec import CampaignSpec
 from riobed.trial.record import TrialRecord
 from riobed.trial.trial import run_trial
-from riobed.vm.connection import connect
 from riobed.vm.host import LEAST_ROOM, need_room
-from riobed.vm.libvirt import LibvirtMachine
-from riobed.vm.scratch import scratch_dir
 
+# What runs a trial and fills in its record.
+Run = Callable[[Guest, CampaignSpec, TrialRecord], None]
 # A process may have the guests of several campaigns.
 _numbers = itertools.count()
 _HEARSAY_S = 1.0
@@ -60,10 +60,10 @@ class Workers(Protocol):
 class Guests:
     """Guests of this process for `count` trials of a campaign at the same time: so many in each mode."""
 
-    def __init__(self, spec: CampaignSpec, setup: GuestSetup, uri: str | None, count: int) -> None:
+    def __init__(self, spec: CampaignSpec, setup: GuestSetup, count: int, run: Run = run_trial) -> None:
         self._spec = spec
         self._setup = setup
-        self._uri = uri
+        self._run = run
         self._count = count
         self._stopped = threading.Event()
         self._free: SimpleQueue[dict[str, Guest]] = SimpleQueue()
@@ -95,19 +95,16 @@ class Guests:
 
     def _one_of_each(self) -> dict[str, Guest]:
         number = next(_numbers)
-        guests = {}
-        for name in self._spec.modes:
-            mode = cache_mode(name)
-            config = machine_config(self._setup, mode, scratch_dir() / f"w{number}-{name}")
-            guests[name] = Guest(self._setup, mode, LibvirtMachine(connect(self._uri), config))
-        return guests
+        return {
+            name: open_guest(self._setup, cache_mode(name), f"w{number}-{name}") for name in self._spec.modes
+        }
 
     def _attempt(self, planned: PlannedTrial, faults: list[Fault], guest: Guest) -> Attempt:
         record = TrialRecord(planned, faults)
         started, error = utc_now(), ""
         try:
             if not self._stopped.is_set():
-                run_trial(guest, self._spec, record)
+                self._run(guest, self._spec, record)
                 need_room(guest.machine.config.folder, LEAST_ROOM)
                 guest.machine.pause()
         except InfraError as failure:
@@ -128,9 +125,9 @@ class Guests:
 class LocalWorkers:
     """Threads of this process with guests of their own."""
 
-    def __init__(self, spec: CampaignSpec, setup: GuestSetup, uri: str | None, count: int) -> None:
+    def __init__(self, spec: CampaignSpec, setup: GuestSetup, count: int, run: Run = run_trial) -> None:
         self._count = count
-        self._guests = Guests(spec, setup, uri, count)
+        self._guests = Guests(spec, setup, count, run)
         self._pool = ThreadPoolExecutor(count)
 
     def slots(self) -> int:

@@ -9,15 +9,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from riobed.errors import InfraError
+from riobed.errors import InfraError, UsageError
 from riobed.faults import catalogue_of
 from riobed.guest.config import MachineSpec, WorkloadSpec
-from riobed.guest.guest import Guest, machine_config
+from riobed.guest.guest import Guest, open_guest
 from riobed.guest.modes import cache_mode
 from riobed.guest.setup import guest_setup
-from riobed.vm.connection import connect
-from riobed.vm.libvirt import LibvirtMachine
-from riobed.vm.scratch import scratch_dir
+from riobed.vm.machine import LogsCode
 
 # A line of QEMU's log item `in_asm`: address, bytes, assembly.
 _LINE = re.compile(rb"0x([0-9a-f]{16}):")
@@ -36,8 +34,7 @@ def executed(
         setup = guest_setup(MachineSpec(accelerator="tcg"), uri, WorkloadSpec(path=workload.resolve()))
         kernel = setup.manifest.kernel
         catalogue = catalogue_of(kernel)
-        config = machine_config(setup, cache_mode(mode), scratch_dir() / f"executed-{mode}")
-        guest = Guest(setup, cache_mode(mode), LibvirtMachine(connect(uri), config))
+        guest = open_guest(setup, cache_mode(mode), f"executed-{mode}")
         try:
             log = _run(guest, seconds, seed)
             with log.open("rb") as lines:
@@ -52,6 +49,8 @@ def executed(
 
 
 def _run(guest: Guest, seconds: float, seed: int) -> Path:
+    if not isinstance(guest.machine, LogsCode):
+        raise UsageError("faults executed: the machines of this --connect do not log what they execute")
     guest.ready()
     log = guest.machine.config.folder / "code.log"
     guest.machine.log_code(log)

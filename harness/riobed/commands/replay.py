@@ -31,7 +31,7 @@ from riobed.crash import formats
 from riobed.errors import EnvironmentFault, InfraError, UsageError
 from riobed.faults import Fault, catalogue_of
 from riobed.faults.sites.vmlinux import Vmlinux
-from riobed.guest.guest import Guest, GuestSetup, machine_config
+from riobed.guest.guest import GuestSetup, open_guest
 from riobed.guest.modes import cache_mode
 from riobed.guest.registry import mapped
 from riobed.guest.setup import environment, guest_setup
@@ -47,10 +47,7 @@ from riobed.trial.planting import PLANTED
 from riobed.trial.record import TrialRecord
 from riobed.trial.rows import fault_row, trial_row
 from riobed.trial.trial import run_trial
-from riobed.vm.connection import connect
 from riobed.vm.host import LEAST_ROOM, need_room
-from riobed.vm.libvirt import LibvirtMachine
-from riobed.vm.scratch import scratch_dir
 
 # What is no part of the crash in a stored log: trial.py.
 _BEHIND = b"\n=== recovery"
@@ -95,7 +92,7 @@ def replay(request: Request, as_json: bool, uri: str | None) -> str:
         setup = replay_setup(stored.spec, request.store, uri)
         faults = redraw(stored, manifest)
         status.update(f"Running trial {stored.row.position} of {stored.campaign.name!r} again")
-        replayer = Replayer(replace(setup, trace=request.trace), stored.planned.mode, uri)
+        replayer = Replayer(replace(setup, trace=request.trace), stored.planned.mode)
         with replayer:
             numbers = range(1, request.times + 1)
             replays = [replayer.run(stored, faults, folder, number) for number in numbers]
@@ -179,11 +176,10 @@ def same_fault(drawn: Fault, stored: FaultRow) -> bool:
 class Replayer:
     """Runs trials of a mode on a guest of its own as a campaign would, and keeps their logs."""
 
-    def __init__(self, setup: GuestSetup, mode: str, uri: str | None) -> None:
+    def __init__(self, setup: GuestSetup, mode: str) -> None:
         self._setup = setup
         self._snapshot = False
-        config = machine_config(setup, cache_mode(mode), scratch_dir() / f"replay-{mode}")
-        self._guest = Guest(setup, cache_mode(mode), LibvirtMachine(connect(uri), config))
+        self._guest = open_guest(setup, cache_mode(mode), f"replay-{mode}")
 
     def __enter__(self) -> "Replayer":
         return self

@@ -53,7 +53,7 @@ def replay_many(request: Many, form: str, uri: str | None) -> str:
     for mode in dict.fromkeys(row.mode for row in chosen):
         missing = [row for row in chosen if row.mode == mode and row.position not in done]
         if missing:
-            with Replayer(setup, mode, uri) as replayer:
+            with Replayer(setup, mode) as replayer:
                 for row in missing:
                     one = Request(row.position, request.store, campaign.name)
                     add_replay(folder, run_one(replayer, one, folder))

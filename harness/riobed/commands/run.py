@@ -76,7 +76,7 @@ def run_campaign(spec_path: Path, store: str, logs: Path | None, where: Where) -
 def make_workers(spec: CampaignSpec, setup: GuestSetup, where: Where, console: Console) -> Workers:
     """Who runs the trials: threads of this process, or a cluster's workers."""
     if not where.scheduler:
-        return LocalWorkers(spec, setup, where.uri, where.count)
+        return LocalWorkers(spec, setup, where.count)
     # Dask takes half a second to import.
     from riobed.campaign.cluster import ClusterWorkers
 

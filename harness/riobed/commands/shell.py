@@ -15,13 +15,10 @@ from pathlib import Path
 
 from riobed.errors import InfraError, UsageError
 from riobed.guest.config import MachineSpec
-from riobed.guest.guest import Guest, machine_config
+from riobed.guest.guest import open_guest
 from riobed.guest.modes import cache_mode
 from riobed.guest.setup import guest_setup
-from riobed.vm.connection import connect
-from riobed.vm.libvirt import LibvirtMachine
-from riobed.vm.machine import Machine
-from riobed.vm.scratch import scratch_dir
+from riobed.vm.machine import HasTerminal, Machine
 
 _ESCAPE = b"\x1d"  # Ctrl-]
 # guest-exec takes its input in one message; larger files go in pieces.
@@ -29,16 +26,13 @@ _PIECE = 4 << 20
 
 
 @contextmanager
-def _booted(mode: str, uri: str | None, interactive: bool) -> Iterator[LibvirtMachine]:
-    wanted = cache_mode(mode)
-    setup = guest_setup(MachineSpec(), uri)
-    config = machine_config(setup, wanted, scratch_dir() / f"guest-{mode}", interactive)
-    machine = LibvirtMachine(connect(uri), config)
+def _booted(mode: str, uri: str | None, interactive: bool) -> Iterator[Machine]:
+    guest = open_guest(guest_setup(MachineSpec(), uri), cache_mode(mode), f"guest-{mode}", interactive)
     try:
-        Guest(setup, wanted, machine).boot()
-        yield machine
+        guest.boot()
+        yield guest.machine
     finally:
-        machine.destroy()
+        guest.discard()
 
 
 def shell(mode: str, uri: str | None) -> None:
@@ -53,7 +47,9 @@ def shell(mode: str, uri: str | None) -> None:
         _join_terminal(machine)
 
 
-def _join_terminal(machine: LibvirtMachine) -> None:
+def _join_terminal(machine: Machine) -> None:
+    if not isinstance(machine, HasTerminal):
+        raise UsageError("riobed shell: the machines of this --connect have no terminal")
     console = os.open(machine.console_device(), os.O_RDWR | os.O_NOCTTY)
     stdin = sys.stdin.fileno()
     saved = termios.tcgetattr(stdin)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from riobed.cost.variants import Variant
 from riobed.errors import InfraError
+from riobed.guest.boot import boot_error
 from riobed.guest.guest import Guest
 from riobed.guest.workload import PROGRESS_PORT
 from riobed.trial.trial import INJECTOR
@@ -59,9 +60,7 @@ def measure(guest: Guest, variant: Variant, seed: int) -> Measurement:
     deadline = time.monotonic() + _RUN_S
     while b"end" not in guest.machine.progress.text():
         if time.monotonic() > deadline or not guest.machine.alive():
-            raise InfraError(
-                f"{guest.machine.config.name}: no end of the work; see {guest.machine.console.path}"
-            )
+            raise boot_error(guest.machine, "no end of the work")
         time.sleep(_POLL_S)
     while (ended := guest.machine.status(pid)) is None:
         time.sleep(_POLL_S)

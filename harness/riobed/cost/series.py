@@ -23,13 +23,10 @@ from riobed.cost.variants import Variant, parts
 from riobed.errors import UsageError
 from riobed.faults import catalogue_of
 from riobed.guest.config import MachineSpec, WorkloadSpec
-from riobed.guest.guest import Guest, GuestSetup, machine_config
+from riobed.guest.guest import Guest, GuestSetup, open_guest
 from riobed.guest.setup import environment, guest_setup
 from riobed.products import CHECKOUT
-from riobed.vm.connection import connect
 from riobed.vm.emulator import COUNTED
-from riobed.vm.libvirt import LibvirtMachine
-from riobed.vm.scratch import scratch_dir
 
 Kind = Literal["instructions", "time"]
 What = Literal["rio", "faults"]
@@ -71,8 +68,8 @@ def run_cost(
         counting = replace(setup, accelerator=COUNTED)
         compared = _compared(what, setup)
         instructions = environment(counting, str(seed))
-        run_series(Series("instructions", compared, counted_rounds, seed, counting, instructions), out, uri)
-        run_series(Series("time", compared, rounds, seed, setup, environment(setup, str(seed))), out, uri)
+        run_series(Series("instructions", compared, counted_rounds, seed, counting, instructions), out)
+        run_series(Series("time", compared, rounds, seed, setup, environment(setup, str(seed))), out)
     table = render(COST.of(out), "md")
     (out / "cost.md").write_text(table, encoding="utf-8")
     print(table, end="")
@@ -85,13 +82,13 @@ def _compared(what: What, setup: GuestSetup) -> list[Variant]:
     return armed(catalogue_of(kernel))
 
 
-def run_series(series: Series, out: Path, uri: str | None) -> None:
+def run_series(series: Series, out: Path) -> None:
     """Make the runs of a series that are not stored yet."""
     # KVM hands no protection keys for supervisor pages on.
     compared = [each for each in series.variants if (each.name, series.on.accelerator) != ("pks", "kvm")]
     done = _stored(out, series)
     name = series.setup.workload.name if series.setup.workload else ""
-    with _guests(series.setup, compared, uri) as guests:
+    with _guests(series.setup, compared) as guests:
         for number in range(series.rounds):
             for variant in series.order(number, compared):
                 if (name, series.kind, number, variant.name) in done:
@@ -134,12 +131,12 @@ def _stored(out: Path, series: Series) -> set[tuple[str, str, int, str]]:
 
 
 @contextmanager
-def _guests(setup: GuestSetup, compared: list[Variant], uri: str | None) -> Iterator[dict[str, Guest]]:
+def _guests(setup: GuestSetup, compared: list[Variant]) -> Iterator[dict[str, Guest]]:
     """A guest for each variant, all alive, of which one runs at a time."""
-    guests = {}
-    for number, variant in enumerate(compared):
-        config = machine_config(setup, variant.mode, scratch_dir() / f"cost-{number}")
-        guests[variant.name] = Guest(setup, variant.mode, LibvirtMachine(connect(uri), config))
+    guests = {
+        variant.name: open_guest(setup, variant.mode, f"cost-{number}")
+        for number, variant in enumerate(compared)
+    }
     try:
         yield guests
     finally:

@@ -9,16 +9,15 @@ import os
 from pathlib import Path
 
 from riobed.errors import InfraError
+from riobed.guest.boot import wait_stage0
 from riobed.guest.config import MachineSpec
-from riobed.guest.guest import GuestSetup, machine_config
+from riobed.guest.guest import GuestSetup, open_guest
 from riobed.guest.images import make_test_disk
 from riobed.guest.layout import MIB
 from riobed.guest.modes import cache_mode
 from riobed.products import Manifest, cache_dir
-from riobed.vm.connection import connect
+from riobed.vm.driver import driver
 from riobed.vm.emulator import SINGLE_THREADED
-from riobed.vm.libvirt import LibvirtMachine
-from riobed.vm.scratch import scratch_dir
 
 _TRY_S = {"kvm": 20.0, "tcg": 90.0}
 
@@ -27,24 +26,22 @@ def boots(accelerator: str, manifest: Manifest, uri: str | None) -> str:
     """Empty if a guest boots with this accelerator, else why not, in one line."""
     if accelerator == "kvm" and not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return "/dev/kvm cannot be opened"
-    setup = GuestSetup(manifest, MachineSpec(), accelerator)
-    config = machine_config(setup, cache_mode("write-through"), scratch_dir() / f"try-{accelerator}")
-    machine = LibvirtMachine(connect(uri), config)
+    setup = GuestSetup(manifest, MachineSpec(), accelerator, driver=driver(uri))
+    machine = open_guest(setup, cache_mode("write-through"), f"try-{accelerator}").machine
     try:
-        make_test_disk(config.test_disk, 32 * MIB, ())
+        make_test_disk(machine.config.test_disk, 32 * MIB, ())
         machine.start()
-        machine.wait_stage0(_TRY_S[accelerator])
+        wait_stage0(machine, _TRY_S[accelerator])
     except InfraError as error:
-        return _in_short(str(error))
+        return shortened(str(error))
     finally:
         machine.destroy()
     return ""
 
 
-def _in_short(error: str) -> str:
-    """The last thing QEMU said, in one line a table has room for."""
-    last = error.partition("; see")[0]
-    return last if len(last) <= 120 else f"...{last[-117:]}"
+def shortened(error: str) -> str:
+    """Its end, in one line a table has room for: the last thing QEMU or the guest said."""
+    return error if len(error) <= 120 else f"...{error[-117:]}"
 
 
 def choose(wanted: str, manifest: Manifest, uri: str | None) -> str:

@@ -4,11 +4,12 @@
 import hashlib
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from riobed.errors import BootError, InfraError
 from riobed.guest import workload as workloads
+from riobed.guest.boot import BOOT_S, boot_production, wait_stage0
 from riobed.guest.config import MachineSpec
 from riobed.guest.images import make_empty_disk, make_test_disk
 from riobed.guest.layout import MIB, Layout
@@ -17,11 +18,12 @@ from riobed.guest.modes import CacheMode
 from riobed.guest.snapshots import keep_snapshot, restore_disks
 from riobed.guest.workload import Workload
 from riobed.products import Manifest
+from riobed.vm.driver import Driver, driver
 from riobed.vm.emulator import REPEATABLE
 from riobed.vm.host import need_room, qemu_version
 from riobed.vm.machine import Machine, MachineConfig
+from riobed.vm.scratch import scratch_dir
 
-_BOOT_S = 120.0
 _PREPARE_S = 300.0
 _SNAPSHOT = "ready"
 # Serial number of the swap disk in domain.xml.j2.
@@ -58,6 +60,8 @@ class GuestSetup:
     trace: bool = False
     # Where snapshots of repeatable guests are kept, so that replays begin from the same; None: they are not.
     snapshots: Path | None = None
+    # What makes its machine.
+    driver: Driver = field(default_factory=driver)
 
 
 def machine_config(
@@ -95,6 +99,15 @@ def machine_config(
     )
 
 
+def open_guest(setup: GuestSetup, mode: CacheMode, name: str, interactive: bool = False) -> "Guest":
+    """A guest in that mode, powered off; `name` is that of its folder, one for each guest of this process.
+
+    With `interactive` its console is a terminal with a shell. EnvironmentFault if there is no hypervisor.
+    """
+    config = machine_config(setup, mode, scratch_dir() / name, interactive)
+    return Guest(setup, mode, setup.driver(config))
+
+
 class Guest:
     """One machine in one mode."""
 
@@ -128,8 +141,8 @@ class Guest:
         if config.swap_disk:
             make_empty_disk(config.swap_disk, swap_size)
         self.machine.start()
-        self.machine.wait_stage0(_BOOT_S)
-        self.machine.boot_production(_BOOT_S)
+        wait_stage0(self.machine, BOOT_S)
+        boot_production(self.machine)
 
     def take_snapshot(self, fresh: bool = False) -> None:
         """From power-on to where trials begin, or unless `fresh` from a snapshot that was kept.
@@ -255,8 +268,6 @@ class Guest:
     def _save(self) -> None:
         if self.setup.accelerator == REPEATABLE:
             open_mailbox(self.machine)
-            self.machine.hang_up()
-        self.machine.pause()
         self.machine.save(_SNAPSHOT)
 
     def _clear_logs(self) -> None:

@@ -12,6 +12,7 @@ from riobed.guest.guest import GuestSetup
 from riobed.guest.images import workload_image
 from riobed.guest.workload import check_options, load_workload
 from riobed.products import Manifest, load_manifest
+from riobed.vm.driver import driver
 from riobed.vm.emulator import REPEATABLE
 from riobed.vm.host import qemu_version
 
@@ -22,6 +23,7 @@ def guest_setup(machine: MachineSpec, uri: str | None, workload: WorkloadSpec | 
     if workload:
         loaded = load_workload(workload.path)
         check_options(workload.path, loaded, workload.options)
+    machines = driver(uri)
     manifest: Manifest = load_manifest()
     if loaded and workload:
         image = workload_image(Path(workload.path), loaded.build, manifest)
@@ -34,6 +36,7 @@ def guest_setup(machine: MachineSpec, uri: str | None, workload: WorkloadSpec | 
         workload=loaded,
         workload_image=image,
         options=dict(workload.options) if workload else None,
+        driver=machines,
     )
 
 

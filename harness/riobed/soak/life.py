@@ -7,6 +7,7 @@ from riobed_results.tables.soak import SoakRow
 
 from riobed.crash import formats
 from riobed.errors import BootError, InfraError
+from riobed.guest.boot import boot_production, wait_stage0
 from riobed.guest.guest import Guest
 from riobed.soak.kernel import complaints, counters, dirty_kib, mismatches
 from riobed.soak.suite import Turn
@@ -15,9 +16,6 @@ from riobed.trial.recover import read_recovery
 from riobed.vm.agent import ExecResult
 from riobed.vm.machine import Machine
 
-_BOOT_S = 120.0
-# Recovery writes what memory held and checks a whole file system.
-_RECOVERY_S = 600.0
 # A stressor finishes its round when its time is up, and removes its files.
 _PATIENCE_S = 900.0
 _POLL_S = 0.2
@@ -100,7 +98,7 @@ def reset_and_compare(guest: Guest, row: SoakRow, before: Tree) -> None:
     machine.console.clear()
     machine.reset()
     try:
-        machine.wait_stage0(_RECOVERY_S)
+        wait_stage0(machine)
     except BootError as error:
         # The guest was healthy, so a failure to come back is a result.
         row.recovery_error = str(error)
@@ -124,4 +122,4 @@ def reset_and_compare(guest: Guest, row: SoakRow, before: Tree) -> None:
 def go_on(guest: Guest) -> None:
     """From stage 0 to the production kernel, with the recovered file system."""
     guest.machine.console.clear()
-    guest.machine.boot_production(_BOOT_S)
+    boot_production(guest.machine)

@@ -21,16 +21,13 @@ from riobed_results.tables.soak import (
 
 from riobed.errors import InfraError, UsageError, complaint
 from riobed.guest.config import MachineSpec
-from riobed.guest.guest import Guest, GuestSetup, machine_config
+from riobed.guest.guest import Guest, GuestSetup, open_guest
 from riobed.guest.images import workload_image
 from riobed.guest.modes import cache_mode
 from riobed.guest.setup import environment as on_what
 from riobed.guest.setup import guest_setup
 from riobed.soak.life import go_on, take_turn
 from riobed.soak.suite import Turn, load_suite, turns
-from riobed.vm.connection import connect
-from riobed.vm.libvirt import LibvirtMachine
-from riobed.vm.scratch import scratch_dir
 
 
 @dataclass(frozen=True)
@@ -63,8 +60,7 @@ def soak(request: Request, form: str, uri: str | None) -> int:
     setup = guest_setup(request.machine(), uri)
     result = enter(request.folder, environment(request, setup))
     setup = replace(setup, workload_image=workload_image(request.suite, suite.build, setup.manifest))
-    config = machine_config(setup, mode, scratch_dir() / "soak")
-    guest = Guest(setup, mode, LibvirtMachine(connect(uri), config))
+    guest = open_guest(setup, mode, "soak")
     try:
         run_turns(guest, plan, request, result)
     finally:

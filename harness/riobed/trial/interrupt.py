@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from riobed_results.store.recovery_report import ENDED
 
-from riobed.errors import BootError
+from riobed.guest.boot import BOOT_S, STAGE0_READY, boot_error
 from riobed.vm.machine import Machine
 
 _PHASE = re.compile(rb"^riorecover: ([a-z0-9]+)\r?$", re.MULTILINE)
@@ -33,15 +33,16 @@ class Interruption:
         return {"planned_s": round(self.planned_s, 4), "at_s": round(self.at_s, 4), "phase": self.phase}
 
 
-def interrupt_recovery(machine: Machine, planned_s: float, timeout: float) -> tuple[Interruption, bytes]:
+def interrupt_recovery(machine: Machine, planned_s: float) -> tuple[Interruption, bytes]:
     """Reset the machine `planned_s` after recovery has begun; what it hit, and the console until then.
 
-    BootError if recovery does not begin within `timeout` seconds.
+    BootError if recovery does not begin within BOOT_S seconds.
     """
-    deadline = time.monotonic() + timeout
-    while not _PHASE.search(machine.console.text()):
+    deadline = time.monotonic() + BOOT_S
+    more = machine.console.follow()
+    while not _PHASE.search(more()):
         if time.monotonic() > deadline:
-            raise BootError(f"no recovery began within {timeout:.0f} s; see {machine.console.path}")
+            raise boot_error(machine, f"no recovery began within {BOOT_S:.0f} s")
         time.sleep(_POLL_S)
     begin = time.monotonic()
     time.sleep(planned_s)
@@ -55,7 +56,7 @@ def interrupt_recovery(machine: Machine, planned_s: float, timeout: float) -> tu
 
 def phase_reached(console: bytes) -> str:
     """The last phase that began; `ENDED` also if recovery ended without having restored all."""
-    if b"riobed: stage 0 ready" in console:
+    if STAGE0_READY in console:
         return ENDED
     last: bytes = _PHASE.findall(console)[-1]
     return last.decode()

@@ -20,6 +20,7 @@ from riobed.guest.guest import Guest
 from riobed.guest.layout import PAGE, Layout
 from riobed.guest.workload import GUEST_DIR
 from riobed.trial.extents import place
+from riobed.vm.machine import WritesDisk
 
 PLANTED = "planted"
 
@@ -95,6 +96,8 @@ def _block(guest: Guest, rng: random.Random) -> Plant:
         extents = guest.machine.run(["/bin/sh", "-c", 'sync "$0" && filefrag -e -v -b1 "$0"', name])
         if (on_disk := place(extents.stdout, offset)) is not None:
             changed = _on_disk(guest, on_disk) ^ 1 << bit
+            if not isinstance(guest.machine, WritesDisk):
+                raise InfraError(f"planted: {guest.machine.config.name} has no way to its disk")
             guest.machine.write_disk(on_disk, changed)
             if _on_disk(guest, on_disk) != changed:
                 raise InfraError(f"planted: the disk's byte {on_disk} cannot be written")

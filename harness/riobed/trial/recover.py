@@ -11,13 +11,13 @@ from typing import Any
 
 from riobed.crash import formats
 from riobed.errors import BootError, InfraError
+from riobed.guest.boot import wait_stage0
 from riobed.guest.guest import Guest
 from riobed.trial.interrupt import interrupt_recovery
 from riobed.trial.record import TrialRecord
 from riobed.trial.verdict import read_check
 from riobed.vm.agent import AgentLost
 
-_BOOT_S = 90.0
 _CHECK_S = 300.0
 _TRIES = 3
 _BEGUN = b"riorecover: "
@@ -56,9 +56,11 @@ def restart(guest: Guest, record: TrialRecord, reset: bool) -> None:
             machine.reset()
         if record.planned.recovery_reset_s is not None and not record.interruption:
             cut_recovery_short(guest, record, record.planned.recovery_reset_s)
-        machine.wait_stage0(_BOOT_S)
+        wait_stage0(machine)
         # The workload may have gone on until the very moment of the reset.
         record.progress.feed(machine.progress.new())
+        if machine.progress.full:
+            raise InfraError("the progress log is full: which steps were done is not known")
     with record.phase("report"):
         record.recovery = read_recovery(guest)
         if record.interruption:
@@ -84,7 +86,7 @@ def judge(guest: Guest, record: TrialRecord) -> None:
 
 def cut_recovery_short(guest: Guest, record: TrialRecord, planned_s: float) -> None:
     """Crash in recovery: reset once more in the middle of it; the next recovery has to do it all."""
-    record.interruption, log = interrupt_recovery(guest.machine, planned_s, _BOOT_S)
+    record.interruption, log = interrupt_recovery(guest.machine, planned_s)
     record.console += b"\n=== recovery, cut short ===\n" + log
 
 

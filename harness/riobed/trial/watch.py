@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from riobed.crash import formats, frames
 from riobed.crash.formats import Crash
 from riobed.errors import InfraError
+from riobed.guest.boot import STAGE0
 from riobed.plan.spec import CampaignSpec
 from riobed.trial.evidence import read_evidence
 from riobed.trial.progress import Progress
@@ -25,7 +26,6 @@ _REPORT_S = 3.0
 _AGENT_S = 3.0
 # How often a loop is looked at, to tell its own function from those it calls.
 _LOOKS = 4
-_STAGE0 = b"riobed: stage 0"
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Observation:
 
 def crash_on(console: bytes) -> Crash | None:
     """The crash that a console tells of: a report, or else a reset that nobody asked for."""
-    before, stage0, _ = console.partition(_STAGE0)
+    before, stage0, _ = console.partition(STAGE0)
     if crash := formats.recognise(before):
         return crash
     return Crash("reset", formats.with_telling_line("processor reset", before)) if stage0 else None
@@ -75,13 +75,14 @@ class Watcher:
 
     def watch(self) -> Observation:
         """Until a crash or the limit; InfraError when QEMU gives up."""
+        more = self._machine.console.follow()
         while True:
             if trouble := self._machine.trouble():
                 raise InfraError(f"{self._machine.config.name}: {trouble}")
-            console = self._machine.console.text()
-            if _STAGE0 in console:
-                return self._seen(crash_on(console))
-            if formats.started(console):
+            said = more()
+            if STAGE0 in said:
+                return self._seen(crash_on(self._machine.console.text()))
+            if formats.started(said):
                 return self._seen(self._read_report())
             now = time.monotonic()
             if self._machine.evidence.new():
@@ -107,7 +108,7 @@ class Watcher:
     def _crashed(self) -> bool:
         """Has it crashed by now, perhaps while it was being asked something?"""
         console = self._machine.console.text()
-        return _STAGE0 in console or formats.started(console)
+        return STAGE0 in console or formats.started(console)
 
     def _goes_well(self, now: float) -> bool:
         """Has no fault been heard of for the spec's time? To be asked when the workload made a step.
@@ -124,7 +125,7 @@ class Watcher:
         self._progress.feed(self._machine.progress.new())
         status = self._progress.error or self._status
         # Any crash may end in a triple fault, also in the middle of its report.
-        restarted = _STAGE0 in self._machine.console.text()
+        restarted = STAGE0 in self._machine.console.text()
         return Observation(crash, time.monotonic() - self._start, status, detail, restarted)
 
     def _read_report(self) -> Crash:
@@ -205,4 +206,4 @@ class Watcher:
         title = f"hang in {where}" if where else formats.with_telling_line(f"hang, {detail}", console + said)
         answer = formats.recognise(said)
         crash = Crash("hang", title, answer.damage if answer else "")
-        return replace(observation, crash=crash, detail=detail, restarted=_STAGE0 in said)
+        return replace(observation, crash=crash, detail=detail, restarted=STAGE0 in said)

@@ -8,7 +8,7 @@ libvirt's snapshot calls. So one domain is kept alive and never destroyed betwee
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from xml.etree import ElementTree
@@ -42,7 +42,7 @@ _template = jinja2.Environment(
 
 
 class LibvirtMachine:
-    """Implements riobed.vm.machine.Machine."""
+    """Implements Machine, HasTerminal, WritesDisk and LogsCode of riobed.vm.machine."""
 
     def __init__(self, connection: libvirt.virConnect, config: MachineConfig) -> None:
         self.config = config
@@ -50,7 +50,8 @@ class LibvirtMachine:
         self._domain: libvirt.virDomain | None = None
         config.folder.mkdir(parents=True, exist_ok=True)
         self.console = LogFile(config.folder / "console.log")
-        self.progress = LogFile(config.folder / "progress.log")
+        # A step takes about 60 bytes; a trial with a million of them has all of them read.
+        self.progress = LogFile(config.folder / "progress.log", 64 << 20)
         self.evidence = LogFile(config.folder / "evidence.log")
         self._agent = GuestAgent(config.folder / "agent.sock")
 
@@ -116,15 +117,6 @@ class LibvirtMachine:
         with self._call("resume"):
             self._running().resume()
 
-    def wait_stage0(self, timeout: float) -> None:
-        self._wait_for(b"riobed: stage 0 ready", b"riobed: stage 0 failed", timeout)
-        self._agent.sync(timeout)
-
-    def boot_production(self, timeout: float) -> None:
-        self.run(["/bin/sh", "-c", "echo >/run/boot"])
-        self._wait_for(b"riobed: production ready", b"riobed: production failed", timeout)
-        self._agent.sync(timeout)
-
     def reset(self) -> None:
         self._agent.close()
         with self._call("reset"):
@@ -135,10 +127,13 @@ class LibvirtMachine:
             self._running().injectNMI()
 
     def save(self, name: str) -> None:
+        self._hang_up()
+        if not self._paused():
+            self.pause()
         self._monitor(f"savevm {name}")
 
     def load(self, name: str) -> None:
-        paused = self._running().state()[0] == libvirt.VIR_DOMAIN_PAUSED
+        paused = self._paused()
         if paused and self.config.accelerator == REPEATABLE:
             # Measured: from a machine that was paused before, what follows differs by a few microseconds.
             self.resume()
@@ -146,14 +141,9 @@ class LibvirtMachine:
         self._agent.close()
         if not paused:
             self.pause()
-        self.hang_up()
+        self._hang_up()
         # loadvm leaves a paused machine paused.
         self._monitor(f"loadvm {name}")
-
-    def hang_up(self) -> None:
-        self._agent.close()
-        if not self.poll(lambda: "disconnected:" in self._ask("info chardev"), _HANG_UP_S):
-            raise InfraError(f"{self.config.name}: the agent's channel stays open")
 
     def write_disk(self, byte: int, value: int) -> None:
         # What became of it QEMU tells its own log only.
@@ -198,6 +188,18 @@ class LibvirtMachine:
             raise InfraError(f"{self.config.name}: its RAM is not one file: {files}")
         return files[0]
 
+    def _paused(self) -> bool:
+        return bool(self._running().state()[0] == libvirt.VIR_DOMAIN_PAUSED)
+
+    def _hang_up(self) -> None:
+        """End the conversation with the agent, and wait until QEMU has seen it."""
+        self._agent.close()
+        deadline = time.monotonic() + _HANG_UP_S
+        while "disconnected:" not in self._ask("info chardev"):
+            if time.monotonic() > deadline:
+                raise InfraError(f"{self.config.name}: the agent's channel stays open")
+            time.sleep(_POLL_S)
+
     def _running(self) -> libvirt.virDomain:
         trouble = self.trouble()
         if trouble or not self._domain:
@@ -225,27 +227,3 @@ class LibvirtMachine:
         with self._call(command):
             answer = json.loads(libvirt_qemu.qemuMonitorCommand(self._running(), request, 0))
         return str(answer.get("return", answer))
-
-    def _wait_for(self, good: bytes, bad: bytes, timeout: float) -> None:
-        def look() -> bool:
-            text = self.console.text()
-            if bad in text:
-                line = text[text.index(bad) :].splitlines()[0].decode("latin-1")
-                raise BootError(f"{self.config.name}: {line}; see {self.console.path}")
-            return good in text
-
-        if not self.poll(look, timeout):
-            what = good.decode()
-            raise BootError(
-                f"{self.config.name}: no '{what}' within {timeout:.0f} s; see {self.console.path}"
-            )
-
-    def poll(self, condition: Callable[[], bool], timeout: float) -> bool:
-        """Wait for a condition; False after `timeout` seconds. InfraError when QEMU dies."""
-        deadline = time.monotonic() + timeout
-        while not condition():
-            if time.monotonic() > deadline:
-                return False
-            self._running()
-            time.sleep(_POLL_S)
-        return True

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The contract of a virtual machine: what a trial needs, whatever runs the guest."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from riobed.vm.agent import ExecResult
 
@@ -31,31 +32,69 @@ class MachineConfig:
 class LogFile:
     """A file that QEMU appends to: console, progress or evidence of one machine.
 
-    What is in it was written by a crashing kernel, so it is bytes, not text.
+    What is in it was written by a crashing kernel, so it is bytes, not text, and may be without end: of more
+    than `most` bytes the first are kept, with a note, and the file is emptied each time it is looked at.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, most: int = 16 << 20) -> None:
         self.path = path
         self.path.touch()
-        self.offset = 0
+        self._most = most
+        self._kept = bytearray()
+        # How far the file was read, and how much of what is kept new() has told.
+        self._read = self._told = 0
+        self.full = False
 
     def clear(self) -> None:
         """Forget what was written so far (QEMU appends, so the file can be cut)."""
-        with self.path.open("r+b") as file:
-            file.truncate(0)
-        self.offset = 0
+        self._empty()
+        self._kept.clear()
+        self._told = 0
+        self.full = False
 
-    def text(self) -> bytes:
-        """Everything since the last clear()."""
-        return self.path.read_bytes()
+    def text(self, start: int = 0) -> bytes:
+        """Everything since the last clear(), from byte `start` on."""
+        self._read_on()
+        return bytes(memoryview(self._kept)[start:])
 
     def new(self) -> bytes:
         """What was written since the last call."""
-        with self.path.open("rb") as file:
-            file.seek(self.offset)
-            data = file.read()
-        self.offset += len(data)
+        data = self.text(self._told)
+        self._told += len(data)
         return data
+
+    def follow(self) -> Callable[[], bytes]:
+        """A function that returns what was written since its last call, in whole lines but for the last.
+
+        A line is repeated until it is complete.
+        """
+        at = 0
+
+        def more() -> bytes:
+            nonlocal at
+            data = self.text(at)
+            at += data.rfind(b"\n") + 1
+            return data
+
+        return more
+
+    def _read_on(self) -> None:
+        with self.path.open("rb") as file:
+            file.seek(self._read)
+            data = b"" if self.full else file.read(self._most + 1 - len(self._kept))
+            self._read += len(data)
+            self._kept += data
+        if not self.full and len(self._kept) > self._most:
+            self.full = True
+            del self._kept[self._most :]
+            self._kept += b"\n=== more than %d bytes were written; the rest is dropped ===\n" % self._most
+        if self.full:
+            self._empty()
+
+    def _empty(self) -> None:
+        with self.path.open("r+b") as file:
+            file.truncate(0)
+        self._read = 0
 
 
 class Machine(Protocol):
@@ -84,12 +123,6 @@ class Machine(Protocol):
     def resume(self) -> None:
         """Let a paused guest run on."""
 
-    def wait_stage0(self, timeout: float) -> None:
-        """Wait for stage 0 to have recovered and answer; BootError after `timeout` seconds."""
-
-    def boot_production(self, timeout: float) -> None:
-        """From stage 0 to the production kernel; BootError after `timeout` seconds."""
-
     def reset(self) -> None:
         """Press the reset button: processors and devices start anew, RAM is kept."""
 
@@ -97,22 +130,13 @@ class Machine(Protocol):
         """Raise a non-maskable interrupt, on which a hung kernel still prints its stack."""
 
     def save(self, name: str) -> None:
-        """Snapshot RAM, devices and disk, in the files of the disks."""
+        """Snapshot RAM, devices and disk, in the files of the disks.
 
-    def hang_up(self) -> None:
-        """End the conversation with the guest's agent, until something is asked of it again."""
+        The processors stand still from then on, and nobody talks to the agent.
+        """
 
     def load(self, name: str) -> None:
-        """Go back to a snapshot, with the processors standing still and nobody talking to the agent."""
-
-    def write_disk(self, byte: int, value: int) -> None:
-        """Change one byte of the test disk behind the guest's back."""
-
-    def log_code(self, path: Path | None) -> None:
-        """Write each block of code to a file when the emulator meets it first; None: no longer.
-
-        After `load` the emulator has met none.
-        """
+        """Go back to a snapshot; the processors stand still, and nobody talks to the agent."""
 
     def run(self, argv: list[str], stdin: bytes = b"", timeout: float = 60) -> ExecResult:
         """Run a command in the guest to its end."""
@@ -128,3 +152,30 @@ class Machine(Protocol):
 
     def ram_path(self) -> Path:
         """The file that is the guest's RAM, to be mapped by tests and controls."""
+
+
+@runtime_checkable
+class HasTerminal(Protocol):
+    """A machine whose console can be a terminal."""
+
+    def console_device(self) -> Path:
+        """The terminal device that is the other end of an interactive console."""
+
+
+@runtime_checkable
+class WritesDisk(Protocol):
+    """A machine whose test disk can be changed behind the guest's back."""
+
+    def write_disk(self, byte: int, value: int) -> None:
+        """Change one byte of the test disk."""
+
+
+@runtime_checkable
+class LogsCode(Protocol):
+    """A machine that knows which code its guest executes: an emulator."""
+
+    def log_code(self, path: Path | None) -> None:
+        """Write each block of code to a file when the emulator meets it first; None: no longer.
+
+        After `load` the emulator has met none.
+        """

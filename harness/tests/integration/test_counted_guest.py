@@ -11,12 +11,9 @@ from riobed.cost.measure import Measurement, measure
 from riobed.cost.variants import Variant, parts
 from riobed.errors import InfraError
 from riobed.faults import catalogue_of
-from riobed.guest.guest import Guest, GuestSetup, machine_config
+from riobed.guest.guest import Guest, GuestSetup, open_guest
 from riobed.trial.evidence import read_evidence
-from riobed.vm.connection import connect
 from riobed.vm.emulator import COUNTED
-from riobed.vm.libvirt import LibvirtMachine
-from riobed.vm.scratch import scratch_dir
 
 PTE = next(variant for variant in parts() if variant.name == "pte")
 
@@ -24,11 +21,10 @@ PTE = next(variant for variant in parts() if variant.name == "pte")
 @pytest.fixture(scope="module")
 def guest(setup: GuestSetup) -> Iterator[Guest]:
     counting = replace(setup, accelerator=COUNTED)
-    config = machine_config(counting, PTE.mode, scratch_dir() / "test-cost")
-    made = Guest(counting, PTE.mode, LibvirtMachine(connect(), config))
+    made = open_guest(counting, PTE.mode, "test-cost")
     yield made
     made.discard()
-    shutil.rmtree(config.folder)
+    shutil.rmtree(made.machine.config.folder)
 
 
 def steps(guest: Guest, count: int, variant: Variant = PTE) -> Measurement:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 from riobed.faults import Fault, commands
+from riobed.guest.boot import wait_stage0, wait_until
 from riobed.guest.guest import Guest
 from riobed.trial.recover import read_recovery
 
@@ -25,11 +26,11 @@ def crash_in(guest: Guest, function: str, fault: Fault, script: str) -> None:
     """Let a command run into the fault; the guest is then in stage 0, its file system restored."""
     shell(guest, "cat >/run/faults; cat /run/faults >/dev/riobed-inject", commands([fault]).encode())
     guest.machine.spawn(["/bin/sh", "-c", script])
-    assert guest.machine.poll(lambda: b"end Kernel panic" in guest.machine.console.text(), 30)
+    assert wait_until(guest.machine, lambda: b"end Kernel panic" in guest.machine.console.text(), 30)
     assert f"RIP: 0010:{function}+0x".encode() in guest.machine.console.text()
     guest.machine.console.clear()
     guest.machine.reset()
-    guest.machine.wait_stage0(60)
+    wait_stage0(guest.machine)
     report = read_recovery(guest)
     assert (report["registry"], report["mount_error"], report["entries"]["rejected"]) == ("recovered", 0, 0)
 

@@ -12,15 +12,13 @@ from dataclasses import replace
 
 import pytest
 from riobed.errors import InfraError
-from riobed.guest.guest import GuestSetup, machine_config
+from riobed.guest.guest import GuestSetup, open_guest
 from riobed.guest.images import make_test_disk
 from riobed.guest.layout import MIB
 from riobed.guest.modes import cache_mode
 from riobed.vm import libvirt
-from riobed.vm.connection import connect
 from riobed.vm.libvirt import LibvirtMachine
 from riobed.vm.process import qemus_with
-from riobed.vm.scratch import scratch_dir
 
 PATIENCE_S = 2.0
 
@@ -28,12 +26,12 @@ PATIENCE_S = 2.0
 @pytest.fixture
 def machine(setup: GuestSetup) -> Iterator[LibvirtMachine]:
     """On its way into stage 0, which is not waited for."""
-    config = machine_config(setup, cache_mode("rio"), scratch_dir() / "dead")
-    machine = LibvirtMachine(connect(), config)
-    make_test_disk(config.test_disk, 32 * MIB, ())
+    machine = open_guest(setup, cache_mode("rio"), "dead").machine
+    assert isinstance(machine, LibvirtMachine)
+    make_test_disk(machine.config.test_disk, 32 * MIB, ())
     yield machine
     machine.destroy()
-    shutil.rmtree(config.folder)
+    shutil.rmtree(machine.config.folder)
 
 
 @contextmanager
@@ -55,7 +53,7 @@ def qemu_of(machine: LibvirtMachine) -> int:
         (LibvirtMachine.pause, "pause"),
         (LibvirtMachine.reset, "reset"),
         (LibvirtMachine.nmi, "NMI"),
-        (lambda machine: machine.save("x"), "savevm x"),
+        (lambda machine: machine.save("x"), "info chardev"),
         (lambda machine: machine.load("x"), "pause"),
     ],
 )

@@ -21,6 +21,7 @@ from riobed.faults.classes.rules import RULES
 from riobed.faults.sites.disassembly import Instruction, sweep
 from riobed.faults.sites.flow import Function, target
 from riobed.guest import registry
+from riobed.guest.boot import wait_until
 from riobed.guest.guest import Guest
 from riobed.trial.evidence import Evidence, read_evidence
 from riobed.vm.agent import AgentLost
@@ -234,7 +235,7 @@ def test_heap_flips_hit_caches_by_the_bytes_of_their_objects(guest: Guest) -> No
     guest.machine.spawn(
         ["/bin/sh", "-c", "cat >/run/faults; cat /run/faults >/dev/riobed-inject"], batch.encode()
     )
-    assert guest.machine.poll(lambda: len(evidence(guest).hits) == FLIPS, 30)
+    assert wait_until(guest.machine, lambda: len(evidence(guest).hits) == FLIPS, 30)
     hits = Counter(str(hit["cache"]) for hit in evidence(guest).hits.values())
     for cache, size in live.items():
         share = size / sum(live.values())

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 
 import pytest
+from riobed.guest.boot import wait_stage0, wait_until
 from riobed.guest.guest import Guest
 
 from .test_warm_reboot import shell
@@ -73,7 +74,7 @@ def test_memory_pressure_writes_back_and_nothing_is_lost(guest_in: Callable[[str
     assert written(guest) - before > 1000
     guest.machine.console.clear()
     guest.machine.reset()
-    guest.machine.wait_stage0(60)
+    wait_stage0(guest.machine)
     assert shell(guest, "cd /mnt/test && sha256sum big*") == hashes
 
 
@@ -113,4 +114,4 @@ def test_without_rio_dirty_data_is_written_by_age_again(guest_in: Callable[[str]
     )
     shell(guest, script)
     before = written(guest)
-    assert guest.machine.poll(lambda: (written(guest) - before) * 512 >= 400000, 30)
+    assert wait_until(guest.machine, lambda: (written(guest) - before) * 512 >= 400000, 30)

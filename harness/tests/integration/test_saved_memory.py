@@ -8,13 +8,11 @@ from dataclasses import replace
 
 import pytest
 from riobed.guest import registry
-from riobed.guest.guest import Guest, GuestSetup, machine_config
+from riobed.guest.boot import boot_production, wait_stage0, wait_until
+from riobed.guest.guest import Guest, GuestSetup, open_guest
 from riobed.guest.layout import Layout
 from riobed.guest.modes import cache_mode
 from riobed.trial.recover import read_recovery
-from riobed.vm.connection import connect
-from riobed.vm.libvirt import LibvirtMachine
-from riobed.vm.scratch import scratch_dir
 
 from .test_warm_reboot import crash, shell
 
@@ -27,11 +25,10 @@ def saving(setup: GuestSetup) -> Iterator[Guest]:
     """A guest in mode rio with a swap disk."""
     machine = setup.machine.model_copy(update={"save_memory": True})
     saving_setup = replace(setup, machine=machine)
-    config = machine_config(saving_setup, RIO, scratch_dir() / "test-saving")
-    guest = Guest(saving_setup, RIO, LibvirtMachine(connect(), config))
+    guest = open_guest(saving_setup, RIO, "test-saving")
     yield guest
     guest.discard()
-    shutil.rmtree(config.folder)
+    shutil.rmtree(guest.machine.config.folder)
 
 
 def fill(guest: Guest) -> bytes:
@@ -45,14 +42,14 @@ def fill(guest: Guest) -> bytes:
 def panic(guest: Guest) -> None:
     guest.machine.console.clear()
     guest.machine.spawn(["/bin/sh", "-c", "echo c >/proc/sysrq-trigger"])
-    assert guest.machine.poll(lambda: b"end Kernel panic" in guest.machine.console.text(), 30)
+    assert wait_until(guest.machine, lambda: b"end Kernel panic" in guest.machine.console.text(), 30)
 
 
 def cut_recovery_short(guest: Guest, moment: float) -> None:
     """Stop the guest that long after stage 0 has begun."""
     guest.machine.console.clear()
     guest.machine.reset()
-    assert guest.machine.poll(lambda: b"riobed: stage 0" in guest.machine.console.text(), 60)
+    assert wait_until(guest.machine, lambda: b"riobed: stage 0" in guest.machine.console.text(), 60)
     time.sleep(moment)
     guest.machine.pause()
 
@@ -61,7 +58,7 @@ def go_on(guest: Guest) -> None:
     guest.machine.console.clear()
     guest.machine.reset()
     guest.machine.resume()
-    guest.machine.wait_stage0(60)
+    wait_stage0(guest.machine)
 
 
 def test_memory_is_saved_and_the_report_says_so(saving: Guest) -> None:
@@ -80,7 +77,7 @@ def test_memory_is_saved_and_the_report_says_so(saving: Guest) -> None:
     assert (read_recovery(saving)["registry"], read_recovery(saving)["source"]) == ("cold", "memory")
     # And the disk is made swap again.
     saving.machine.console.clear()
-    saving.machine.boot_production(60)
+    boot_production(saving.machine)
     assert b"/dev/vdc" in shell(saving, "cat /proc/swaps")
     assert shell(saving, HASHES) == hashes
 

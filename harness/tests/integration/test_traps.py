@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 from riobed.faults import Fault
 from riobed.guest import registry
+from riobed.guest.boot import wait_stage0
 from riobed.guest.guest import Guest
 from riobed.guest.layout import Layout
 from riobed.plan.rounds import PlannedTrial
@@ -69,7 +70,7 @@ def crash_by_store(
     record.console = guest.machine.console.text()
     guest.machine.console.clear()
     guest.machine.reset()
-    guest.machine.wait_stage0(90)
+    wait_stage0(guest.machine)
     record.recovery = read_recovery(guest)
     return record, page
 

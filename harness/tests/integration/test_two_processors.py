@@ -7,16 +7,13 @@ from collections.abc import Callable, Iterator
 import pytest
 from riobed.faults import Fault
 from riobed.guest.config import MachineSpec, WorkloadSpec
-from riobed.guest.guest import Guest, machine_config
+from riobed.guest.guest import Guest, open_guest
 from riobed.guest.modes import cache_mode
 from riobed.guest.setup import guest_setup
 from riobed.plan.rounds import PlannedTrial
 from riobed.plan.spec import CampaignSpec
 from riobed.trial.record import TrialRecord
 from riobed.trial.trial import run_trial
-from riobed.vm.connection import connect
-from riobed.vm.libvirt import LibvirtMachine
-from riobed.vm.scratch import scratch_dir
 
 from .conftest import MEMTEST, UD2
 from .test_kernel import run_kunit
@@ -27,11 +24,10 @@ PROTECTED = cache_mode("rio-protected")
 @pytest.fixture(scope="module")
 def guest() -> Iterator[Guest]:
     setup = guest_setup(MachineSpec(vcpus=2), None, WorkloadSpec(path=MEMTEST))
-    config = machine_config(setup, PROTECTED, scratch_dir() / "test-two")
-    made = Guest(setup, PROTECTED, LibvirtMachine(connect(), config))
+    made = open_guest(setup, PROTECTED, "test-two")
     yield made
     made.discard()
-    shutil.rmtree(config.folder)
+    shutil.rmtree(made.machine.config.folder)
 
 
 def trial(guest: Guest, spec: CampaignSpec, number: int, *faults: Fault) -> TrialRecord:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from riobed.errors import InfraError
 from riobed.guest import registry
+from riobed.guest.boot import boot_production, wait_stage0, wait_until
 from riobed.guest.guest import Guest
 from riobed.guest.layout import Layout
 from riobed.trial.recover import read_recovery
@@ -49,10 +50,10 @@ def make_tree(guest: Guest) -> dict[str, bytes]:
 def crash(guest: Guest) -> None:
     guest.machine.console.clear()
     guest.machine.spawn(["/bin/sh", "-c", "echo c >/proc/sysrq-trigger"])
-    assert guest.machine.poll(lambda: b"end Kernel panic" in guest.machine.console.text(), 30)
+    assert wait_until(guest.machine, lambda: b"end Kernel panic" in guest.machine.console.text(), 30)
     guest.machine.console.clear()
     guest.machine.reset()
-    guest.machine.wait_stage0(60)
+    wait_stage0(guest.machine)
 
 
 def test_a_known_tree_comes_back_byte_for_byte(guest_in: Callable[[str], Guest]) -> None:
@@ -92,7 +93,7 @@ def test_after_recovery_the_machine_goes_on(guest_in: Callable[[str], Guest]) ->
     shell(guest, "echo first >/mnt/test/file")
     crash(guest)
     guest.machine.console.clear()
-    guest.machine.boot_production(60)
+    boot_production(guest.machine)
     assert shell(guest, "cat /mnt/test/file; echo second >>/mnt/test/file") == b"first\n"
     crash(guest)
     assert shell(guest, "cat /mnt/test/file") == b"first\nsecond\n"
@@ -106,7 +107,7 @@ def test_a_recovered_registry_is_not_recovered_again(guest_in: Callable[[str], G
     shell(guest, "echo new >/mnt/test/file; sync")
     guest.machine.console.clear()
     guest.machine.reset()
-    guest.machine.wait_stage0(60)
+    wait_stage0(guest.machine)
     assert read_recovery(guest)["registry"] == "cold"
     assert shell(guest, "cat /mnt/test/file") == b"new\n"
 
@@ -124,7 +125,7 @@ def test_a_damaged_header_leads_to_a_cold_start_and_says_so(guest_in: Callable[[
         guest.machine.console.clear()
         guest.machine.reset()
         guest.machine.resume()
-        guest.machine.wait_stage0(60)
+        wait_stage0(guest.machine)
         assert read_recovery(guest)["registry"] == verdict
         found = guest.machine.run(["/bin/cat", "/mnt/test/file"])
         if verdict == "recovered":

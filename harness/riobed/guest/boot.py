@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Boot in two stages: what the guest prints on its console as it gets there, and waiting for it.
+
+harness/guest/stage0/init and riobed-init print these lines.
+"""
+
+import time
+from collections.abc import Callable
+
+from riobed.crash.formats import clean
+from riobed.errors import BootError, InfraError
+from riobed.vm.machine import Machine
+
+# The first line of stage 0; the two below begin like it.
+STAGE0 = b"riobed: stage 0"
+STAGE0_READY = b"riobed: stage 0 ready"
+_STAGE0_FAILED = b"riobed: stage 0 failed"
+_PRODUCTION_READY = b"riobed: production ready"
+_PRODUCTION_FAILED = b"riobed: production failed"
+
+# Seconds, on a busy host.
+BOOT_S = 120.0
+# Stage 0 with recovery, which writes what memory held and checks a whole file system: tenths of a second for
+# a trial's 128 MiB, half a minute for the GiB of a soak.
+RECOVERY_S = 300.0
+_POLL_S = 0.02
+# Lines of the console that an error carries.
+_TAIL = 30
+
+
+def wait_stage0(machine: Machine, timeout: float = RECOVERY_S) -> None:
+    """Wait for stage 0 to have recovered and answer; BootError after `timeout` seconds."""
+    _wait_for(machine, STAGE0_READY, _STAGE0_FAILED, timeout)
+
+
+def boot_production(machine: Machine, timeout: float = BOOT_S) -> None:
+    """From stage 0 to the production kernel; BootError after `timeout` seconds."""
+    machine.run(["/bin/sh", "-c", "echo >/run/boot"])
+    _wait_for(machine, _PRODUCTION_READY, _PRODUCTION_FAILED, timeout)
+
+
+def wait_until(machine: Machine, condition: Callable[[], bool], timeout: float) -> bool:
+    """Wait for a condition; False after `timeout` seconds. InfraError when the machine cannot run on."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        if trouble := machine.trouble():
+            raise InfraError(f"{machine.config.name}: {trouble}")
+        time.sleep(_POLL_S)
+    return True
+
+
+def boot_error(machine: Machine, what: str) -> BootError:
+    """An error with the last lines of the console, the very last in its message."""
+    lines = [line for line in clean(machine.console.text()).splitlines() if line.strip()][-_TAIL:]
+    last = f"; the console ends: {lines[-1].strip()[:120]}" if lines else "; the console is empty"
+    return BootError(f"{machine.config.name}: {what}{last}", "\n".join(lines))
+
+
+def _wait_for(machine: Machine, good: bytes, bad: bytes, timeout: float) -> None:
+    more = machine.console.follow()
+
+    def look() -> bool:
+        text = more()
+        if bad in text:
+            line = text[text.index(bad) :].splitlines()[0]
+            raise boot_error(machine, line.decode("latin-1"))
+        return good in text
+
+    if not wait_until(machine, look, timeout):
+        raise boot_error(machine, f"no '{good.decode()}' within {timeout:.0f} s")
+    if not machine.agent_answers(timeout):
+        raise boot_error(machine, f"'{good.decode()}', but no agent within {timeout:.0f} s")

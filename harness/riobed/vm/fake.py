@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A machine in memory, for tests of all that is above the hypervisor.
+
+It keeps the contract of riobed.vm.machine: test_machine_contract.py holds for it as for libvirt's.
+Instead of a kernel it runs a Program. No scheme of `--connect` leads here: its results would mean nothing.
+"""
+
+import itertools
+import pickle
+from pathlib import Path
+
+from riobed.errors import BootError, InfraError
+from riobed.vm.agent import AgentLost, ExecResult
+from riobed.vm.machine import LogFile, MachineConfig
+
+# Behind it in the test disk's file are the snapshots, as QEMU's are in a qcow2 image.
+_SNAPSHOTS = b"\nsnapshots of a fake machine\n"
+
+
+class Program:
+    """What runs in a FakeMachine. Its attributes are the guest's state, pickled into snapshots."""
+
+    # Does the guest's agent answer?
+    agent = True
+
+    def boot(self, machine: "FakeMachine") -> None:
+        """The power came on, or somebody pressed the reset button."""
+
+    def nmi(self, machine: "FakeMachine") -> None:
+        """A non-maskable interrupt came."""
+
+    def execute(self, machine: "FakeMachine", argv: list[str], stdin: bytes) -> ExecResult | None:
+        """How a command ends; None: it runs on, until FakeMachine.end()."""
+        return ExecResult(0, b"", b"")
+
+
+class FakeMachine:
+    """Implements riobed.vm.machine.Machine."""
+
+    def __init__(self, config: MachineConfig, program: Program | None = None) -> None:
+        self.config = config
+        self.program = program or Program()
+        config.folder.mkdir(parents=True, exist_ok=True)
+        self.console = LogFile(config.folder / "console.log")
+        self.progress = LogFile(config.folder / "progress.log")
+        self.evidence = LogFile(config.folder / "evidence.log")
+        self._on = self._paused = False
+        self._pids = itertools.count(77)
+        self._processes: dict[int, ExecResult | None] = {}
+
+    def say(self, log: LogFile, data: bytes) -> None:
+        """What the guest prints."""
+        with log.path.open("ab") as file:
+            file.write(data)
+
+    def end(self, pid: int, result: ExecResult) -> None:
+        """A command of the guest ends."""
+        self._processes[pid] = result
+
+    def die(self) -> None:
+        """The process that runs the guest ends by itself."""
+        self._on = False
+
+    def start(self) -> None:
+        self.destroy()
+        if not self.config.test_disk.exists():
+            raise BootError(f"{self.config.name}: no disk {self.config.test_disk}")
+        for log in (self.console, self.progress, self.evidence):
+            log.clear()
+        with self._ram.open("wb") as ram:
+            ram.truncate(self.config.memory)
+        self._on, self._paused = True, False
+        self.program.boot(self)
+
+    def destroy(self) -> None:
+        self._on = False
+        self._processes.clear()
+        self._ram.unlink(missing_ok=True)
+
+    def alive(self) -> bool:
+        return self._on
+
+    def trouble(self) -> str:
+        return "" if self._on else "the machine is not running"
+
+    def pause(self) -> None:
+        self._running()
+        self._paused = True
+
+    def resume(self) -> None:
+        self._running()
+        self._paused = False
+
+    def reset(self) -> None:
+        self._running()
+        self._processes.clear()
+        self.program.boot(self)
+
+    def nmi(self) -> None:
+        self._running()
+        self.program.nmi(self)
+
+    def save(self, name: str) -> None:
+        self.pause()
+        disk, snapshots = self._disk()
+        snapshots[name] = pickle.dumps((self.program, self._processes)), self._ram.read_bytes()
+        self.config.test_disk.write_bytes(disk + _SNAPSHOTS + pickle.dumps(snapshots))
+
+    def load(self, name: str) -> None:
+        self.pause()
+        _, snapshots = self._disk()
+        if name not in snapshots:
+            raise InfraError(f"{self.config.name}: no snapshot {name}")
+        state, ram = snapshots[name]
+        self.program, self._processes = pickle.loads(state)
+        # The same file: somebody may have it mapped.
+        with self._ram.open("r+b") as file:
+            file.write(ram)
+
+    def run(self, argv: list[str], stdin: bytes = b"", timeout: float = 60) -> ExecResult:
+        ended = self.status(self.spawn(argv, stdin))
+        if ended is None:
+            raise AgentLost(f"guest command took over {timeout:.0f} s: {argv}")
+        return ended
+
+    def spawn(self, argv: list[str], stdin: bytes = b"") -> int:
+        self._talk()
+        pid = next(self._pids)
+        self._processes[pid] = self.program.execute(self, argv, stdin)
+        return pid
+
+    def status(self, pid: int) -> ExecResult | None:
+        self._talk()
+        if pid not in self._processes:
+            raise InfraError(f"guest agent: PID {pid} does not exist")
+        ended = self._processes[pid]
+        if ended is not None:
+            del self._processes[pid]
+        return ended
+
+    def agent_answers(self, timeout: float) -> bool:
+        return self._on and not self._paused and self.program.agent
+
+    def ram_path(self) -> Path:
+        self._running()
+        return self._ram
+
+    @property
+    def _ram(self) -> Path:
+        return self.config.folder / "ram"
+
+    def _running(self) -> None:
+        if trouble := self.trouble():
+            raise InfraError(f"{self.config.name}: {trouble}")
+
+    def _talk(self) -> None:
+        if not self.agent_answers(0):
+            raise AgentLost("guest agent: no answer in time")
+
+    def _disk(self) -> tuple[bytes, dict[str, tuple[bytes, bytes]]]:
+        disk, _, snapshots = self.config.test_disk.read_bytes().partition(_SNAPSHOTS)
+        return disk, pickle.loads(snapshots) if snapshots else {}

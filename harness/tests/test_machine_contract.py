@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The contract of riobed.vm.machine, kept by the machine in memory and by libvirt's."""
+
+import re
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from riobed.errors import InfraError, UsageError
+from riobed.guest.boot import STAGE0, wait_stage0, wait_until
+from riobed.guest.config import MachineSpec
+from riobed.guest.guest import open_guest
+from riobed.guest.images import make_test_disk
+from riobed.guest.layout import MIB
+from riobed.guest.modes import cache_mode
+from riobed.guest.registry import mapped
+from riobed.guest.setup import guest_setup
+from riobed.vm.agent import ExecResult
+from riobed.vm.driver import driver, register
+from riobed.vm.fake import FakeMachine, Program
+from riobed.vm.machine import LogFile, Machine, MachineConfig
+
+
+class Shell(Program):
+    """A stage 0 that knows the few commands below."""
+
+    def __init__(self) -> None:
+        self.file = b""
+
+    def boot(self, machine: FakeMachine) -> None:
+        self.file = b""
+        machine.say(machine.console, b"riobed: stage 0\nriobed: stage 0 ready\n")
+
+    def nmi(self, machine: FakeMachine) -> None:
+        machine.say(machine.console, b"NMI\n")
+
+    def execute(self, machine: FakeMachine, argv: list[str], stdin: bytes) -> ExecResult | None:
+        if argv[0] == "/bin/sleep":
+            return None
+        if argv[-1] == "cat >/run/file":
+            self.file = stdin
+        if argv[-1] == "cat /run/file":
+            return ExecResult(0, self.file, b"")
+        return ExecResult(3 if "exit 3" in argv[-1] else 0, b"out", b"err")
+
+
+def fake(folder: Path) -> Machine:
+    folder.mkdir()
+    disk = folder / "disk"
+    disk.touch()
+    return FakeMachine(MachineConfig("vm", folder, 8 * MIB, 1, "", disk, disk, "", "", disk, disk), Shell())
+
+
+def libvirt(folder: Path) -> Machine:
+    machine = open_guest(guest_setup(MachineSpec(), None), cache_mode("rio"), "contract").machine
+    make_test_disk(machine.config.test_disk, 32 * MIB, ())
+    return machine
+
+
+@pytest.fixture(scope="module", params=[fake, pytest.param(libvirt, marks=pytest.mark.integration)])
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    make: Callable[[Path], Machine] = request.param
+    machine = make(tmp_path_factory.mktemp("contract") / "vm")
+    yield machine
+    machine.destroy()
+
+
+@pytest.fixture
+def machine(made: Machine) -> Machine:
+    """In stage 0."""
+    if not made.alive():
+        made.start()
+        wait_stage0(made)
+    return made
+
+
+def sh(machine: Machine, script: str, stdin: bytes = b"") -> ExecResult:
+    return machine.run(["/bin/sh", "-c", script], stdin)
+
+
+def test_its_life(made: Machine) -> None:
+    made.destroy()
+    assert not made.alive() and made.trouble()
+    for call in (made.reset, made.pause, made.nmi, made.ram_path):
+        with pytest.raises(InfraError):
+            call()
+    made.start()
+    wait_stage0(made)
+    assert made.alive() and made.trouble() == "" and made.agent_answers(10)
+
+
+def test_commands(machine: Machine) -> None:
+    assert sh(machine, "printf out; printf err >&2; exit 3") == ExecResult(3, b"out", b"err")
+    pid = machine.spawn(["/bin/sleep", "1000"])
+    assert machine.status(pid) is None
+    sh(machine, "cat >/run/file", b"\0\xff\n")
+    assert sh(machine, "cat /run/file").stdout == b"\0\xff\n"
+    pid = machine.spawn(["/bin/sh", "-c", "exit 3"])
+    assert wait_until(machine, lambda: (ended := machine.status(pid)) is not None and ended.status == 3, 10)
+    with pytest.raises(InfraError):
+        machine.status(pid)
+
+
+def test_a_paused_guest_says_nothing_until_it_runs_on(machine: Machine) -> None:
+    machine.pause()
+    assert machine.trouble() == "" and not machine.agent_answers(0.5)
+    machine.resume()
+    assert machine.agent_answers(10)
+
+
+def test_memory_is_kept_over_a_reset_and_nothing_else(machine: Machine) -> None:
+    sh(machine, "cat >/run/file", b"old")
+    with mapped(machine.ram_path()) as memory:
+        # Stage 0 leaves that alone.
+        memory[len(memory) * 5 // 8] = 77
+    machine.console.clear()
+    machine.reset()
+    wait_stage0(machine)
+    with mapped(machine.ram_path()) as memory:
+        assert memory[len(memory) * 5 // 8] == 77
+    assert STAGE0 in machine.console.text()
+    assert b"old" not in sh(machine, "cat /run/file").stdout
+
+
+def test_a_snapshot_is_of_memory_and_all_else(machine: Machine) -> None:
+    sh(machine, "cat >/run/file", b"before")
+    with mapped(machine.ram_path()) as memory:
+        memory[len(memory) * 5 // 8] = 1
+        machine.save("one")
+        machine.resume()
+        sh(machine, "cat >/run/file", b"after")
+        memory[len(memory) * 5 // 8] = 2
+        machine.load("one")
+        assert memory[len(memory) * 5 // 8] == 1
+    assert not machine.agent_answers(0.5)
+    machine.resume()
+    assert machine.agent_answers(10)
+    assert sh(machine, "cat /run/file").stdout == b"before"
+
+
+def test_logs_begin_anew_with_the_machine(machine: Machine) -> None:
+    assert machine.console.text()
+    machine.console.clear()
+    assert machine.console.text() == b""
+    machine.nmi()
+    assert wait_until(machine, lambda: b"NMI" in machine.console.text(), 10)
+    machine.start()
+    wait_stage0(machine)
+    assert b"NMI" not in machine.console.text()
+
+
+def test_a_scheme_chooses_the_back_end(tmp_path: Path) -> None:
+    register("mine", lambda uri, config: FakeMachine(config))
+    disk = tmp_path / "disk"
+    config = MachineConfig("vm", tmp_path, MIB, 1, "", disk, disk, "", "", disk, disk)
+    assert isinstance(driver("mine+ssh://host/x")(config), FakeMachine)
+    with pytest.raises(UsageError, match="mine, qemu"):
+        driver("vmware:///")
+
+
+def test_a_log_is_read_on_and_told_in_whole_lines(tmp_path: Path) -> None:
+    log = LogFile(tmp_path / "log")
+    more = log.follow()
+    with log.path.open("ab", buffering=0) as file:
+        file.write(b"one\ntw")
+        assert (log.new(), more(), more()) == (b"one\ntw", b"one\ntw", b"tw")
+        file.write(b"o\n")
+        assert (log.new(), more(), more(), log.text()) == (b"o\n", b"two\n", b"", b"one\ntwo\n")
+        log.clear()
+        file.write(b"new")
+        assert (log.new(), log.text()) == (b"new", b"new")
+
+
+def test_a_guest_that_writes_without_end_fills_no_disk(tmp_path: Path) -> None:
+    log = LogFile(tmp_path / "log", most=1 << 20)
+    with subprocess.Popen(["sh", "-c", f"exec yes >>{log.path}"]) as writer:
+        deadline = time.monotonic() + 60
+        while not log.full and time.monotonic() < deadline:
+            log.text()
+        for _ in range(5):
+            text = log.text()
+            time.sleep(0.01)
+        assert writer.poll() is None
+        writer.kill()
+    log.text()
+    assert log.path.stat().st_size == 0
+    note = re.compile(rb"\n=== more than 1048576 bytes were written; the rest is dropped ===\n")
+    assert len(text) < (1 << 20) + 100 and note.fullmatch(text[1 << 20 :])
+    log.clear()
+    assert (log.text(), log.full) == (b"", False)
