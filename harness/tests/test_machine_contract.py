@@ -34,7 +34,7 @@ class Shell(Program):
         machine.say(machine.console, b"riobed: stage 0\nriobed: stage 0 ready\n")
 
     def nmi(self, machine: FakeMachine) -> None:
-        machine.say(machine.console, b"NMI\n")
+        machine.say(machine.console, b"Kernel panic - not syncing: NMI\n")
 
     def execute(self, machine: FakeMachine, argv: list[str], stdin: bytes) -> ExecResult | None:
         if argv[0] == "/bin/sleep":
@@ -145,10 +145,10 @@ def test_logs_begin_anew_with_the_machine(machine: Machine) -> None:
     machine.console.clear()
     assert machine.console.text() == b""
     machine.nmi()
-    assert wait_until(machine, lambda: b"NMI" in machine.console.text(), 10)
+    assert wait_until(machine, lambda: b"Kernel panic" in machine.console.text(), 10)
     machine.start()
     wait_stage0(machine)
-    assert b"NMI" not in machine.console.text()
+    assert b"Kernel panic" not in machine.console.text()
 
 
 def test_a_scheme_chooses_the_back_end(tmp_path: Path) -> None:

@@ -21,8 +21,7 @@ from riobed.errors import EnvironmentFault
 from riobed.vm.scratch import memory_dir, scratch_dir
 
 _QEMU_CONF = """\
-# Written by riobed. No virtlogd, no other user, no confinement: there is no daemon here, and
-# with another user each definition of a domain probes QEMU anew.
+# Written by riobed. No virtlogd: there is no daemon here. QEMU's user: riobed.vm.unprivileged.
 stdio_handler = "file"
 user = "{user}"
 group = "{group}"
@@ -62,7 +61,7 @@ def connect(uri: str | None = None) -> libvirt.virConnect:
     Raises EnvironmentFault when libvirt or its QEMU driver is not there.
     """
     with _lock:
-        root = scratch_dir() / _ROOT
+        root = libvirt_root()
         target = uri or f"qemu:///embed?root={root}"
         if target in _connections:
             return _connections[target]
@@ -80,9 +79,19 @@ def connect(uri: str | None = None) -> libvirt.virConnect:
         return connection
 
 
+def embedded(connection: libvirt.virConnect) -> bool:
+    """Is it the driver in this process, which is root if we are?"""
+    return str(connection.getURI()).startswith("qemu:///embed")
+
+
+def libvirt_root() -> Path:
+    """Where the embedded driver keeps what is its own."""
+    return scratch_dir() / _ROOT
+
+
 def qemu_log(domain: str) -> Path:
     """Where the embedded driver keeps what the QEMU of a domain writes."""
-    return scratch_dir() / _ROOT / "log/qemu" / f"{domain}.log"
+    return libvirt_root() / "log/qemu" / f"{domain}.log"
 
 
 def _write_settings(root: Path) -> None:

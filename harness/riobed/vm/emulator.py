@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The program libvirt starts as QEMU."""
 
+import hashlib
 import shlex
 from pathlib import Path
 from shutil import which
@@ -22,25 +23,31 @@ _DEVICES = "".join(f" -global virtio-{name}-pci.ioeventfd=off" for name in ("blk
 # what it can do, there is no -accel, and the script changes nothing.
 _SCRIPT = """\
 #!/bin/sh
-case " $* " in *" -accel "*) set -- -accel {accelerator}{devices} "$@" ;; esac
-exec {qemu} "$@"
+case " $* " in *" -accel "*) ;; *) exec {qemu} "$@" ;; esac
+set -- {qemu}{accelerator} "$@"
+{drop}exec "$@"
 """
 
 
-def emulator(config: MachineConfig) -> Path:
-    """QEMU, or for an accelerator libvirt cannot ask for a script in the machine's folder."""
+def emulator(config: MachineConfig, drop: str = "") -> Path:
+    """QEMU, or a script for an accelerator libvirt cannot ask for, or that does `drop` before.
+
+    Machines that are alike share one, beside their folders: libvirt asks each what it can do.
+    """
     qemu = which("qemu-system-x86_64")
     if not qemu:
         raise EnvironmentFault("qemu-system-x86_64 is not installed; run 'make setup'")
-    if config.accelerator not in (SINGLE_THREADED, COUNTED, REPEATABLE):
+    ours = config.accelerator in (SINGLE_THREADED, COUNTED, REPEATABLE)
+    if not ours and not drop:
         return Path(qemu)
-    script = config.folder / "qemu"
-    script.write_text(
-        _SCRIPT.format(
-            accelerator=config.accelerator,
-            devices=_DEVICES if config.accelerator == REPEATABLE else "",
-            qemu=shlex.quote(qemu),
-        )
-    )
-    script.chmod(0o755)
+    accelerator = f" -accel {config.accelerator}" if ours else ""
+    if config.accelerator == REPEATABLE:
+        accelerator += _DEVICES
+    text = _SCRIPT.format(accelerator=accelerator, qemu=shlex.quote(qemu), drop=drop)
+    script = config.folder.parent / f"qemu-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    if not script.exists():
+        made = config.folder / "qemu"
+        made.write_text(text)
+        made.chmod(0o755)
+        made.replace(script)
     return script

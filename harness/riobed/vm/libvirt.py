@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -19,12 +20,13 @@ import libvirt_qemu
 
 from riobed.errors import BootError, InfraError
 from riobed.vm.agent import AgentLost, ExecResult, GuestAgent
-from riobed.vm.connection import qemu_log
+from riobed.vm.connection import embedded, libvirt_root, qemu_log
 from riobed.vm.emulator import REPEATABLE, emulator
 from riobed.vm.host import need_room
 from riobed.vm.machine import LogFile, MachineConfig
 from riobed.vm.process import last_words, time_limit
 from riobed.vm.scratch import memory_dir
+from riobed.vm.unprivileged import drop_script, give, open_folder, readable
 
 _POLL_S = 0.02
 _HANG_UP_S = 5.0
@@ -47,8 +49,10 @@ class LibvirtMachine:
     def __init__(self, connection: libvirt.virConnect, config: MachineConfig) -> None:
         self.config = config
         self._connection = connection
+        # A QEMU that we start, and not a daemon, gives up the privileges that we have.
+        self._drop = drop_script(memory_dir(), libvirt_root()) if embedded(connection) else ""
         self._domain: libvirt.virDomain | None = None
-        config.folder.mkdir(parents=True, exist_ok=True)
+        open_folder(config.folder)
         self.console = LogFile(config.folder / "console.log")
         # A step takes about 60 bytes; a trial with a million of them has all of them read.
         self.progress = LogFile(config.folder / "progress.log", 64 << 20)
@@ -59,9 +63,10 @@ class LibvirtMachine:
         """The domain's XML."""
         production = self.config.folder / "production.cmdline"
         production.write_text(self.config.production_cmdline)
+        self._give(production)
         return _template.render(
-            c=self.config,
-            emulator=emulator(self.config),
+            c=self._reachable(),
+            emulator=emulator(self.config, self._drop),
             repeatable=self.config.accelerator == REPEATABLE,
             start=_START,
             production_file=production,
@@ -71,12 +76,30 @@ class LibvirtMachine:
             agent=self.config.folder / "agent.sock",
         )
 
+    def _reachable(self) -> MachineConfig:
+        """The configuration, with files that QEMU can read."""
+        config, files = self.config, self.config.folder.parent / "files"
+        if not self._drop:
+            return config
+        return replace(
+            config,
+            kernel=readable(config.kernel, files),
+            initrd=readable(config.initrd, files),
+            root_image=readable(config.root_image, files),
+            workload_image=config.workload_image and readable(config.workload_image, files),
+        )
+
+    def _give(self, *files: Path) -> None:
+        if self._drop:
+            give(*files)
+
     def start(self) -> None:
         self.destroy()
         for log in (self.console, self.progress, self.evidence):
             log.clear()
         # RAM takes its room as it is written, and QEMU dies of the first byte there is no room for.
         need_room(memory_dir(), self.config.memory)
+        self._give(*filter(None, (self.config.test_disk, self.config.swap_disk)))
         definition = self.definition()
         with self._call("QEMU does not start", BootError):
             self._domain = self._connection.createXML(definition)
@@ -151,6 +174,8 @@ class LibvirtMachine:
 
     def log_code(self, path: Path | None) -> None:
         if path:
+            path.touch()
+            self._give(path)
             self._monitor(f"logfile {path}")
         self._monitor(f"log {'in_asm' if path else 'none'}")
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from riobed.errors import EnvironmentFault
 from riobed.vm.process import end_qemus
+from riobed.vm.unprivileged import open_folder
 
 # Process id and mark of its birth; names of earlier versions end with eight other characters.
 _NAME = re.compile(r"riobed-(\d+)-(?:([0-9a-f]{9})|\w{8})")
@@ -34,7 +35,9 @@ def scratch_dir() -> Path:
     pid = os.getpid()
     folder = _base() / f"riobed-{pid}-{_birth(pid)}"
     try:
-        folder.mkdir(mode=0o700)
+        # QEMU runs as another user (riobed.vm.unprivileged), and has files below.
+        folder.mkdir()
+        folder.chmod(0o711)
     except OSError as error:
         raise EnvironmentFault(
             f"{_base()}: {error.strerror}; set RIOBED_SCRATCH to a folder with room"
@@ -48,10 +51,10 @@ def memory_dir() -> Path:
     """Where the files that are guests' RAM lie: in shared memory if the host has it."""
     if not (os.path.ismount(_SHARED_MEMORY) and os.access(_SHARED_MEMORY, os.W_OK)):
         folder = scratch_dir() / "memory"
-        folder.mkdir(mode=0o700, exist_ok=True)
+        open_folder(folder)
         return folder
     folder = _SHARED_MEMORY / scratch_dir().name
-    folder.mkdir(mode=0o700, exist_ok=True)
+    open_folder(folder)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
