@@ -5,8 +5,7 @@ import functools
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from riobed.errors import RiobedError
-from riobed.vm.agent import ExecResult
+from riobed import ExecResult, RiobedError
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")

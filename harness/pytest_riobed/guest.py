@@ -6,13 +6,19 @@ import time
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, get_args
 
-from riobed.commands.shell import copy_in
-from riobed.crash import formats
-from riobed.errors import InfraError, UsageError
-from riobed.guest.boot import boot_production, wait_stage0
-from riobed.guest.guest import Guest
-from riobed.trial.recover import read_recovery
-from riobed.vm.agent import AgentLost
+from riobed import (
+    AgentLost,
+    Guest,
+    InfraError,
+    UsageError,
+    boot_production,
+    clean,
+    copy_in,
+    ended,
+    read_recovery,
+    recognise,
+    wait_stage0,
+)
 
 from pytest_riobed.errors import CommandFailed, RecoveryFailed, shown_at_caller
 from pytest_riobed.packages import MOUNT
@@ -142,14 +148,14 @@ class CrashGuest:
     def logs(self) -> list[tuple[str, str]]:
         """Name and last lines of each part of the console, in the order in which they were printed."""
         parts = [*self._logs, ("now", self._machine.console.text())]
-        return [(name, "\n".join(formats.clean(text).splitlines()[-_TAIL:])) for name, text in parts if text]
+        return [(name, "\n".join(clean(text).splitlines()[-_TAIL:])) for name, text in parts if text]
 
     def _execute(self, name: str, script: str, *arguments: str | int, timeout: float = _COMMAND_S) -> bytes:
         argv = ["/bin/sh", "-c", f"cd {FOLDER} || exit\n{script}", "sh", *map(str, arguments)]
         try:
             result = self._machine.run(argv, timeout=timeout)
         except AgentLost:
-            if crash := formats.recognise(self._machine.console.text()):
+            if crash := recognise(self._machine.console.text()):
                 raise InfraError(f"{name}: the guest's kernel crashed: {crash.title}") from None
             raise
         if result.status:
@@ -166,7 +172,7 @@ class CrashGuest:
     def _panic(self) -> None:
         self._machine.spawn(["/bin/sh", "-c", "echo c >/proc/sysrq-trigger"])
         deadline = time.monotonic() + _PANIC_S
-        while not formats.ended(self._machine.console.text()):
+        while not ended(self._machine.console.text()):
             if time.monotonic() > deadline:
                 raise InfraError(f"no panic within {_PANIC_S:.0f} s of asking the kernel for one")
             time.sleep(_POLL_S)

@@ -8,11 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
-from riobed.errors import UsageError, complaint
-from riobed.guest.config import MachineSpec
-from riobed.guest.guest import open_guest
-from riobed.guest.modes import cache_mode
-from riobed.guest.setup import guest_setup
+from riobed import MachineSpec, UsageError, cache_mode, complaint, guest_setup, open_guest
 
 from pytest_riobed.guest import CrashGuest
 from pytest_riobed.packages import packages_image

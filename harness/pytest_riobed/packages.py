@@ -4,10 +4,7 @@
 import re
 from pathlib import Path
 
-from riobed.errors import UsageError
-from riobed.guest.images import workload_image
-from riobed.guest.workload import GUEST_FOLDER
-from riobed.products import Manifest
+from riobed import GUEST_FOLDER, Manifest, UsageError, workload_image
 
 # Debian policy, section 5.6.1.
 _NAME = re.compile(r"[a-z0-9][a-z0-9+.-]+")

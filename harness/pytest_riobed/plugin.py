@@ -40,8 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "with riobed_guest is run in: cache modes, Debian packages to be found there, size",
     )
     if modes := config.getoption("riobed_mode"):
-        from riobed.errors import UsageError
-        from riobed.guest.modes import cache_mode
+        from riobed import UsageError, cache_mode
 
         try:
             for mode in modes:
@@ -84,7 +83,7 @@ def riobed_guest(request: pytest.FixtureRequest, riobed_guests: Guests) -> Itera
 
 @contextmanager
 def _one_line() -> Iterator[None]:
-    from riobed.errors import RiobedError
+    from riobed import RiobedError
 
     try:
         yield

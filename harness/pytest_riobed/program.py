@@ -4,10 +4,7 @@
 import time
 from collections.abc import Callable
 
-from riobed.errors import InfraError, UsageError
-from riobed.guest.workload import PROGRESS_PORT
-from riobed.vm.agent import ExecResult
-from riobed.vm.machine import Machine
+from riobed import PROGRESS_PORT, ExecResult, InfraError, Machine, UsageError
 
 from pytest_riobed.errors import CommandFailed, shown_at_caller
 

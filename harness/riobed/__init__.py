@@ -1,2 +1,72 @@
 # SPDX-License-Identifier: Apache-2.0
-"""riobed: crash testbed for file caches that must survive operating-system crashes."""
+"""riobed: crash testbed for file caches that must survive operating-system crashes.
+
+The names below are the public face, for tests and programs of one's own; pytest_riobed uses nothing else.
+All else may change without notice. A guest in a few lines:
+
+    from riobed import MachineSpec, cache_mode, guest_setup, open_guest, read_recovery, wait_stage0
+
+    guest = open_guest(guest_setup(MachineSpec()), cache_mode("rio"), "mine")
+    guest.boot()
+    guest.machine.run(["/bin/sh", "-c", "echo precious >/mnt/test/file"])
+    guest.machine.console.clear()
+    guest.machine.reset()  # without warning; RAM is kept
+    wait_stage0(guest.machine)  # recovery is over
+    print(read_recovery(guest))
+    guest.discard()
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from riobed.crash.formats import clean as clean
+    from riobed.crash.formats import ended as ended
+    from riobed.crash.formats import recognise as recognise
+    from riobed.errors import InfraError as InfraError
+    from riobed.errors import RiobedError as RiobedError
+    from riobed.errors import UsageError as UsageError
+    from riobed.errors import complaint as complaint
+    from riobed.guest.boot import boot_production as boot_production
+    from riobed.guest.boot import wait_stage0 as wait_stage0
+    from riobed.guest.config import MachineSpec as MachineSpec
+    from riobed.guest.guest import Guest as Guest
+    from riobed.guest.guest import GuestSetup as GuestSetup
+    from riobed.guest.guest import open_guest as open_guest
+    from riobed.guest.images import workload_image as workload_image
+    from riobed.guest.modes import CacheMode as CacheMode
+    from riobed.guest.modes import cache_mode as cache_mode
+    from riobed.guest.setup import guest_setup as guest_setup
+    from riobed.guest.transfer import copy_in as copy_in
+    from riobed.guest.workload import GUEST_FOLDER as GUEST_FOLDER
+    from riobed.guest.workload import PROGRESS_PORT as PROGRESS_PORT
+    from riobed.products import Manifest as Manifest
+    from riobed.trial.recover import read_recovery as read_recovery
+    from riobed.vm.agent import AgentLost as AgentLost
+    from riobed.vm.agent import ExecResult as ExecResult
+    from riobed.vm.machine import Machine as Machine
+
+_HOME = {
+    "riobed.crash.formats": "clean ended recognise",
+    "riobed.errors": "InfraError RiobedError UsageError complaint",
+    "riobed.guest.boot": "boot_production wait_stage0",
+    "riobed.guest.config": "MachineSpec",
+    "riobed.guest.guest": "Guest GuestSetup open_guest",
+    "riobed.guest.images": "workload_image",
+    "riobed.guest.modes": "CacheMode cache_mode",
+    "riobed.guest.setup": "guest_setup",
+    "riobed.guest.transfer": "copy_in",
+    "riobed.guest.workload": "GUEST_FOLDER PROGRESS_PORT",
+    "riobed.products": "Manifest",
+    "riobed.trial.recover": "read_recovery",
+    "riobed.vm.agent": "AgentLost ExecResult",
+    "riobed.vm.machine": "Machine",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """A name above, imported when first used: riobed.products runs before what riobed needs is there."""
+    for module, names in _HOME.items():
+        if name in names.split():
+            return getattr(import_module(module), name)
+    raise AttributeError(f"module 'riobed' has no attribute {name!r}")

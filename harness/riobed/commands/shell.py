@@ -1,28 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """`riobed shell` and `riobed guest run`: a guest for a person or for one command."""
 
-import io
 import os
 import select
 import shlex
 import sys
-import tarfile
 import termios
 import tty
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from riobed.errors import InfraError, UsageError
+from riobed.errors import UsageError
 from riobed.guest.config import MachineSpec
 from riobed.guest.guest import open_guest
 from riobed.guest.modes import cache_mode
 from riobed.guest.setup import guest_setup
+from riobed.guest.transfer import copy_in
 from riobed.vm.machine import HasTerminal, Machine
 
 _ESCAPE = b"\x1d"  # Ctrl-]
-# guest-exec takes its input in one message; larger files go in pieces.
-_PIECE = 4 << 20
 
 
 @contextmanager
@@ -99,24 +96,3 @@ def parse_put(entry: str) -> tuple[Path, str]:
     if not Path(source).exists():
         raise UsageError(f"--put {entry}: {source} does not exist")
     return Path(source), target
-
-
-def copy_in(machine: Machine, source: Path, target: str) -> None:
-    """Copy a file or folder to that path in the guest, with its modes."""
-    archive = io.BytesIO()
-    # The agent's channel is slow (about 1 MiB/s in an emulated guest), unpacking is not.
-    with tarfile.open(fileobj=archive, mode="w:gz") as tar:
-        tar.add(source, arcname=target.rstrip("/").rpartition("/")[2])
-    data, parent = archive.getvalue(), target.rstrip("/").rpartition("/")[0] or "/"
-    for start in range(0, len(data), _PIECE):
-        # An earlier copy may have failed and left its archive.
-        collect = f"cat {'>>' if start else '>'}/tmp/put.tar.gz"
-        piece = machine.run(["/bin/sh", "-c", collect], stdin=data[start : start + _PIECE])
-        if piece.status:
-            raise InfraError(f"copy of {source}: {piece.stderr.decode('utf-8', 'replace').strip()}")
-    where = shlex.quote(parent)
-    unpack = f"mkdir -p {where} && tar -C {where} -xzf /tmp/put.tar.gz && rm /tmp/put.tar.gz"
-    done = machine.run(["/bin/sh", "-c", unpack])
-    if done.status:
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["says nothing"]
-        raise InfraError(f"copy to {target}: {said[0]}")

@@ -17,7 +17,9 @@ from riobed.vm.emulator import REPEATABLE
 from riobed.vm.host import qemu_version
 
 
-def guest_setup(machine: MachineSpec, uri: str | None, workload: WorkloadSpec | None = None) -> GuestSetup:
+def guest_setup(
+    machine: MachineSpec, uri: str | None = None, workload: WorkloadSpec | None = None
+) -> GuestSetup:
     """Everything a guest is made of; UsageError or EnvironmentFault in one line if it is not there."""
     loaded, image = None, None
     if workload:
