@@ -122,7 +122,8 @@ class World:
         return GuestSetup(manifest, MachineSpec(), self.accelerator, driver=self._machine)
 
     def campaign(self, spec: CampaignSpec = SPEC) -> Campaign:
-        return Campaign(spec, self.setup(), None, self.store(), self.folder / "logs")  # type: ignore[arg-type]
+        catalogues: Any = dict.fromkeys(spec.modes)
+        return Campaign(spec, self.setup(), catalogues, self.store(), self.folder / "logs")
 
     def workers(self, spec: CampaignSpec = SPEC, count: int = 1) -> LocalWorkers:
         return LocalWorkers(spec, self.setup(), count, self.run_trial)

@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from riobed.errors import EnvironmentFault
+from pydantic import ValidationError
+from riobed.errors import EnvironmentFault, RiobedError
+from riobed.products import KernelSpec, stages
 from riobed.products import manifest as manifest_module
-from riobed.products import stages
 from riobed.products.__main__ import main
 
 FILES = {
@@ -155,11 +156,12 @@ def test_a_missing_source_is_named(checkout: Path) -> None:
 
 
 def test_series_commit_follows_content_and_order(checkout: Path) -> None:
-    before = manifest_module.series_commit(checkout)
-    write(checkout / "guest-kernel-patches/series", "0002-two.patch\n0001-one.patch\n")
-    swapped = manifest_module.series_commit(checkout)
-    write(checkout / "guest-kernel-patches/series", "0001-one.patch\n\n0002-two.patch\n")
-    assert swapped != before == manifest_module.series_commit(checkout)
+    series = checkout / stages.SERIES
+    before = manifest_module.series_commit(series)
+    write(series, "0002-two.patch\n0001-one.patch\n")
+    swapped = manifest_module.series_commit(series)
+    write(series, "0001-one.patch\n\n0002-two.patch\n")
+    assert swapped != before == manifest_module.series_commit(series)
 
 
 def test_export_copies_the_inputs_and_nothing_else(checkout: Path, tmp_path: Path) -> None:
@@ -171,7 +173,7 @@ def test_export_copies_the_inputs_and_nothing_else(checkout: Path, tmp_path: Pat
         for path in (tmp_path / "copy").rglob("*")
         if path.is_file()
     )
-    assert copied == stages.inputs("image", checkout)
+    assert copied == list(stages.inputs("image", checkout))
     assert (tmp_path / "copy/harness/guest/stage0/init").stat().st_mode & 0o111
 
 
@@ -185,7 +187,7 @@ def test_export_refuses_sources_that_changed_since_the_key(checkout: Path, tmp_p
 def test_the_manifest_names_products_that_are_there(ready: Path) -> None:
     manifest = manifest_module.load_manifest(ready)
     assert manifest.kernel.build_id == "1f"
-    assert manifest.kernel.series_commit == manifest_module.series_commit(ready)
+    assert manifest.kernel.series_commit == manifest_module.series_commit(ready / stages.SERIES)
     assert manifest.kernel.tree.is_relative_to(manifest.toolchain.root)
     for part in (manifest.toolchain, manifest.kernel, manifest.image):
         assert part.files()
@@ -320,3 +322,74 @@ def test_the_command_says_in_one_line_what_is_wrong(
     said = capsys.readouterr().err
     assert said.startswith("riobed: the sources of the kernel changed")
     assert said.count("\n") == 1
+
+
+@pytest.fixture
+def own(checkout: Path) -> Path:
+    """A folder beside the checkout with a fragment and a series of one patch."""
+    write(checkout / stages.FRAGMENTS / "shipped.config", "CONFIG_C=y\n")
+    write(checkout.parent / "own/mine.config", "CONFIG_B=y\n")
+    write(checkout.parent / "own/series", "one.patch\n")
+    write(checkout.parent / "own/one.patch", "other\n")
+    return checkout.parent / "own"
+
+
+def test_kernels_are_kept_side_by_side_under_keys_of_what_they_are_made_of(checkout: Path, own: Path) -> None:
+    kernels = [
+        None,
+        KernelSpec(config=("shipped",)),
+        KernelSpec(config=("mine.config",)).beside(own),
+        KernelSpec(config=("shipped", "mine.config")).beside(own),
+        KernelSpec(config=("mine.config", "shipped")).beside(own),
+        KernelSpec(series=Path()).beside(own),
+    ]
+    for stage in ("kernel", "image"):
+        assert len({stages.key_of(stage, checkout, kernel) for kernel in kernels}) == len(kernels)
+    assert len({stages.key_of("base", checkout, kernel) for kernel in kernels}) == 1
+    assert stages.keys(checkout, KernelSpec()) == stages.keys(checkout)
+    before = stages.keys(checkout), stages.key_of("kernel", checkout, kernels[2])
+    write(own / "mine.config", "CONFIG_B=m\n")
+    assert stages.keys(checkout) == before[0]
+    assert stages.key_of("kernel", checkout, kernels[2]) != before[1]
+
+
+def test_the_build_of_an_own_series_finds_its_patches_and_not_the_options_of_ours(
+    checkout: Path, own: Path, tmp_path: Path
+) -> None:
+    write(checkout / stages.CONFIGS / "rio.config", "CONFIG_RIO=y\n")
+    kernel = KernelSpec(series=own, config=("shipped", str(own / "mine.config")))
+    key = stages.key_of("kernel", checkout, kernel)
+    stages.export("kernel", key, tmp_path / "copy", checkout, kernel)
+    folder = tmp_path / "copy/guest-kernel-patches"
+    assert (folder / "series").read_text() == "one.patch\n"
+    assert sorted(path.name for path in folder.glob("*.patch")) == ["one.patch"]
+    assert {path.name: path.read_text() for path in sorted((folder / "configs").iterdir())} == {
+        "00-shipped.config": "CONFIG_C=y\n",
+        "01-mine.config": "CONFIG_B=y\n",
+        "base.config": "CONFIG_A=y\n",
+        "rio.config": "",
+    }
+
+
+@pytest.mark.parametrize(
+    ("kernel", "pattern"),
+    [
+        (KernelSpec(config=("harden",)), "no shipped fragment 'harden'; there are: shipped"),
+        (KernelSpec(config=("/nowhere/x.config",)), "/nowhere/x.config is not there"),
+        (KernelSpec(series=Path("/nowhere")), "/nowhere/series is missing"),
+    ],
+)
+def test_what_a_kernel_names_and_is_not_there(
+    checkout: Path, own: Path, kernel: KernelSpec, pattern: str
+) -> None:
+    with pytest.raises(RiobedError, match=pattern):
+        stages.keys(checkout, kernel)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"bzimage": "a"}, {"bzimage": "a", "vmlinux": "b", "modules": "c", "config": ["d"]}, {"fragment": "x"}],
+)
+def test_a_kernel_is_built_here_or_ready(given: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        KernelSpec.model_validate(given)

@@ -34,6 +34,7 @@ def run_build(tmp_path: Path, body: str) -> subprocess.CompletedProcess[str]:
         "errors.py",
         "products/__init__.py",
         "products/__main__.py",
+        "products/kernel.py",
         "products/manifest.py",
         "products/stages.py",
     ):

@@ -7,7 +7,7 @@ complete, and the next run of the same spec goes on with the positions that are 
 
 import os
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -60,15 +60,20 @@ class Task:
 
 
 class Campaign:
-    """One run of a campaign, new or resumed."""
+    """One run of a campaign, new or resumed; `catalogues` has the fault sites of each mode's kernel."""
 
     def __init__(
-        self, spec: CampaignSpec, setup: GuestSetup, catalogue: Catalogue, store: Store, logs: Path
+        self,
+        spec: CampaignSpec,
+        setup: GuestSetup,
+        catalogues: Mapping[str, Catalogue],
+        store: Store,
+        logs: Path,
     ) -> None:
         self.spec = spec
         self.store = store
         self._setup = setup
-        self._catalogue = catalogue
+        self._catalogues = catalogues
         self._logs = logs
         self._row = self._enter()
         self._complete = store.complete_positions(self._row.id)
@@ -95,7 +100,7 @@ class Campaign:
                 # What just ended may have been the last crash this cell needed.
                 if self._enough(planned):
                     continue
-                task = Task(planned, draw_faults(self.spec, planned, self._catalogue))
+                task = Task(planned, draw_faults(self.spec, planned, self._catalogues[planned.mode]))
                 pending[workers.submit(task.planned, task.faults)] = task
             while pending:
                 # A cluster says then who came and who left.

@@ -32,8 +32,7 @@ def executed(
     with Console(stderr=True).status(f"Running {workload.name} in mode {mode} for {seconds:g} s"):
         # Only an emulator sees what is executed.
         setup = guest_setup(MachineSpec(accelerator="tcg"), uri, WorkloadSpec(path=workload.resolve()))
-        kernel = setup.manifest.kernel
-        catalogue = catalogue_of(kernel)
+        catalogue = catalogue_of(setup.products(cache_mode(mode)).kernel)
         guest = open_guest(setup, cache_mode(mode), f"executed-{mode}")
         try:
             log = _run(guest, seconds, seed)

@@ -90,7 +90,7 @@ def replay(request: Request, as_json: bool, uri: str | None) -> str:
     folder = make_folder(request.folder or beside(request.store, "replays") / _name(stored))
     with Console(stderr=True).status("Looking for what is built, drawing the faults again") as status:
         setup = replay_setup(stored.spec, request.store, uri)
-        faults = redraw(stored, manifest)
+        faults = redraw(stored, setup)
         status.update(f"Running trial {stored.row.position} of {stored.campaign.name!r} again")
         replayer = Replayer(replace(setup, trace=request.trace), stored.planned.mode)
         with replayer:
@@ -149,9 +149,9 @@ def _name(stored: StoredTrial) -> str:
     return f"{stored.campaign.name}-{stored.row.position:05d}"
 
 
-def redraw(stored: StoredTrial, manifest: Manifest) -> list[Fault]:
+def redraw(stored: StoredTrial, setup: GuestSetup) -> list[Fault]:
     """The trial's faults, drawn again; UsageError unless they are those that are stored."""
-    kernel = manifest.kernel
+    kernel = setup.products(cache_mode(stored.planned.mode)).kernel
     catalogue = catalogue_of(kernel).filtered(stored.spec.sites)
     faults = draw_faults(stored.spec, stored.planned, catalogue)
     # A planted change is drawn in the guest.
@@ -222,7 +222,7 @@ class Replayer:
         _keep(path, log.text())
         if not log.lines:
             raise InfraError("the guest's memory holds no trace")
-        symbols = Symbols(Vmlinux(self._setup.manifest.kernel.vmlinux))
+        symbols = Symbols(Vmlinux(self._setup.products(self._guest.mode).kernel.vmlinux))
         return trace_answer(self._guest, record, log, symbols)
 
 

@@ -56,7 +56,7 @@ def replay_many(request: Many, form: str, uri: str | None) -> str:
             with Replayer(setup, mode) as replayer:
                 for row in missing:
                     one = Request(row.position, request.store, campaign.name)
-                    add_replay(folder, run_one(replayer, one, folder))
+                    add_replay(folder, run_one(replayer, one, folder, setup))
     page = REPLAYS.of(folder)
     (folder / "replays.md").write_text(render(page, "md"), encoding="utf-8")
     write_claims(folder)
@@ -94,10 +94,10 @@ def stored_replays(folder: Path, campaign: CampaignRow, setup: GuestSetup) -> li
     return runs
 
 
-def run_one(replayer: Replayer, request: Request, folder: Path) -> ReplayRun:
+def run_one(replayer: Replayer, request: Request, folder: Path, setup: GuestSetup) -> ReplayRun:
     """One replay, with a line about it; EnvironmentFault if we always fail."""
     stored = find(request)
-    faults = redraw(stored, load_manifest())
+    faults = redraw(stored, setup)
     run = replayer.run(stored, faults, make_folder(folder / f"{request.position:05d}")).run
     print(_line(run, columns(sys.stderr)), file=sys.stderr)
     return run

@@ -20,9 +20,10 @@ from riobed.campaign.campaign import Campaign, Cell
 from riobed.campaign.workers import LocalWorkers, Workers
 from riobed.commands.lines import columns, ending, fitted, named
 from riobed.errors import UsageError
-from riobed.faults import catalogue_of, check_classes
+from riobed.faults import Catalogue, catalogue_of, check_classes
 from riobed.guest.guest import GuestSetup
-from riobed.guest.setup import guest_setup
+from riobed.guest.modes import cache_mode
+from riobed.guest.setup import check_mode, guest_setup
 from riobed.plan.spec import CampaignSpec, load_spec
 from riobed.trial.planting import PLANTED
 
@@ -43,6 +44,9 @@ def run_campaign(spec_path: Path, store: str, logs: Path | None, where: Where) -
     console = Console()
     with console.status("Looking for what is built, trying accelerators (up to a minute the first time)"):
         setup = guest_setup(spec.machine, where.uri, spec.workload)
+    # Kernels that are not there yet are built here.
+    for mode in spec.modes:
+        check_mode(mode, cache_mode(mode), setup)
     setup = replace(setup, snapshots=beside(store, "snapshots"))
     can_plant = bool(setup.workload and setup.workload.stop)
     spec = spec.with_controls(can_plant)
@@ -50,16 +54,14 @@ def run_campaign(spec_path: Path, store: str, logs: Path | None, where: Where) -
         raise UsageError(
             f"spec: fault class {PLANTED}: the workload has no stop command; give it one in workload.yaml"
         )
-    with console.status("Reading fault sites of the kernel (about a minute the first time)"):
-        kernel = setup.manifest.kernel
-        catalogue = catalogue_of(kernel).filtered(spec.sites)
-        check_classes(catalogue, map(spec.fault_class, spec.classes), spec.faults)
+    with console.status("Reading fault sites of each kernel (about a minute the first time)"):
+        catalogues = read_catalogues(spec, setup)
     logs = (logs or beside(store, "logs")).absolute()
     if logs.name == "..":
         logs = logs.resolve()
     opened = open_store(store, create=True)
     with claimed(store, spec.name):
-        campaign = Campaign(spec, setup, catalogue, opened, logs)
+        campaign = Campaign(spec, setup, catalogues, opened, logs)
         workers = make_workers(spec, setup, where, console)
         # A row's log begins with the name of the folder of logs.
         fresh = FreshReport(store, spec.name, logs.parent, locate(store).folder / REPORT_FILE)
@@ -71,6 +73,15 @@ def run_campaign(spec_path: Path, store: str, logs: Path | None, where: Where) -
             if fresh.error:
                 console.print(f"No report: {fresh.error}", highlight=False, markup=False)
     console.print(f"Campaign {spec.name!r} is complete. Console logs: {logs}", highlight=False)
+
+
+def read_catalogues(spec: CampaignSpec, setup: GuestSetup) -> dict[str, Catalogue]:
+    """The fault sites of each mode's kernel; UsageError unless every class of the spec has enough of them."""
+    kernels = {mode: setup.products(cache_mode(mode)).kernel for mode in spec.modes}
+    by_build = {kernel.build_id: catalogue_of(kernel).filtered(spec.sites) for kernel in kernels.values()}
+    for catalogue in by_build.values():
+        check_classes(catalogue, map(spec.fault_class, spec.classes), spec.faults)
+    return {mode: by_build[kernel.build_id] for mode, kernel in kernels.items()}
 
 
 def make_workers(spec: CampaignSpec, setup: GuestSetup, where: Where, console: Console) -> Workers:

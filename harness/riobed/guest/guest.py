@@ -12,6 +12,7 @@ from riobed.guest import workload as workloads
 from riobed.guest.boot import BOOT_S, boot_production, wait_stage0
 from riobed.guest.config import MachineSpec
 from riobed.guest.images import make_empty_disk, make_test_disk
+from riobed.guest.kernel import kernel_products
 from riobed.guest.layout import MIB, Layout
 from riobed.guest.mailbox import open_mailbox, put_command
 from riobed.guest.modes import CacheMode
@@ -63,6 +64,10 @@ class GuestSetup:
     # What makes its machine.
     driver: Driver = field(default_factory=driver)
 
+    def products(self, mode: CacheMode) -> Manifest:
+        """What guests of a mode run on; the mode's own kernel is built first if it is not there."""
+        return kernel_products(mode.kernel) if mode.kernel else self.manifest
+
 
 def machine_config(
     setup: GuestSetup, mode: CacheMode, folder: Path, interactive: bool = False
@@ -81,6 +86,8 @@ def machine_config(
             stage0.append(f"riobed.save={_SWAP}")
     if interactive:
         production.append("riobed.shell")
+    # Stage 0 runs the checkout's kernel in every mode, and starts that of its initrd.
+    image = setup.products(mode).image
     return MachineConfig(
         name=f"riobed-{os.getpid()}-{folder.name}",
         folder=folder,
@@ -88,10 +95,10 @@ def machine_config(
         vcpus=setup.machine.vcpus,
         accelerator=setup.accelerator,
         kernel=setup.manifest.kernel.bzimage,
-        initrd=setup.manifest.image.recovery,
+        initrd=image.recovery,
         stage0_cmdline=" ".join(stage0),
         production_cmdline=" ".join(production),
-        root_image=setup.manifest.image.root,
+        root_image=image.root,
         test_disk=folder / "test.qcow2",
         swap_disk=folder / "swap.qcow2" if setup.machine.save_memory else None,
         workload_image=setup.workload_image,
@@ -259,7 +266,7 @@ class Guest:
             setup.machine.disk_mib,
             self.mode.mkfs,
             setup.manifest.kernel.build_id,
-            setup.manifest.image.key,
+            setup.products(self.mode).image.key,
             setup.accelerator,
             qemu_version(),
         ]

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from riobed.errors import UsageError
 from riobed.guest.layout import Layout
+from riobed.products import KernelSpec
 
 
 class CacheMode(BaseModel):
@@ -23,6 +24,14 @@ class CacheMode(BaseModel):
     kernel_parameters: tuple[str, ...] = ()
     sync_writes: bool = False
     restores_memory: bool = False
+    kernel: KernelSpec | None = None
+
+    @property
+    def kernel_needs(self) -> dict[str, str]:
+        """Options that its kernel must have, and why."""
+        if self.restores_memory or "rio" in self.mount.split(","):
+            return {"CONFIG_RIO": "the mode keeps a registry of the file cache"}
+        return {}
 
     def production_parameters(self, layout: Layout) -> list[str]:
         """Kernel parameters of this mode's production kernel on that memory layout."""

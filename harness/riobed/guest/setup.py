@@ -10,6 +10,8 @@ from riobed.guest.accelerator import choose, for_processors
 from riobed.guest.config import MachineSpec, WorkloadSpec
 from riobed.guest.guest import GuestSetup
 from riobed.guest.images import workload_image
+from riobed.guest.kernel import INJECTOR_NEEDS, check_config, kernel_config
+from riobed.guest.modes import CacheMode
 from riobed.guest.workload import check_options, load_workload
 from riobed.products import Manifest, load_manifest
 from riobed.vm.driver import driver
@@ -40,6 +42,12 @@ def guest_setup(
         options=dict(workload.options) if workload else None,
         driver=machines,
     )
+
+
+def check_mode(name: str, mode: CacheMode, setup: GuestSetup) -> None:
+    """UsageError unless the kernel of a mode has what its guests need; it is built first if it is missing."""
+    config = kernel_config(setup.products(mode).kernel)
+    check_config(f"mode {name}", config, INJECTOR_NEEDS | mode.kernel_needs)
 
 
 def environment(setup: GuestSetup, seed: str) -> Environment:

@@ -1,22 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products: what `make setup` builds, under which key it is cached, and what this checkout uses.
+"""Products: what is built, under which key it is cached, and what this checkout uses.
 
 May import errors only, and nothing but the standard library and pydantic: it runs before the project is
 installed.
 """
 
-from riobed.products.manifest import ImagePart, KernelPart, Manifest, ToolchainPart, load_manifest, state_dir
-from riobed.products.stages import CHECKOUT, MIB, cache_dir, content_key
+from riobed.products.kernel import KernelSpec
+from riobed.products.manifest import (
+    ImagePart,
+    KernelPart,
+    Manifest,
+    ToolchainPart,
+    load_manifest,
+    make_manifest,
+    state_dir,
+)
+from riobed.products.stages import CHECKOUT, MIB, cache_dir, content_key, missing, prepare_cache
 
 __all__ = [
     "CHECKOUT",
     "MIB",
     "ImagePart",
     "KernelPart",
+    "KernelSpec",
     "Manifest",
     "ToolchainPart",
     "cache_dir",
     "content_key",
     "load_manifest",
+    "make_manifest",
+    "missing",
+    "prepare_cache",
     "state_dir",
 ]

@@ -14,8 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from riobed.errors import RiobedError
+from riobed.products.kernel import KernelSpec, kernel_from_environment
 from riobed.products.manifest import write_manifest
 from riobed.products.stages import (
+    CHECKOUT,
     STAGES,
     built,
     cache_dir,
@@ -28,8 +30,8 @@ from riobed.products.stages import (
 )
 
 
-def _print_keys(as_json: bool) -> None:
-    found = keys()
+def _print_keys(as_json: bool, kernel: KernelSpec | None) -> None:
+    found = keys(CHECKOUT, kernel)
     stages = {
         name: {"key": key, "dir": str(product_dir(name, key)), "built": built(name, found)}
         for name, key in found.items()
@@ -46,13 +48,14 @@ def _print_keys(as_json: bool) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> None:
+    kernel = kernel_from_environment()
     match arguments.command:
         case "keys":
-            _print_keys(arguments.json)
+            _print_keys(arguments.json, kernel)
         case "prepare":
-            print(prepare_cache())
+            print(prepare_cache(CHECKOUT, kernel))
         case "export":
-            export(arguments.stage, arguments.key, arguments.target)
+            export(arguments.stage, arguments.key, arguments.target, CHECKOUT, kernel)
         case "manifest":
             print("written" if write_manifest() else "unchanged")
         case "prune":

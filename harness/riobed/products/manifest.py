@@ -10,9 +10,11 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from riobed.errors import EnvironmentFault, complaint
+from riobed.products.kernel import KernelSpec
 from riobed.products.stages import (
     CHECKOUT,
     KEY_DIGITS,
+    SERIES,
     STAGES,
     built,
     kernel_tree,
@@ -76,21 +78,25 @@ def state_dir(checkout: Path = CHECKOUT) -> Path:
     return checkout / ".riobed"
 
 
-def series_commit(checkout: Path = CHECKOUT) -> str:
-    """Name of the patch series' content: hash over its patches in order."""
+def series_commit(series: Path = CHECKOUT / SERIES) -> str:
+    """Name of the content of a series: hash over its patches in order."""
     digest = hashlib.sha256()
-    for name in patches(checkout):
-        digest.update((checkout / name).read_bytes())
+    for patch in patches(series):
+        digest.update(patch.read_bytes())
     return digest.hexdigest()[:KEY_DIGITS]
 
 
-def make_manifest(checkout: Path = CHECKOUT) -> Manifest:
-    """The manifest for the checkout's present sources, from what lies in the cache."""
-    found = keys(checkout)
+def make_manifest(checkout: Path = CHECKOUT, kernel: KernelSpec | None = None) -> Manifest:
+    """The products of the present sources, from what lies in the cache; of another kernel if one is given.
+
+    Raises EnvironmentFault when a stage is not built.
+    """
+    found = keys(checkout, kernel)
     for stage in STAGES:
         if not built(stage, found):
             raise EnvironmentFault(f"{product_dir(stage, found[stage])} is not complete: run make setup")
-    kernel, image = product_dir("kernel", found["kernel"]), product_dir("image", found["image"])
+    series = kernel.series / "series" if kernel and kernel.series else checkout / SERIES
+    compiled, image = product_dir("kernel", found["kernel"]), product_dir("image", found["image"])
     return Manifest(
         schema=1,
         toolchain=ToolchainPart(
@@ -98,14 +104,14 @@ def make_manifest(checkout: Path = CHECKOUT) -> Manifest:
         ),
         kernel=KernelPart(
             key=found["kernel"],
-            release=(kernel / "release").read_text(encoding="utf-8").strip(),
-            build_id=(kernel / "build-id").read_text(encoding="utf-8").strip(),
-            series_commit=series_commit(checkout),
-            bzimage=kernel / "bzImage",
-            vmlinux=kernel / "vmlinux",
-            system_map=kernel / "System.map",
+            release=(compiled / "release").read_text(encoding="utf-8").strip(),
+            build_id=(compiled / "build-id").read_text(encoding="utf-8").strip(),
+            series_commit=series_commit(series),
+            bzimage=compiled / "bzImage",
+            vmlinux=compiled / "vmlinux",
+            system_map=compiled / "System.map",
             tree=kernel_tree(found),
-            config=kernel / "config",
+            config=compiled / "config",
         ),
         image=ImagePart(key=found["image"], root=image / "root.ext4", recovery=image / "recovery.cpio"),
     )

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stages of `make setup`: their inputs, content keys and products in the cache.
+"""The stages of a build: their inputs, content keys and products in the cache.
 
 A stage's products are kept under `<cache>/<stage>/<key>/`. The key is a hash over its input files and the
 keys of the stages before it. Checkouts with equal inputs share products, and a changed input is noticed.
+Kernel and image are built once for each kernel that is asked for; without one it is the checkout's.
 """
 
 from __future__ import annotations
@@ -15,14 +16,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from riobed.errors import EnvironmentFault
+from riobed.products.kernel import CONFIGS, FRAGMENTS, PATCHES, KernelSpec, fragment_file
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 MIB = 1 << 20
 KEY_DIGITS = 16
 DEBIAN_ROOT = "playbooks/roles/build/files/debian-root"
-SERIES = "guest-kernel-patches/series"
+SERIES = f"{PATCHES}/series"
+# The options that the shipped series adds.
+_SERIES_CONFIG = f"{CONFIGS}/rio.config"
+_EMPTY = Path(os.devnull)
 # Not inputs: what says or proves something about the sources, and what `make` leaves beside them.
-_SKIPPED_FOLDERS = frozenset({"tests", "build", "__pycache__"})
+# Fragments are inputs of the kernels that name them.
+_SKIPPED_FOLDERS = frozenset({"tests", "build", "__pycache__", Path(FRAGMENTS).name})
 _SKIPPED_SUFFIXES = frozenset({".a", ".cmd", ".d", ".ko", ".md", ".mod", ".o", ".order", ".pyc", ".symvers"})
 _ELF_MAGIC = b"\x7fELF"
 
@@ -48,7 +54,7 @@ STAGES = {
         Stage(
             "kernel",
             ("toolchain",),
-            ("playbooks/roles/kernel/files", "guest-kernel-patches/configs", SERIES),
+            ("playbooks/roles/kernel/files", CONFIGS),
             ("bzImage", "vmlinux", "System.map", "config", "release", "build-id", "fuzz", "modules"),
             5000,
         ),
@@ -73,37 +79,51 @@ def cache_dir() -> Path:
     return Path.home() / ".cache" / "riobed"
 
 
-def patches(checkout: Path = CHECKOUT) -> list[str]:
-    """Paths (in the checkout) of the patches that the series names, in its order.
+def patches(series: Path) -> list[Path]:
+    """The patches that the file `series` names, in its order; they lie beside it.
 
     Raises EnvironmentFault when the series or a patch of it is missing.
     """
     try:
-        lines = (checkout / SERIES).read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        raise EnvironmentFault(f"{checkout / SERIES} is missing: restore it from the repository") from None
-    names = [f"guest-kernel-patches/{text}" for line in lines if (text := line.split("#")[0].strip())]
-    for name in names:
-        if not (checkout / name).is_file():
-            raise EnvironmentFault(f"{SERIES} names {Path(name).name}, which is not there: add it or drop it")
-    return names
+        lines = series.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        raise EnvironmentFault(f"{series} is missing: it names the patches, one a line") from None
+    found = [series.parent / text for line in lines if (text := line.split("#")[0].strip())]
+    for patch in found:
+        if not patch.is_file():
+            raise EnvironmentFault(f"{series} names {patch.name}, which is not there: add it or drop it")
+    return found
 
 
-def inputs(stage: str, checkout: Path = CHECKOUT) -> list[str]:
-    """Sorted paths (in the checkout) of the files that decide a stage's products.
+def inputs(stage: str, checkout: Path = CHECKOUT, kernel: KernelSpec | None = None) -> dict[str, Path]:
+    """The files that decide a stage's products, by the path at which the build finds them; sorted.
 
-    Raises EnvironmentFault when one of its sources is missing.
+    Raises EnvironmentFault when a source of the checkout is missing, UsageError when a fragment is.
     """
-    found: set[str] = set(patches(checkout)) if SERIES in STAGES[stage].sources else set()
+    found: dict[str, Path] = {}
     for source in STAGES[stage].sources:
         path = checkout / source
         if path.is_dir():
-            found.update(file.relative_to(checkout).as_posix() for file in _sources_below(path))
+            found |= {file.relative_to(checkout).as_posix(): file for file in _sources_below(path)}
         elif path.is_file():
-            found.add(source)
+            found[source] = path
         else:
             raise EnvironmentFault(f"{path} is missing: restore it from the repository")
-    return sorted(found)
+    if stage == "kernel":
+        found |= _kernel_inputs(checkout, kernel or KernelSpec())
+    return dict(sorted(found.items()))
+
+
+def _kernel_inputs(checkout: Path, kernel: KernelSpec) -> dict[str, Path]:
+    """Series, patches and fragments; the build merges fragments by their names."""
+    series = kernel.series / "series" if kernel.series else checkout / SERIES
+    found = {SERIES: series, **{f"{PATCHES}/{path.name}": path for path in patches(series)}}
+    if kernel.series:
+        found[_SERIES_CONFIG] = _EMPTY
+    for number, name in enumerate(kernel.config):
+        path = fragment_file(name, checkout)
+        found[f"{CONFIGS}/{number:02}-{path.stem}.config"] = path
+    return found
 
 
 def _sources_below(folder: Path) -> Iterator[Path]:
@@ -126,13 +146,13 @@ def _is_elf(path: Path) -> bool:
         return file.read(len(_ELF_MAGIC)) == _ELF_MAGIC
 
 
-def key_of(stage: str, checkout: Path = CHECKOUT) -> str:
-    """Key of a stage for the checkout's present sources: hash over its inputs and the keys before it."""
+def key_of(stage: str, checkout: Path = CHECKOUT, kernel: KernelSpec | None = None) -> str:
+    """Key of a stage for the present sources: hash over its inputs and the keys before it."""
     digest = hashlib.sha256()
     for before in STAGES[stage].after:
-        digest.update(f"{before} {key_of(before, checkout)}\n".encode())
-    for name in inputs(stage, checkout):
-        digest.update(_fingerprint(checkout / name, name))
+        digest.update(f"{before} {key_of(before, checkout, kernel)}\n".encode())
+    for name, path in inputs(stage, checkout, kernel).items():
+        digest.update(_fingerprint(path, name))
     return digest.hexdigest()[:KEY_DIGITS]
 
 
@@ -144,9 +164,9 @@ def content_key(folder: Path) -> str:
     return digest.hexdigest()[:KEY_DIGITS]
 
 
-def keys(checkout: Path = CHECKOUT) -> dict[str, str]:
-    """Key of every stage, for the checkout's present sources."""
-    return {stage: key_of(stage, checkout) for stage in STAGES}
+def keys(checkout: Path = CHECKOUT, kernel: KernelSpec | None = None) -> dict[str, str]:
+    """Key of every stage, for the present sources."""
+    return {stage: key_of(stage, checkout, kernel) for stage in STAGES}
 
 
 def _fingerprint(path: Path, name: str) -> bytes:
@@ -177,13 +197,18 @@ def built(stage: str, found: dict[str, str]) -> bool:
     return all(path.exists() for path in [*(folder / name for name in STAGES[stage].products), *tree])
 
 
-def prepare_cache(checkout: Path = CHECKOUT) -> Path:
+def missing(kernel: KernelSpec | None = None, checkout: Path = CHECKOUT) -> list[str]:
+    """The stages that are not in the cache yet."""
+    found = keys(checkout, kernel)
+    return [stage for stage in STAGES if not built(stage, found)]
+
+
+def prepare_cache(checkout: Path = CHECKOUT, kernel: KernelSpec | None = None) -> Path:
     """Make the cache folder and return it.
 
     Raises EnvironmentFault when its disk cannot hold what is still to be built.
     """
-    found = keys(checkout)
-    need = sum(stage.room for stage in STAGES.values() if not built(stage.name, found))
+    need = sum(STAGES[stage].room for stage in missing(kernel, checkout))
     cache = cache_dir()
     cache.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(cache).free // MIB
@@ -205,14 +230,16 @@ def superseded(checkout: Path = CHECKOUT) -> list[Path]:
     return sorted([*old, *root.glob("build/*")])
 
 
-def export(stage: str, key: str, target: Path, checkout: Path = CHECKOUT) -> None:
+def export(
+    stage: str, key: str, target: Path, checkout: Path = CHECKOUT, kernel: KernelSpec | None = None
+) -> None:
     """Copy a stage's inputs into `target`: a build sees just what its key is made of.
 
     Raises EnvironmentFault when the inputs are no longer those of `key`.
     """
-    for name in inputs(stage, checkout):
+    for name, path in inputs(stage, checkout, kernel).items():
         copy = target / name
         copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(checkout / name, copy, follow_symlinks=False)
-    if key_of(stage, checkout) != key:
+        shutil.copy2(path, copy, follow_symlinks=False)
+    if key_of(stage, checkout, kernel) != key:
         raise EnvironmentFault(f"the sources of the {stage} changed during the set-up: run make setup again")

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernel of a cache mode: built when a mode first needs it, and checked before the first trial."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+import psutil
+
+from riobed.errors import EnvironmentFault, UsageError
+from riobed.products import (
+    CHECKOUT,
+    KernelPart,
+    KernelSpec,
+    Manifest,
+    cache_dir,
+    make_manifest,
+    missing,
+    prepare_cache,
+)
+
+# What injector and trials need of any kernel; the option, and for what.
+INJECTOR_NEEDS = {
+    "CONFIG_MODULES": "the injector is a module",
+    "CONFIG_KPROBES": "faults wait at probes",
+    "CONFIG_DYNAMIC_FTRACE": "faults wait at function entries",
+    "CONFIG_PERF_EVENTS": "activations are seen by hardware breakpoints",
+    "CONFIG_KALLSYMS": "crash locations have names",
+    "CONFIG_SERIAL_8250_CONSOLE": "the console is a serial port",
+    "CONFIG_X86_IOPL_IOPERM": "memTest reports its steps to an I/O port",
+}
+_BUILD = CHECKOUT / "playbooks/kernel.yml"
+_TASK = "TASK ["
+
+
+@cache
+def kernel_products(kernel: KernelSpec) -> Manifest:
+    """What guests with that kernel run on, built first if it is not there; the same for the whole process.
+
+    Lines about a build go to stderr. Raises UsageError when the kernel cannot be what it says, and
+    EnvironmentFault when it cannot be built.
+    """
+    if missing(kernel):
+        build(kernel)
+    return make_manifest(kernel=kernel)
+
+
+def build(kernel: KernelSpec) -> None:
+    """Build a kernel and its images by the playbook; EnvironmentFault with the log's end if that fails."""
+    prepare_cache(kernel=kernel)
+    with _locked():
+        if not missing(kernel):
+            return
+        _say(f"Building {kernel}, once (about 10 minutes on 2 cores)")
+        status, output = _play({"riobed_kernel": kernel.model_dump(mode="json")})
+    if status:
+        raise EnvironmentFault(f"{kernel} cannot be built: {_reason(output)}")
+
+
+def _play(variables: dict[str, object]) -> tuple[int, list[str]]:
+    """Run the playbook; its exit status and lines. EnvironmentFault when Ansible is not there."""
+    playbook = Path(sys.executable).with_name("ansible-playbook")
+    if not playbook.exists():
+        raise EnvironmentFault(f"{playbook} is missing: run make setup")
+    environment = {
+        **os.environ,
+        "ANSIBLE_CONFIG": str(_BUILD.with_name("ansible.cfg")),
+        "PYTHONPATH": str(CHECKOUT / "harness"),
+        "LC_ALL": "C.UTF-8",
+    }
+    # In a session of its own: Ctrl-C comes here alone, and then everything that runs is ended.
+    with subprocess.Popen(
+        [str(playbook), str(_BUILD), "--extra-vars", json.dumps(variables)],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            output = list(_told(process))
+            return process.wait(), output
+        except BaseException:
+            _end(process)
+            raise
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _told(process: subprocess.Popen[str]) -> Iterator[str]:
+    """The playbook's lines; those that begin a task which says how long it takes are shown."""
+    assert process.stdout
+    for line in process.stdout:
+        if line.startswith(_TASK) and "(about" in line:
+            _say(f"  {line.removeprefix(_TASK).partition(']')[0]}")
+        yield line.rstrip()
+
+
+def _reason(output: list[str]) -> str:
+    """What the failed task says, in one line."""
+    said = output[max((i for i, line in enumerate(output) if line.startswith("fatal: ")), default=0) :]
+    lines = [line.strip() for line in said if line.strip() and not line.startswith("PLAY RECAP")]
+    return " ".join(lines)[-400:] or "no reason given"
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End a playbook with all it started; Ansible gives its tasks sessions of their own."""
+    for each in [*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)]:
+        each.terminate()
+    process.wait()
+
+
+@contextmanager
+def _locked() -> Iterator[None]:
+    """As `make setup` holds it: one build at a time in a cache."""
+    with (cache_dir() / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            _say("Waiting for another build on this host")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def kernel_config(kernel: KernelPart) -> dict[str, str]:
+    """The options that are set in a kernel's .config, as CONFIG_NAME: value."""
+    lines = kernel.config.read_text(encoding="utf-8").splitlines()
+    return dict(line.split("=", 1) for line in lines if line.startswith("CONFIG_"))
+
+
+def check_config(who: str, config: Mapping[str, str], needs: Mapping[str, str]) -> None:
+    """UsageError unless a kernel has all options that `needs` names, built in or as a module."""
+    for option, why in needs.items():
+        if option not in config:
+            raise UsageError(f"{who}: its kernel has no {option}, but {why}; change its kernel or the mode")

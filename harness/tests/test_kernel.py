@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernel of a mode: built by the playbook when it is missing, ended with all it started, checked."""
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from riobed.errors import EnvironmentFault, UsageError
+from riobed.guest import kernel as kernel_module
+from riobed.guest.kernel import build, check_config
+from riobed.products import KernelSpec
+
+HARDENED = KernelSpec(config=("hardened",))
+
+
+@pytest.fixture
+def playbook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program in the place of ansible-playbook, for a kernel that is never there."""
+    monkeypatch.setenv("RIOBED_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(kernel_module.sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(kernel_module, "prepare_cache", lambda kernel: (tmp_path / "cache").mkdir())
+    return tmp_path / "ansible-playbook"
+
+
+def does(playbook: Path, body: str) -> None:
+    playbook.write_text(f"#!/bin/sh\n{body}\n")
+    playbook.chmod(0o755)
+
+
+def test_a_build_says_what_it_does_and_how_long_it_takes(
+    playbook: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    does(playbook, "echo 'TASK [Compile it (about 7 minutes)] ***'; echo 'TASK [other] ***'; echo noise")
+    build(HARDENED)
+    first, second = capsys.readouterr().err.splitlines()
+    assert "hardened" in first
+    assert second == "  Compile it (about 7 minutes)"
+
+
+def test_a_failed_build_is_told_in_one_line(playbook: Path) -> None:
+    does(
+        playbook,
+        "echo 'TASK [x] *'; echo 'fatal: [localhost]: FAILED!'; echo ' msg: no'; echo ' luck'; exit 2",
+    )
+    with pytest.raises(EnvironmentFault, match=r"hardened.*no luck") as caught:
+        build(HARDENED)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_interrupted_build_leaves_no_process(playbook: Path, tmp_path: Path) -> None:
+    """Ansible gives its tasks sessions of their own, which Ctrl-C does not reach."""
+    does(playbook, f"setsid sh -c 'echo $$ >{tmp_path}/pid; exec sleep 1000' & wait")
+
+    def interrupt() -> None:
+        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        build(HARDENED)
+    pid = int((tmp_path / "pid").read_text())
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{pid}/cmdline").exists() and Path(f"/proc/{pid}/cmdline").read_bytes():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_kernel_without_what_is_needed_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"mode x.*CONFIG_RIO.*registry"):
+        check_config("mode x", {"CONFIG_EXT4_FS": "y"}, {"CONFIG_EXT4_FS": "e", "CONFIG_RIO": "a registry"})
