@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Comparisons of modes, against sums over all tables, counting by hand, and the definition of power."""
 
+import itertools
 import json
 import random
 from math import comb
@@ -11,7 +12,15 @@ from results_builders import Invoke, campaign, trial
 from riobed_results.errors import StoreError, StoreUsageError
 from riobed_results.store.queries import Counts, read_results
 from riobed_results.store.store import Store
-from riobed_results.tables.comparison import compare, comparison_table, crashes_needed, fisher_p, mcnemar_p
+from riobed_results.tables.comparison import (
+    compare,
+    comparison_page,
+    comparison_table,
+    crashes_needed,
+    fisher_p,
+    mcnemar_p,
+)
+from riobed_results.tables.corruption import corruption_page, corruption_table
 
 MODES = ["write-through", "rio", "rio-protected"]
 
@@ -167,3 +176,23 @@ def test_one_mode_cannot_be_compared(invoke: Invoke, store: Store, path: Any) ->
     result = invoke("table", "comparison", "--store", path)
     assert isinstance(result.exception, StoreError) and "no two modes to compare" in str(result.exception)
     assert "Modes compared" not in invoke("table", "corruption", "--store", path).stdout
+
+
+def test_over_kernels_only_faults_at_run_time_are_paired(store: Store) -> None:
+    of = {"a": "1f", "b": "1f", "other": "2e"}
+    added = campaign("kernels", list(of), ["kernel_text", "allocation"])
+    added.host = {"kernels": of}
+    added = store.add_campaign(added)
+    position = itertools.count()
+    for fault_class in ("kernel_text", "allocation"):
+        for mode in of:
+            same = {"seed": f"1/{fault_class}/0", "fault_class": fault_class, "mode": mode}
+            store.add_trial(trial(added.id, next(position), **same))
+    table = comparison_table(read_results(store))
+    assert {(c.first, c.second): c.pairs for c in table.comparisons} == {
+        ("a", "b"): 2,
+        ("a", "other"): 1,
+        ("b", "other"): 1,
+    }
+    for page in (comparison_page(table), corruption_page(corruption_table(read_results(store)))):
+        assert "a, b: build 1f; other: build 2e" in page.note

@@ -22,6 +22,7 @@ from riobed.campaign.workers import Attempt, Workers
 from riobed.errors import EnvironmentFault, UsageError
 from riobed.faults import Catalogue, Fault
 from riobed.guest.guest import GuestSetup
+from riobed.guest.modes import cache_mode
 from riobed.guest.setup import environment
 from riobed.plan.rounds import PlannedTrial, plan
 from riobed.plan.spec import CampaignSpec
@@ -129,6 +130,7 @@ class Campaign:
                 "kernel": platform.release(),
                 "machine": platform.machine(),
                 "basis": asdict(basis(self._setup, self.spec.workload.path)),
+                "kernels": self.kernels(),
             },
             **environment(self._setup, str(self.spec.seed)).model_dump(exclude={"created"}),
         )
@@ -152,6 +154,10 @@ class Campaign:
                 "was begun with, or give this one another name or another store"
             )
         return old
+
+    def kernels(self) -> dict[str, str]:
+        """Build ids of the kernels by mode."""
+        return {mode: self._setup.products(cache_mode(mode)).kernel.build_id for mode in self.spec.modes}
 
     def _count_what_is_there(self) -> None:
         for row in trial_rows(self.store, self._row.id, faults=False):
@@ -206,7 +212,11 @@ class Campaign:
 
 
 def other_basis(old: CampaignRow, new: CampaignRow) -> str:
-    """What else than the kernel is not what the campaign began with; "" also if it does not say."""
+    """What is not what the campaign began with; "" also if it does not say."""
+    kernels = (old.host or {}).get("kernels", new.host["kernels"])
+    for mode, build in new.host["kernels"].items():
+        if kernels.get(mode) != build:
+            return f"the kernel of {mode} is {build}, the campaign's is {kernels.get(mode)}"
     begun = (old.host or {}).get("basis")
     if not isinstance(begun, dict) or begun.keys() != new.host["basis"].keys():
         return ""

@@ -14,6 +14,7 @@ from riobed_results.store.location import REPORT_FILE, locate
 from riobed_results.store.lock import claimed
 from riobed_results.store.models import TrialRow
 from riobed_results.store.store import open_store, try_store
+from riobed_results.tables.comparison import kernel_note
 from riobed_results.tables.controls import CONTROLS, LOSING_MODES, failed_controls
 
 from riobed.campaign.campaign import Campaign, Cell
@@ -62,6 +63,8 @@ def run_campaign(spec_path: Path, store: str, logs: Path | None, where: Where) -
     opened = open_store(store, create=True)
     with claimed(store, spec.name):
         campaign = Campaign(spec, setup, catalogues, opened, logs)
+        if note := kernel_note(campaign.kernels()):
+            console.print(note, highlight=False, markup=False)
         workers = make_workers(spec, setup, where, console)
         # A row's log begins with the name of the folder of logs.
         fresh = FreshReport(store, spec.name, logs.parent, locate(store).folder / REPORT_FILE)

@@ -18,7 +18,7 @@ from riobed.guest.mailbox import open_mailbox, put_command
 from riobed.guest.modes import CacheMode
 from riobed.guest.snapshots import keep_snapshot, restore_disks
 from riobed.guest.workload import Workload
-from riobed.products import Manifest
+from riobed.products import KernelPart, Manifest
 from riobed.vm.driver import Driver, driver
 from riobed.vm.emulator import REPEATABLE
 from riobed.vm.host import need_room, qemu_version
@@ -68,6 +68,14 @@ class GuestSetup:
         """What guests of a mode run on; the mode's own kernel is built first if it is not there."""
         return kernel_products(mode.kernel) if mode.kernel else self.manifest
 
+    def stage0_kernel(self, mode: CacheMode) -> KernelPart:
+        """What recovers in a mode: its own kernel, which can read its file system.
+
+        A ready one has not what stage 0 needs built in, and is started by the checkout's.
+        """
+        ready = mode.kernel and mode.kernel.ready
+        return (self.manifest if ready else self.products(mode)).kernel
+
 
 def machine_config(
     setup: GuestSetup, mode: CacheMode, folder: Path, interactive: bool = False
@@ -86,19 +94,18 @@ def machine_config(
             stage0.append(f"riobed.save={_SWAP}")
     if interactive:
         production.append("riobed.shell")
-    # Stage 0 runs the checkout's kernel in every mode, and starts that of its initrd.
-    image = setup.products(mode).image
+    products = setup.products(mode)
     return MachineConfig(
         name=f"riobed-{os.getpid()}-{folder.name}",
         folder=folder,
         memory=layout.ram,
         vcpus=setup.machine.vcpus,
         accelerator=setup.accelerator,
-        kernel=setup.manifest.kernel.bzimage,
-        initrd=image.recovery,
+        kernel=setup.stage0_kernel(mode).bzimage,
+        initrd=products.image.recovery,
         stage0_cmdline=" ".join(stage0),
         production_cmdline=" ".join(production),
-        root_image=image.root,
+        root_image=products.image.root,
         test_disk=folder / "test.qcow2",
         swap_disk=folder / "swap.qcow2" if setup.machine.save_memory else None,
         workload_image=setup.workload_image,
@@ -265,7 +272,7 @@ class Guest:
             setup.options,
             setup.machine.disk_mib,
             self.mode.mkfs,
-            setup.manifest.kernel.build_id,
+            setup.stage0_kernel(self.mode).build_id,
             setup.products(self.mode).image.key,
             setup.accelerator,
             qemu_version(),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From stored rows to counts: the only place that says what a table counts."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,18 +84,32 @@ def cell_counts(rows: Iterable[TrialRow]) -> dict[tuple[str, str], Counts]:
     return cells
 
 
-# By mode, then by fault class and seed: did that crash corrupt anything?
-CrashesBySeed = dict[str, dict[tuple[str, str], bool]]
+# Their faults are the same in every kernel; those of other classes are places in one kernel's text.
+RUN_TIME_CLASSES = frozenset(
+    {"allocation", "copy_overrun", "kernel_heap", "kernel_stack", "none", "planted", "synchronization"}
+)
+# By mode, then by fault class, seed and kernel ("" if that does not matter): did that crash corrupt anything?
+CrashesBySeed = dict[str, dict[tuple[str, str, str], bool]]
 
 
-def crashes_by_seed(rows: Iterable[TrialRow]) -> CrashesBySeed:
-    """Return the crashes among `rows`. A plan has each seed once in a mode; of more the first counts."""
+def crashes_by_seed(rows: Iterable[TrialRow], kernels: Mapping[str, str]) -> CrashesBySeed:
+    """Return the crashes among `rows`; equal keys of two modes mean equal faults.
+
+    `kernels` has the build ids by mode. A plan has each seed once in a mode; of more the first counts.
+    """
     crashes: CrashesBySeed = {}
     for row in rows:
         if counted(row):
             of_mode = crashes.setdefault(row.mode, {})
-            of_mode.setdefault((row.fault_class, row.seed), row.corruption != "none")
+            kernel = "" if row.fault_class in RUN_TIME_CLASSES else kernels.get(row.mode, "")
+            of_mode.setdefault((row.fault_class, row.seed, kernel), row.corruption != "none")
     return crashes
+
+
+def kernels(campaign: CampaignRow) -> dict[str, str]:
+    """Return the build id of each mode's kernel; empty if the campaign does not say, so all ran on one."""
+    found = (campaign.host or {}).get("kernels")
+    return {str(mode): str(build) for mode, build in found.items()} if isinstance(found, dict) else {}
 
 
 def trial_rows(store: Store, campaign_id: int, *, faults: Faults = True) -> list[TrialRow]:

@@ -6,7 +6,7 @@ from itertools import combinations
 from typing import Annotated
 
 import typer
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from riobed_results.errors import StoreUsageError
 from riobed_results.store.environment import Environment
@@ -17,6 +17,7 @@ from riobed_results.store.queries import (
     cell_counts,
     crashes_by_seed,
     in_order,
+    kernels,
 )
 from riobed_results.tables.controls import CONTROLS
 from riobed_results.tables.proportions import UNKNOWN
@@ -56,6 +57,8 @@ class ComparisonTable(BaseModel):
     power: float
     comparisons: list[Comparison]
     environment: Environment
+    # Build ids by mode, if the campaign says; for the note.
+    kernels: dict[str, str] = Field(default_factory=dict, exclude=True)
 
 
 def comparison_table(results: Results, power: Power = POWER) -> ComparisonTable:
@@ -71,6 +74,7 @@ def comparison_table(results: Results, power: Power = POWER) -> ComparisonTable:
         power=power,
         comparisons=compare(totals, fault_crashes(results), power),
         environment=Environment.model_validate(results.campaign, from_attributes=True),
+        kernels=kernels(results.campaign),
     )
 
 
@@ -86,7 +90,8 @@ def fault_totals(results: Results) -> dict[str, Counts]:
 
 def fault_crashes(results: Results) -> CrashesBySeed:
     """Return the crashes that faults led to, by mode, then by fault class and seed."""
-    return crashes_by_seed(row for row in results.rows if row.fault_class not in CONTROLS)
+    rows = (row for row in results.rows if row.fault_class not in CONTROLS)
+    return crashes_by_seed(rows, kernels(results.campaign))
 
 
 def compare(totals: dict[str, Counts], crashes: CrashesBySeed, power: float = POWER) -> list[Comparison]:
@@ -160,7 +165,7 @@ def crashes_needed(first: Counts, second: Counts, power: float = POWER) -> int |
 def comparison_page(table: ComparisonTable) -> Page:
     """Return the comparisons for people and programs."""
     grid = comparison_grid(table.comparisons)
-    return campaign_page(table, [grid], comparison_note(table.power), _csv(table))
+    return campaign_page(table, [grid], comparison_note(table.power, table.kernels), _csv(table))
 
 
 def comparison_grid(comparisons: list[Comparison]) -> Grid:
@@ -168,9 +173,9 @@ def comparison_grid(comparisons: list[Comparison]) -> Grid:
     return Grid("Modes compared", HEAD, [_cells(comparison) for comparison in comparisons], [])
 
 
-def comparison_note(power: float) -> str:
-    """Return what stands under such a grid."""
-    return (
+def comparison_note(power: float, kernels: dict[str, str]) -> str:
+    """Return what stands under such a grid; `kernels` has the build ids of the modes' kernels."""
+    note = (
         "Modes compared: Fisher's exact test on the totals; McNemar's exact test on pairs, which are the "
         "trials of one fault class and seed, so with the same faults planned, that gave a crash in both "
         "modes (only first, only second: pairs with a corruption in that mode alone). Heap, stack, "
@@ -178,6 +183,22 @@ def comparison_note(power: float) -> str:
         "p-values are two-sided and not corrected for their number. Crashes needed: about so many in each "
         f"mode for Fisher's test to find p < {ALPHA} with probability {power:g} if the shares are as they "
         "seem. -: nothing to compare, or the shares are equal."
+    )
+    return f"{note} {kernel_note(kernels)}".rstrip()
+
+
+def kernel_note(kernels: dict[str, str]) -> str:
+    """Return which modes run on which kernel and what that means for pairs; "" if all run on one."""
+    groups: dict[str, list[str]] = {}
+    for mode, build in kernels.items():
+        groups.setdefault(build, []).append(mode)
+    if len(groups) < 2:
+        return ""
+    told = "; ".join(f"{', '.join(modes)}: build {build[:12]}" for build, modes in groups.items())
+    return printable(
+        f"Modes run on different kernels ({told}). Text faults are drawn from each kernel's own text, so "
+        "they differ. Modes of different kernels are paired only in classes that act at run time: "
+        "heap, stack, allocation, copy_overrun and synchronization."
     )
 
 

@@ -6,10 +6,10 @@ Its form is that of table 1 of Chen et al., "The Rio File Cache", ASPLOS 1996.
 
 from collections.abc import Callable, Iterator
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from riobed_results.store.environment import Environment
-from riobed_results.store.queries import Counts, Results, cell_counts, in_order
+from riobed_results.store.queries import Counts, Results, cell_counts, in_order, kernels
 from riobed_results.tables.comparison import (
     ALPHA,
     POWER,
@@ -76,6 +76,8 @@ class Statistics(BaseModel):
     failed_controls: list[str]
     missing_controls: list[str]
     environment: Environment
+    # Build ids by mode, if the campaign says; for the note.
+    kernels: dict[str, str] = Field(default_factory=dict, exclude=True)
 
 
 class CorruptionTable(BaseModel):
@@ -124,6 +126,7 @@ def corruption_table(results: Results) -> CorruptionTable:
         failed_controls=failed_controls(results.rows),
         missing_controls=missing_controls(results),
         environment=Environment.model_validate(campaign, from_attributes=True),
+        kernels=kernels(campaign),
     )
     return CorruptionTable(
         campaign=campaign.name, modes=modes, rows=rows, totals=totals, statistics=statistics
@@ -138,7 +141,7 @@ def corruption_page(table: CorruptionTable) -> Page:
 def _notes(table: CorruptionTable) -> Iterator[str]:
     yield NOTE
     if table.statistics.comparisons:
-        yield comparison_note(table.statistics.power)
+        yield comparison_note(table.statistics.power, table.statistics.kernels)
     if table.statistics.paper:
         yield PAPER_NOTE
 
