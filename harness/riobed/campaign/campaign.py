@@ -213,10 +213,11 @@ class Campaign:
 
 def other_basis(old: CampaignRow, new: CampaignRow) -> str:
     """What is not what the campaign began with; "" also if it does not say."""
-    kernels = (old.host or {}).get("kernels", new.host["kernels"])
-    for mode, build in new.host["kernels"].items():
-        if kernels.get(mode) != build:
-            return f"the kernel of {mode} is {build}, the campaign's is {kernels.get(mode)}"
+    mine: dict[str, str] = (new.host or {}).get("kernels", {})
+    theirs: dict[str, str] = (old.host or {}).get("kernels", mine)
+    for mode, build in mine.items():
+        if theirs.get(mode) != build:
+            return f"the kernel of {mode} is {build}, the campaign's is {theirs.get(mode)}"
     begun = (old.host or {}).get("basis")
     if not isinstance(begun, dict) or begun.keys() != new.host["basis"].keys():
         return ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 
+from riobed.errors import UsageError
 from riobed.faults.base import Fault, FaultClass
 from riobed.faults.classes.allocation import ALLOCATION
 from riobed.faults.classes.controls import NONE, PLANTED
@@ -48,8 +49,13 @@ def catalogue_of(kernel: KernelPart) -> Catalogue:
 
 
 def check_classes(catalogue: Catalogue, classes: Iterable[FaultClass], count: int) -> None:
-    """Raise UsageError unless `count` faults of each class can be drawn from the catalogue."""
+    """Raise UsageError unless `count` faults of each class can be drawn, and injected into that kernel."""
     for fault_class in classes:
+        if fault_class.needs and not catalogue.has(fault_class.needs):
+            raise UsageError(
+                f"{fault_class.name}: kernel build {catalogue.build_id[:12]} has no {fault_class.needs}(); "
+                "add that patch of guest-kernel-patches to its series, or leave the class out"
+            )
         fault_class.draw(catalogue, random.Random(0), count)
 
 

@@ -52,7 +52,8 @@ class FaultClass:
 
     Drawing is deterministic: the same catalogue and rng state give the same faults. `sites` is None for a
     class without sites in the kernel text; site filters do not apply to it. `parameters`, where a class has
-    them, are a fourth argument of `draw`; the defaults are the paper's numbers.
+    them, are a fourth argument of `draw`; the defaults are the paper's numbers. `needs` names a function of
+    the kernel that the injector calls.
     """
 
     name: str
@@ -62,6 +63,7 @@ class FaultClass:
     command: Callable[[Fault], str]
     sites: Callable[[Catalogue], Sites] | None = None
     parameters: Parameters | None = None
+    needs: str = ""
 
     @property
     def waits(self) -> bool:

@@ -13,9 +13,10 @@ import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
-from riobed.errors import EnvironmentFault
+from riobed.errors import EnvironmentFault, UsageError
 from riobed.products.kernel import CONFIGS, FRAGMENTS, PATCHES, KernelSpec, fragment_file
 
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -26,6 +27,9 @@ SERIES = f"{PATCHES}/series"
 # The options that the shipped series adds.
 _SERIES_CONFIG = f"{CONFIGS}/rio.config"
 _EMPTY = Path(os.devnull)
+# The build of a ready kernel, and where it finds that.
+_READY_SOURCES = ("playbooks/roles/ready_kernel/files",)
+_READY = "ready/"
 # Not inputs: what says or proves something about the sources, and what `make` leaves beside them.
 # Fragments are inputs of the kernels that name them.
 _SKIPPED_FOLDERS = frozenset({"tests", "build", "__pycache__", Path(FRAGMENTS).name})
@@ -100,8 +104,9 @@ def inputs(stage: str, checkout: Path = CHECKOUT, kernel: KernelSpec | None = No
 
     Raises EnvironmentFault when a source of the checkout is missing, UsageError when a fragment is.
     """
+    kernel = kernel or KernelSpec()
     found: dict[str, Path] = {}
-    for source in STAGES[stage].sources:
+    for source in _READY_SOURCES if stage == "kernel" and kernel.ready else STAGES[stage].sources:
         path = checkout / source
         if path.is_dir():
             found |= {file.relative_to(checkout).as_posix(): file for file in _sources_below(path)}
@@ -110,7 +115,7 @@ def inputs(stage: str, checkout: Path = CHECKOUT, kernel: KernelSpec | None = No
         else:
             raise EnvironmentFault(f"{path} is missing: restore it from the repository")
     if stage == "kernel":
-        found |= _kernel_inputs(checkout, kernel or KernelSpec())
+        found |= _ready_inputs(kernel) if kernel.ready else _kernel_inputs(checkout, kernel)
     return dict(sorted(found.items()))
 
 
@@ -124,6 +129,23 @@ def _kernel_inputs(checkout: Path, kernel: KernelSpec) -> dict[str, Path]:
         path = fragment_file(name, checkout)
         found[f"{CONFIGS}/{number:02}-{path.stem}.config"] = path
     return found
+
+
+def _ready_inputs(kernel: KernelSpec) -> dict[str, Path]:
+    """A ready kernel's files; UsageError if one of them is missing."""
+    found = {f"{_READY}bzImage": kernel.bzimage, f"{_READY}vmlinux": kernel.vmlinux}
+    modules = kernel.modules
+    if modules and not (modules / "build/include/config/kernel.release").is_file():
+        raise UsageError(f"kernel: modules: {modules} has no build, the tree for external modules")
+    for folder in filter(None, [modules]):
+        for parent, _, names in os.walk(folder, followlinks=True):
+            paths = [Path(parent, name) for name in names]
+            found |= {f"{_READY}modules/{path.relative_to(folder).as_posix()}": path for path in paths}
+    files = {name: path for name, path in found.items() if path}
+    for path in files.values():
+        if not path.is_file():
+            raise UsageError(f"kernel: {path} is not there")
+    return files
 
 
 def _sources_below(folder: Path) -> Iterator[Path]:
@@ -171,6 +193,9 @@ def keys(checkout: Path = CHECKOUT, kernel: KernelSpec | None = None) -> dict[st
 
 def _fingerprint(path: Path, name: str) -> bytes:
     """Name, kind and content of one input, so that no two sets of inputs read the same."""
+    if name.startswith(_READY):
+        state = path.stat()
+        return f"{name}\0{_digest(path, state.st_size, state.st_mtime_ns)}".encode()
     if path.is_symlink():
         kind, content = "link", str(path.readlink()).encode()
     else:
@@ -178,6 +203,13 @@ def _fingerprint(path: Path, name: str) -> bytes:
         kind = "program" if path.stat().st_mode & 0o100 else "file"
         content = path.read_bytes()
     return f"{kind} {name}\0{len(content)}\0".encode() + content
+
+
+@cache
+def _digest(path: Path, _size: int, _modified: int) -> str:
+    """Hash of a file's content, read once as long as it stays as it is: some hold gigabytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def product_dir(stage: str, key: str) -> Path:
@@ -240,6 +272,7 @@ def export(
     for name, path in inputs(stage, checkout, kernel).items():
         copy = target / name
         copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(path, copy, follow_symlinks=False)
+        # What a ready kernel's links name may lie anywhere.
+        shutil.copy2(path, copy, follow_symlinks=name.startswith(_READY))
     if key_of(stage, checkout, kernel) != key:
         raise EnvironmentFault(f"the sources of the {stage} changed during the set-up: run make setup again")

@@ -75,4 +75,5 @@ COPY_OVERRUN = FaultClass(
     draw=draw,
     command=command,
     parameters=_PAPER,
+    needs="kprobe_allow_ksym",
 )

@@ -129,6 +129,10 @@ class Catalogue:
                 return instruction.address, instruction.code
         raise EnvironmentFault(f"{address:#x} does not decode; the fault-site cache is damaged, delete it")
 
+    def has(self, symbol: str) -> bool:
+        """Whether the kernel has a symbol of that name."""
+        return self._vmlinux.address_of(symbol) is not None
+
     def function_at(self, address: int) -> str:
         """Name of the function that holds an address."""
         return self._function(address).name
