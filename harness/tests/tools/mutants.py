@@ -124,12 +124,16 @@ def run_tests(tree: Path, tests: list[str]) -> int | None:
 
 
 def judge(spec: MutationSpec, tree: Path, tests: list[str]) -> str:
-    """`caught`, `survived`, `untested`, or `invalid`: the tests fail without the mutant, too."""
+    """`caught`, `survived`, `untested`, or `invalid`: no mutant, or the tests fail without it, too."""
     if not tests:
         return "untested"
     operator = get_operator(spec.operator_name)(**spec.operator_args)
-    with use_mutation(spec.module_path, operator, spec.occurrence):
-        status = run_tests(tree, tests)
+    try:
+        with use_mutation(spec.module_path, operator, spec.occurrence):
+            status = run_tests(tree, tests)
+    except AttributeError:
+        # Of Cosmic Ray, which does not understand every decorator and unary operator.
+        return "invalid"
     if status == pytest.ExitCode.OK:
         return "survived"
     if status in (pytest.ExitCode.TESTS_FAILED, None):
