@@ -17,7 +17,9 @@ import sys
 import tempfile
 import tomllib
 from collections import Counter, defaultdict
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -142,39 +144,35 @@ def judge(spec: MutationSpec, tree: Path, tests: list[str]) -> str:
     return "invalid" if run_tests(tree, tests) else "caught"
 
 
-def judge_all(
-    tree: Path, todo: list[tuple[MutationSpec, list[str]]], results: "multiprocessing.Queue"
-) -> None:
-    """Judge mutants one after the other in a copy of its own, into a queue."""
-    for spec, tests in todo:
-        name = spec.module_path
-        moved = MutationSpec(
-            tree / name, spec.operator_name, spec.occurrence, spec.start_pos, spec.end_pos, spec.operator_args
-        )
-        at = f"{name}:{spec.start_pos[0]}:{spec.start_pos[1]}"
-        result = {"at": at, "in": spec.definition_name, "operator": spec.operator_name, "tests": len(tests)}
-        results.put(result | {"result": judge(moved, tree, tests)})
+def judge_in(trees: "multiprocessing.Queue[Path]", spec: MutationSpec, tests: list[str]) -> dict[str, object]:
+    """Judge a mutant in a copy that nobody else uses; what became of it, for the file of results."""
+    tree = trees.get()
+    moved = MutationSpec(
+        tree / spec.module_path, spec.operator_name, spec.occurrence, spec.start_pos, spec.end_pos,
+        spec.operator_args,
+    )  # fmt: skip
+    result = judge(moved, tree, tests)
+    trees.put(tree)
+    at = f"{spec.module_path}:{spec.start_pos[0]}:{spec.start_pos[1]}"
+    print(f"{result:<9} {at} {spec.operator_name}", flush=True)
+    named = {"at": at, "in": spec.definition_name, "operator": spec.operator_name}
+    return {**named, "tests": len(tests), "result": result}
 
 
 def run(scratch: Path, todo: list[tuple[MutationSpec, list[str]]], jobs: int, out: Path) -> None:
-    """Judge them all in `jobs` copies of `scratch`/0; the file has the results so far at any time."""
+    """Judge them all in `jobs` copies of `scratch`/0 and write what became of each."""
     for name in _SLOW:
         import_module(name)
-    queue: multiprocessing.Queue[dict[str, object]] = _FORK.Queue()
-    processes = []
-    for job in range(jobs):
-        tree = scratch / str(job)
-        if job:
-            shutil.copytree(scratch / "0", tree)
-        processes.append(_FORK.Process(target=judge_all, args=(tree, todo[job::jobs], queue)))
-    for process in processes:
-        process.start()
-    results: list[dict[str, object]] = []
-    while len(results) < len(todo):
-        results.append(queue.get())
-        print(f"{len(results):4d} {results[-1]['result']:<9} {results[-1]['at']} {results[-1]['operator']}")
-        out.write_text(json.dumps(results, indent=1) + "\n")
-    count = Counter(each["result"] for each in results)
+    trees = [scratch / str(job) for job in range(jobs)]
+    for tree in trees[1:]:
+        shutil.copytree(trees[0], tree)
+    with _FORK.Manager() as manager, ProcessPoolExecutor(jobs, _FORK) as pool:
+        free = manager.Queue()
+        for tree in trees:
+            free.put(tree)
+        results = list(pool.map(partial(judge_in, free), *zip(*todo, strict=True)))
+    out.write_text(json.dumps(results, indent=1) + "\n")
+    count = Counter(str(each["result"]) for each in results)
     valid = len(results) - count["invalid"]
     low, high = proportion_confint(count["caught"], valid, method="beta")
     share = f"{count['caught'] / valid:.1%}, 95 % interval {low:.1%} to {high:.1%}"
