@@ -34,7 +34,8 @@ for folder in {memory}/libvirt/qemu/*-"$name"; do
 	chown {user} "$folder/pc.ram" && chmod 711 "$folder" || exit
 done
 for folder in {libvirt}/lib/qemu/domain-*-"$name"; do
-	chown {user} "$folder/master-key.aes" && chmod 711 "$folder" || exit
+	[ ! -e "$folder/master-key.aes" ] || chown {user} "$folder/master-key.aes" || exit
+	chmod 711 "$folder" || exit
 done
 set -- {become} "$@"
 """
