@@ -4,12 +4,13 @@
 import shutil
 import time
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from riobed import (
     AgentLost,
     Guest,
     InfraError,
+    RecoveryReport,
     UsageError,
     boot_production,
     clean,
@@ -98,7 +99,7 @@ class CrashGuest:
         return self._program
 
     @shown_at_caller
-    def crash_and_recover(self, by: Cause = "reset", production: bool = True) -> dict[str, Any]:
+    def crash_and_recover(self, by: Cause = "reset", production: bool = True) -> RecoveryReport:
         """Crash the guest, reset it with RAM kept, recover its file cache; riorecover's report.
 
         `by` a reset without warning, or a panic of the kernel before it. Then the production kernel runs
@@ -119,8 +120,8 @@ class CrashGuest:
             self._program.cut()
             self._program = None
         report = read_recovery(self._guest)
-        if report["mount_error"]:
-            raise RecoveryFailed(f"after the {by} the file system cannot be mounted: {report['mount_error']}")
+        if report.mount_error:
+            raise RecoveryFailed(f"after the {by} the file system cannot be mounted: {report.mount_error}")
         if production:
             self._close_log("recovery")
             boot_production(self._machine)

@@ -20,6 +20,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from riobed_results.store.recovery_report import RecoveryReport as RecoveryReport
+
     from riobed.crash.formats import clean as clean
     from riobed.crash.formats import ended as ended
     from riobed.crash.formats import recognise as recognise
@@ -61,6 +63,7 @@ _HOME = {
     "riobed.trial.recover": "read_recovery",
     "riobed.vm.agent": "AgentLost ExecResult",
     "riobed.vm.machine": "Machine",
+    "riobed_results.store.recovery_report": "RecoveryReport",
 }
 
 

@@ -12,6 +12,7 @@ from riobed.plan.spec import CampaignSpec
 from riobed.vm.agent import ExecResult
 from riobed.vm.fake import FakeMachine
 from riobed.vm.machine import MachineConfig
+from riobed_results.store.recovery_report import RecoveryReport
 
 SEED = 0x0123456789ABCDEF
 
@@ -20,6 +21,13 @@ def spec(**fields: Any) -> CampaignSpec:
     """A small valid spec."""
     base: dict[str, Any] = {"name": "test", "modes": ["rio"], "fault_classes": ["kernel_text"]}
     return CampaignSpec.model_validate(base | {"controls": {}} | fields)
+
+
+def recovery(**parts: Any) -> RecoveryReport:
+    """A recovery that found nothing wrong, but for `parts` of its report."""
+    base: dict[str, Any] = {part: {} for part in ("entries", "metadata", "data", "seconds")}
+    base |= {"registry": "recovered", "e2fsck_status": 0, "mount_error": 0}
+    return RecoveryReport.model_validate(base | parts)
 
 
 def text_fault(index: int, probe: bool = True) -> Fault:

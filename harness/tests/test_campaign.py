@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 from campaign_world import CLASSES, MODES, SPEC, Trial, World, essence, result
-from harness_builders import spec
+from harness_builders import recovery, spec
 from riobed.campaign import basis as basis_module
 from riobed.campaign import campaign
 from riobed.errors import EnvironmentFault, InfraError, RiobedError, UsageError
@@ -82,7 +82,9 @@ def test_a_crash_in_recovery_that_came_too_late_is_not_counted(world: World) -> 
     def cut(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
         result(guest, spec, record)
         late = record.planned.position < 3 * len(CELLS)
-        record.recovery = {"interrupted": {"phase": "done" if late else "e2fsck"}}
+        record.recovery = recovery(
+            interrupted={"planned_s": 0.1, "at_s": 0.1, "phase": "done" if late else "e2fsck"}
+        )
         record.verdict = Verdict("crash", "reset", "reset by the harness", "none")
 
     world.trial = cut

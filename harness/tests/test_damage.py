@@ -5,12 +5,15 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from harness_builders import recovery
 from riobed.errors import InfraError
 from riobed.guest.guest import Guest
 from riobed.trace.damage import Damage, damages
 from riobed.trace.propagation import Place
 from riobed.trial.record import TrialRecord
 from riobed.vm.agent import ExecResult
+from riobed_results.store.check_report import CheckReport
+from riobed_results.store.recovery_report import RecoveryReport
 
 
 class Asked:
@@ -30,8 +33,9 @@ class Asked:
         return ExecResult(0, "".join(f"{answer}\n" for answer in answers).encode(), b"")
 
 
-def of(machine: Any, check: Any = None, recovery: Any = None) -> list[Damage]:
-    record = SimpleNamespace(check=check, recovery=recovery)
+def of(machine: Any, check: Any = None, report: RecoveryReport | None = None) -> list[Damage]:
+    said = None if check is None else CheckReport.model_validate({"equal": False} | check)
+    record = SimpleNamespace(check=said, recovery=report)
     return damages(cast(Guest, SimpleNamespace(machine=machine)), cast(TrialRecord, record))
 
 
@@ -43,13 +47,13 @@ def mismatch(ino: int, index: int, metadata: bool = False) -> dict[str, Any]:
     return {"ino": ino, "index": index, "dirty": True, "metadata": metadata}
 
 
-def checksums(*mismatches: dict[str, Any]) -> dict[str, Any]:
-    return {"checksums": {"intact": 1, "corrupt": len(mismatches), "mismatches": list(mismatches)}}
+def checksums(*mismatches: dict[str, Any]) -> RecoveryReport:
+    return recovery(checksums={"intact": 1, "corrupt": len(mismatches), "mismatches": list(mismatches)})
 
 
 def test_both_oracles_name_one_page() -> None:
     machine = Asked({"tree/f": 75}, {"75 2": "2232"})
-    check = {"equal": False, "differences": [difference(offset=8200, length=17)]}
+    check = {"differences": [difference(offset=8200, length=17)]}
     place = Place(75, 2, 2232)
     assert of(machine, check, checksums(mismatch(75, 2))) == [
         Damage("tree/f: content, 17 bytes from 8200", (place,)),
@@ -96,7 +100,7 @@ def test_what_is_gone_has_no_page_and_a_hole_no_block() -> None:
     ],
 )
 def test_another_workloads_check_need_not_name_places(check: Any) -> None:
-    assert of(Asked({}, {}), check, {"mount_error": 5}) == []
+    assert of(Asked({}, {}), check, recovery(mount_error=5)) == []
 
 
 def test_so_many_are_looked_for() -> None:

@@ -36,7 +36,7 @@ ALLOWED = {
     "riobed.faults.parameters": [],
     "riobed.faults.sites": ["riobed.products"],
     "riobed.vm": ["riobed.products"],
-    "riobed.crash": [],
+    "riobed.crash": ["riobed_results.store"],
     "riobed.products": ["riobed"],
     "riobed": [],
     "riobed_results.__main__": ["riobed_results.cli"],

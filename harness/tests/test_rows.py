@@ -5,7 +5,7 @@ import gzip
 from pathlib import Path
 
 import pytest
-from harness_builders import spec, text_fault
+from harness_builders import recovery, spec, text_fault
 from riobed.crash.formats import Crash
 from riobed.faults import Fault
 from riobed.plan.rounds import plan
@@ -15,6 +15,7 @@ from riobed.trial.record import TrialRecord
 from riobed.trial.rows import fault_row, trial_row, write_log
 from riobed.trial.verdict import Verdict
 from riobed.trial.watch import Observation
+from riobed_results.store.check_report import CheckReport
 from riobed_results.store.models import CampaignRow, TrialRow
 from riobed_results.store.queries import trial_rows
 from riobed_results.store.store import Store, open_store
@@ -33,8 +34,8 @@ def crashed() -> TrialRecord:
         progress=Progress(1, done=41, intent=42),
         evidence=read_evidence(EVIDENCE),
         observation=Observation(Crash("hang", "hang in iput"), 7.12345, "exit 4", "agent lost"),
-        recovery={"mount_error": "", "registry": "valid"},
-        check={"equal": False},
+        recovery=recovery(),
+        check=CheckReport(equal=False),
         verdict=Verdict("crash", "hang", "hang in iput", "unclassified", "cache"),
     )
 
@@ -68,7 +69,7 @@ def test_a_crash(store: Store, campaign_id: int) -> None:
     assert (row.workload_status, row.detail, row.time_to_crash_s) == ("exit 4", "agent lost", 7.123)
     assert (row.requested, row.injected, row.activated, row.first_activation_s) == (4, 3, 2, 0.25)
     assert (row.steps_done, row.phases) == (41, {"restore": 0.1})
-    assert (row.recovery, row.check) == ({"mount_error": "", "registry": "valid"}, {"equal": False})
+    assert (row.recovery, row.check) == (recovery(), CheckReport(equal=False))
     assert row.started < row.finished
     assert [fault.index for fault in row.faults] == [0, 1, 2, 3]
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from harness_builders import spec
+from harness_builders import recovery, spec
 from rich.console import Console
 from riobed.campaign.campaign import Cell
 from riobed.commands import run
@@ -109,7 +109,7 @@ def test_a_line_says_what_is_a_corruption_and_what_a_control(
     ended = row("crash", corruption)
     ended.mode, ended.fault_class = mode, fault_class
     ended.crash_kind, ended.crash_title, ended.time_to_crash_s = "reset", "title", 0.5
-    ended.recovery = {"registry": "recovered", "checksums": {"mismatches": [], "corrupt": 0, "intact": 1}}
+    ended.recovery = recovery(checksums={"intact": 1})
     if fault_class == "planted":
         ended.faults = [FaultRow(index=0, fault_class="planted", injected=True, params={"kind": "stray"})]
     assert run.describe(ended, 80).endswith(f"reset 0.5 s: title{says}")

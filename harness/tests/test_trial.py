@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Warm-up and injection: which of the many ways they can end are the trial's, and which our failure."""
 
-import json
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from harness_builders import Clock, ScriptedMachine, record, spec, text_fault
+from harness_builders import Clock, ScriptedMachine, record, recovery, spec, text_fault
 from riobed.errors import BootError, InfraError
 from riobed.faults import commands
 from riobed.guest.guest import Guest
@@ -20,12 +19,13 @@ from riobed.trial.record import TrialRecord
 from riobed.trial.recover import read_recovery
 from riobed.trial.rows import trial_row
 from riobed.trial.trial import inject, run_trial, warm_up
+from riobed.trial.verdict import read_check
 from riobed.vm.agent import AgentLost, ExecResult
 
 PLANNED = next(plan(spec()))
 READY = b"riobed: stage 0\nriobed: stage 0 ready\n"
 PANIC = b"[ 9.0] Kernel panic - not syncing: Fatal\n[ 9.0] ---[ end Kernel panic - not syncing: Fatal ]---\n"
-REPORT = {"mount_error": "", "registry": "valid"}
+REPORT = recovery()
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ class Recovering(ScriptedMachine):
         # What is on the console a second after a reset.
         self.stage0 = READY
         self.answers: dict[str, ExecResult] = {
-            "/bin/cat": ExecResult(0, json.dumps(REPORT).encode(), b""),
+            "/bin/cat": ExecResult(0, REPORT.model_dump_json().encode(), b""),
             "check": ExecResult(0, b'{"differences": []}', b""),
         }
 
@@ -212,15 +212,15 @@ def test_a_difference_is_corruption(crashing: Recovering) -> None:
     run_trial(guest_of(crashing), spec(), done)
     assert done.verdict is not None
     assert done.verdict.corruption == "unclassified"
-    assert done.check == {"difference_count": 2, "equal": False}
+    assert done.check and (done.check.equal, done.check.difference_count) == (False, 2)
     # The log tells it all: the crash, what recovery said, what e2fsck changed.
     assert done.console.startswith(PANIC)
     assert b"=== recovery ===" in done.console and done.console.endswith(b"=== e2fsck ===\nentry cleared")
 
 
 def test_a_file_system_that_does_not_mount_is_not_checked(crashing: Recovering) -> None:
-    report = REPORT | {"mount_error": "bad superblock"}
-    crashing.answers["/bin/cat"] = ExecResult(0, json.dumps(report).encode(), b"")
+    report = recovery(mount_error=22)
+    crashing.answers["/bin/cat"] = ExecResult(0, report.model_dump_json().encode(), b"")
     done = a_record()
     run_trial(guest_of(crashing), spec(), done)
     assert done.verdict is not None
@@ -300,9 +300,9 @@ def test_a_recovery_is_cut_short(crashing: Recovering, planned: float, phase: st
     assert crashing.resets == 2
     assert done.verdict is not None and done.verdict.corruption == "none"
     assert done.recovery is not None
-    cut = done.recovery["interrupted"]
-    assert (cut["planned_s"], cut["phase"]) == (planned, phase)
-    assert cut["at_s"] == pytest.approx(planned, abs=0.01)
+    cut = done.recovery.interrupted
+    assert cut and (cut.planned_s, cut.phase) == (planned, phase)
+    assert cut.at_s == pytest.approx(planned, abs=0.01)
     # What is said of the next recovery is not mixed with that of the first.
     assert b"=== recovery, cut short ===\nriorecover: registry" in done.console
     assert b"riorecover" not in crashing.console.text()
@@ -321,7 +321,7 @@ def test_without_a_planned_moment_recovery_is_left_alone(crashing: Recovering) -
     done = a_record(0)
     run_trial(guest_of(crashing), spec(), done)
     assert crashing.resets == 1 and done.recovery is not None
-    assert "interrupted" not in done.recovery
+    assert done.recovery.interrupted is None
 
 
 def test_no_crash_no_reset(crashing: Recovering, clock: Clock) -> None:
@@ -408,7 +408,7 @@ def test_a_guest_that_dies_in_the_check_is_recovered_again(crashing: Recovering)
     done = a_record()
     run_trial(guest_of(crashing), spec(), done)
     assert done.verdict is not None and done.verdict.corruption == "none"
-    assert (crashing.resets, done.check) == (2, {**json.loads(good.stdout), "equal": True})
+    assert (crashing.resets, done.check) == (2, read_check(good))
 
 
 def test_qemu_that_ends_in_recovery_is_our_failure(crashing: Recovering) -> None:
@@ -492,7 +492,8 @@ def test_a_failure_before_any_log_was_read(machine: ScriptedMachine) -> None:
         b'{"registry": 1}',
         b"\xff",
         b"[" * 99999,
-        b'{"mount_error": ""}',
+        REPORT.model_dump_json(exclude={"entries"}).encode(),
+        REPORT.model_dump_json().replace('"pairs":0', '"pairs":-1').encode(),
     ],
 )
 def test_a_recovery_report_that_is_none(tmp_path: Path, clock: Clock, output: bytes) -> None:

@@ -2,36 +2,38 @@
 """Every branch of what decides a trial's outcome."""
 
 import json
-from typing import Any
+from typing import Any, get_args
 
 import pytest
+from harness_builders import recovery
 from riobed.crash.formats import Crash
 from riobed.errors import InfraError
 from riobed.trial.verdict import Verdict, decide, read_check
 from riobed.trial.watch import Observation
 from riobed.vm.agent import ExecResult
+from riobed_results.store.check_report import CheckReport
+from riobed_results.store.models import Corruption, CrashKind
 
 CRASHED = Observation(Crash("oops", "BUG at fs/inode.c"), 1.5, "running")
-MOUNTED: dict[str, Any] = {"mount_error": 0, "registry": "recovered", "entries": {"rejected": 0}}
+EQUAL, DIFFERS = CheckReport(equal=True), CheckReport(equal=False)
 
 
 def test_no_crash_is_a_discard() -> None:
     observation = Observation(None, 600.0, "running")
     assert decide(observation, None, None) == Verdict("discard", None, None, None, None)
     # Even if somebody checked: what is not counted as a crash is not counted as corruption.
-    assert decide(observation, MOUNTED, {"equal": False}) == Verdict("discard")
+    assert decide(observation, recovery(), DIFFERS) == Verdict("discard")
 
 
-@pytest.mark.parametrize("kind", ["panic", "oops", "trap", "hang", "reset"])
+@pytest.mark.parametrize("kind", get_args(CrashKind))
 @pytest.mark.parametrize(("equal", "corruption"), [(True, "none"), (False, "unclassified")])
-def test_a_crash_and_what_the_check_found(kind: str, equal: bool, corruption: str) -> None:
-    verdict = decide(Observation(Crash(kind, "title"), 1.5, "running"), MOUNTED, {"equal": equal})
-    assert verdict == Verdict("crash", kind, "title", corruption, None)  # type: ignore[arg-type]
+def test_a_crash_and_what_the_check_found(kind: CrashKind, equal: bool, corruption: Corruption) -> None:
+    verdict = decide(Observation(Crash(kind, "title"), 1.5, "running"), recovery(), CheckReport(equal=equal))
+    assert verdict == Verdict("crash", kind, "title", corruption, None)
 
 
 def test_a_file_system_that_does_not_mount_is_corruption() -> None:
-    report = MOUNTED | {"mount_error": "wrong fs type"}
-    assert decide(CRASHED, report, None) == Verdict(
+    assert decide(CRASHED, recovery(mount_error=22), None) == Verdict(
         "crash", "oops", "BUG at fs/inode.c", "unclassified", "disk"
     )
 
@@ -41,33 +43,33 @@ def test_a_file_system_that_does_not_mount_is_corruption() -> None:
     [
         ({"intact": 400, "corrupt": 0, "changing": 2, "mismatches": []}, "indirect"),
         ({"intact": 0, "corrupt": 0, "changing": 1, "mismatches": []}, "indirect"),
-        ({"intact": 400, "corrupt": 1, "changing": 0, "mismatches": [{"ino": 12}]}, "direct"),
+        ({"intact": 400, "corrupt": 1, "changing": 0, "mismatches": []}, "direct"),
         ({"intact": 0, "corrupt": 400, "changing": 0, "mismatches": []}, "direct"),
         # Not kept: rio.checksum=off, or a mode without a registry.
         ({"intact": 0, "corrupt": 0, "changing": 0, "mismatches": []}, "unclassified"),
     ],
 )
 def test_block_checksums_tell_direct_from_indirect(sums: dict[str, Any], corruption: str) -> None:
-    report = MOUNTED | {"checksums": sums}
-    assert decide(CRASHED, report, {"equal": False}).corruption == corruption
-    assert decide(CRASHED, report | {"mount_error": 22}, None).corruption == corruption
+    report = recovery(checksums=sums)
+    assert decide(CRASHED, report, DIFFERS).corruption == corruption
+    assert decide(CRASHED, recovery(checksums=sums, mount_error=22), None).corruption == corruption
     # A page that mismatches while every file is right is stored, but is no corruption.
-    assert decide(CRASHED, report, {"equal": True}).corruption == "none"
+    assert decide(CRASHED, report, EQUAL).corruption == "none"
 
 
 @pytest.mark.parametrize("sums", [{}, {"intact": 400, "corrupt": 0, "changing": 2, "mismatches": []}])
 @pytest.mark.parametrize("damage", [{"registry": "damaged"}, {"entries": {"rejected": 1}}])
 def test_damage_to_the_registry_is_direct(damage: dict[str, Any], sums: dict[str, Any]) -> None:
-    report = MOUNTED | damage | {"checksums": sums}
-    assert decide(CRASHED, report, {"equal": False}).corruption == "direct"
+    report = recovery(**damage, checksums=sums)
+    assert decide(CRASHED, report, DIFFERS).corruption == "direct"
     # An entry that says nothing of a file in use costs nothing.
-    assert decide(CRASHED, report, {"equal": True}).corruption == "none"
+    assert decide(CRASHED, report, EQUAL).corruption == "none"
 
 
-def test_a_senseless_entry_was_written_the_legal_way() -> None:
+def test_an_inconsistent_entry_was_written_the_legal_way() -> None:
     sums = {"intact": 400, "corrupt": 0, "changing": 2, "mismatches": []}
-    report = MOUNTED | {"entries": {"rejected": 0, "senseless": 3}, "checksums": sums}
-    assert decide(CRASHED, report, {"equal": False}).corruption == "indirect"
+    report = recovery(entries={"rejected": 0, "senseless": 3}, checksums=sums)
+    assert decide(CRASHED, report, DIFFERS).corruption == "indirect"
 
 
 def test_what_cannot_be_recovered_is_corruption() -> None:
@@ -77,21 +79,21 @@ def test_what_cannot_be_recovered_is_corruption() -> None:
 
 def test_a_crash_without_a_report_or_check_is_our_failure() -> None:
     with pytest.raises(InfraError, match="a crash without a recovery report"):
-        decide(CRASHED, None, {"equal": True})
+        decide(CRASHED, None, EQUAL)
     with pytest.raises(InfraError, match="a mounted file system that was not checked"):
-        decide(CRASHED, MOUNTED, None)
+        decide(CRASHED, recovery(), None)
 
 
 @pytest.mark.parametrize(("status", "equal"), [(0, True), (3, False)])
 @pytest.mark.parametrize("output", [{}, {"differences": []}, {"equal": "so they say"}])
 def test_the_status_of_a_check_decides(status: int, equal: bool, output: dict[str, Any]) -> None:
     check = read_check(ExecResult(status, json.dumps(output).encode(), b"noise"))
-    assert check == output | {"equal": equal}
+    assert check.model_dump() == output | {"equal": equal}
 
 
 def test_a_check_may_print_nothing() -> None:
-    assert read_check(ExecResult(0, b"", b"")) == {"equal": True}
-    assert read_check(ExecResult(3, b" \n", b"")) == {"equal": False}
+    assert read_check(ExecResult(0, b"", b"")) == EQUAL
+    assert read_check(ExecResult(3, b" \n", b"")) == DIFFERS
 
 
 @pytest.mark.parametrize("status", [1, 2, 4, 126, 127, 137, 139, 255, -1])

@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import yaml
+from riobed_results.store.check_report import CheckReport
 from riobed_results.store.models import CampaignRow, FaultRow, Outcome, TrialRow
+from riobed_results.store.recovery_report import RecoveryReport
 from riobed_results.tables.controls import CONTROLS
 
 FORK = multiprocessing.get_context("fork")
@@ -31,10 +33,17 @@ def campaign(name: str = "first", modes: Sequence[str] = (), classes: Sequence[s
     )
 
 
+def recovery(**parts: Any) -> RecoveryReport:
+    """A recovery that found nothing wrong, but for `parts` of its report."""
+    base: dict[str, Any] = {part: {} for part in ("entries", "metadata", "data", "seconds")}
+    base |= {"registry": "recovered", "e2fsck_status": 0, "mount_error": 0}
+    return RecoveryReport.model_validate(base | parts)
+
+
 def trial(campaign_id: int, position: int, outcome: Outcome = "crash", **fields: Any) -> TrialRow:
     """A row that the schema allows; a crash is a panic that corrupted nothing unless `fields` say more.
 
-    A control is reset.
+    A control is reset. `recovery` may have parts of a report, `check` be what a check prints.
     """
     base: dict[str, Any] = {
         "attempt": 1,
@@ -47,6 +56,10 @@ def trial(campaign_id: int, position: int, outcome: Outcome = "crash", **fields:
     if outcome == "crash":
         kind = "reset" if fields.get("fault_class") in CONTROLS else "panic"
         base |= {"crash_kind": kind, "crash_title": f"{kind}: it died", "corruption": "none"}
+    if (report := fields.get("recovery")) is not None:
+        fields["recovery"] = recovery(**report)
+    if (check := fields.get("check")) is not None:
+        fields["check"] = CheckReport.model_validate({"equal": False} | check)
     return TrialRow(campaign_id=campaign_id, position=position, outcome=outcome, **base | fields)
 
 

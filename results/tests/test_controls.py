@@ -137,7 +137,11 @@ FAULTS = [{}, {"mode": "delayed"}, {"mode": "write-through", "outcome": "discard
         (FAULTS, "controls: null", ["class none in modes rio, delayed"]),
         (FAULTS, "controls: {planted: 0.1}", ["class none in modes rio, delayed; class planted in mode rio"]),
         # A crash that does not count needs no control.
-        ([{"recovery": RECOVERY | {"interrupted": {"phase": "done"}}}], "", []),
+        (
+            [{"recovery": RECOVERY | {"interrupted": {"planned_s": 0.1, "at_s": 0.1, "phase": "done"}}}],
+            "",
+            [],
+        ),
     ],
 )
 def test_which_controls_are_missing(

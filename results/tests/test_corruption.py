@@ -150,7 +150,10 @@ def test_a_reset_in_recovery_that_came_too_late_is_a_trial_but_no_crash(store: S
     row = campaign(modes=["rio", "delayed"], classes=["kernel_text"])
     row.spec += "crashes_per_cell: 2"
     added = store.add_campaign(row)
-    late, hit = ({"recovery": {"interrupted": {"phase": phase}}} for phase in ("done", "e2fsck"))
+    late, hit = (
+        {"recovery": {"interrupted": {"planned_s": 0.1, "at_s": 0.1, "phase": phase}}}
+        for phase in ("done", "e2fsck")
+    )
     trap = {"crash_kind": "trap", "corruption": "direct", "seed": "same"}
     for position, fields in enumerate([late | trap, late | trap, hit, {"mode": "delayed"} | trap]):
         store.add_trial(trial(added.id, position, **fields))

@@ -31,7 +31,7 @@ def test_a_row_comes_back_as_it_went_in(store: Store, postgres: str) -> None:
         first_activation_s=0.1,
         time_to_crash_s=1.25,
         fresh_boot=True,
-        recovery={"restored": 17, "rejected": [1, 2], "said": "NUL \0, lone \udcff"},
+        recovery={"restored": 17, "said": "NUL \0, lone \udcff"},
         phases={"restore": 0.1},
         faults=faults(20),
     )

@@ -19,12 +19,13 @@ from riobed_results.tables.corruption import corruption_page, corruption_table
 VOID = {"meta", "br", "hr", "img", "input", "link"}
 # What would make a browser run or fetch something.
 ACTIVE = {"script", "iframe", "object", "embed", "link", "img", "base", "form", "video", "audio", "image"}
+PAGE = {"ino": 7, "index": 2, "dirty": True, "metadata": False}
 RECOVERY = {
     "entries": {"rejected": 0},
     "metadata": {"written": 1},
     "data": {"pages": 1},
     "mount_error": 0,
-    "checksums": {"intact": 9, "corrupt": 1, "changing": 0, "mismatches": [{"ino": 7, "index": 2}]},
+    "checksums": {"intact": 9, "corrupt": 1, "changing": 0, "mismatches": [PAGE]},
 }
 SOUND = RECOVERY | {"checksums": {"intact": 9, "corrupt": 0, "changing": 0, "mismatches": []}}
 CHECK = {"equal": False, "difference_count": 1, "differences": [{"path": "tree/f1", "kind": "content"}]}
@@ -237,7 +238,6 @@ def hostile(store: Store) -> None:
         "log",
     )
     found = {"path": HOSTILE, "kind": HOSTILE, "detail": HOSTILE}
-    sums = {"intact": 1, "corrupt": 1, "mismatches": [{"ino": HOSTILE, "index": HOSTILE}]}
     store.add_trial(
         trial(
             added.id,
@@ -248,7 +248,7 @@ def hostile(store: Store) -> None:
             corruption="direct",
             time_to_crash_s=1.0,
             check={"equal": False, "difference_count": 1, "differences": [found]},
-            recovery=RECOVERY | {"checksums": sums},
+            recovery=RECOVERY | {"interrupted": {"planned_s": 0.1, "at_s": 0.1, "phase": HOSTILE}},
             phases={HOSTILE: 1.0},
         )
     )

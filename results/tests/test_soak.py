@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from results_builders import recovery
 from riobed_results.errors import StoreError
 from riobed_results.tables.soak import (
     Soak,
@@ -18,7 +19,7 @@ from riobed_results.tables.soak import (
     verdict,
 )
 
-RECOVERY = {"registry": "recovered", "data": {"pages": 40}, "metadata": {"written": 2}}
+RECOVERY = recovery(data={"pages": 40}, metadata={"written": 2})
 GOOD: dict[str, Any] = {
     "stressor": "tar",
     "what": "a tree packed",

@@ -37,7 +37,7 @@ def test_a_row_comes_back_as_it_went_in(store: Store, path: Path) -> None:
         time_to_crash_s=1.25,
         steps_done=812,
         fresh_boot=True,
-        recovery={"restored": 17, "rejected": [1, 2]},
+        recovery={"entries": {"rejected": 2}, "restored": 17},
         check={"difference_count": 1},
         phases={"restore": 0.1},
         log="logs/4.zst",
@@ -117,6 +117,17 @@ def test_text_of_a_dying_guest_is_kept(store: Store) -> None:
     (row,) = trial_rows(store, added.id)
     assert row.crash_title == "a\\x00b \\udcff \x1b[31m é"
     assert row.detail == "π"
+
+
+@pytest.mark.parametrize("report", ['{"mount_error": 0}', "[]", '"text"'])
+def test_a_report_of_a_wrong_shape_is_told_in_one_line(store: Store, path: Path, report: str) -> None:
+    added = store.add_campaign(campaign())
+    store.add_trial(trial(added.id, 0))
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE trials SET recovery = ?", (report,))
+    with pytest.raises(StoreError, match="malformed: RecoveryReport") as caught:
+        trial_rows(store, added.id)
+    assert "\n" not in str(caught.value)
 
 
 def test_opening_again_keeps_the_rows(store: Store, path: Path) -> None:

@@ -14,17 +14,19 @@ mm/usercopy.c.
 import re
 from dataclasses import dataclass, field
 
+from riobed_results.store.models import CrashKind
+
 from riobed.crash import frames
 
 
 @dataclass(frozen=True)
 class Crash:
-    """A recognised crash; kind is one of panic, oops, trap, hang, reset.
+    """A recognised crash.
 
     `damage` describes what is wrong with the report; it does not count when crashes are compared.
     """
 
-    kind: str
+    kind: CrashKind
     title: str
     damage: str = field(default="", compare=False)
 
@@ -32,11 +34,11 @@ class Crash:
 @dataclass(frozen=True)
 class _Format:
     pattern: re.Pattern[str]
-    kind: str
+    kind: CrashKind
     title: str
 
 
-def _format(pattern: str, kind: str, title: str) -> _Format:
+def _format(pattern: str, kind: CrashKind, title: str) -> _Format:
     return _Format(re.compile(pattern, re.MULTILINE), kind, title)
 
 

@@ -2,7 +2,6 @@
 """What the kernel under test reports: counters, its own verification, complaints on the console."""
 
 import re
-from typing import Any
 
 from riobed.crash import formats
 from riobed.vm.machine import Machine
@@ -41,8 +40,8 @@ def complaints(console: bytes) -> list[str]:
     return [line.strip()[:200] for line in _COMPLAINT.findall(formats.clean(console))][:_MAX_COMPLAINTS]
 
 
-def mismatches(counts: Any) -> int | None:
+def mismatches(counts: dict[str, int] | None) -> int | None:
     """Return how many pages failed their checksum, None if none was compared; `counts`: see verify."""
-    if not isinstance(counts, dict) or not counts.get("intact", 0) + counts.get("corrupt", 0):
+    if not counts or not counts.get("intact", 0) + counts.get("corrupt", 0):
         return None
-    return int(counts.get("corrupt", 0))
+    return counts.get("corrupt", 0)

@@ -105,10 +105,10 @@ def reset_and_compare(guest: Guest, row: SoakRow, before: Tree) -> None:
         return
     row.complaints += complaints(machine.console.text())
     row.recovery = read_recovery(guest)
-    if row.recovery["mount_error"]:
-        row.recovery_error = f"the file system cannot be mounted, error {row.recovery['mount_error']}"
+    if row.recovery.mount_error:
+        row.recovery_error = f"the file system cannot be mounted, error {row.recovery.mount_error}"
         return
-    row.recovery_mismatches = mismatches(row.recovery.get("checksums"))
+    row.recovery_mismatches = row.recovery.checksum_mismatches
     after = list_tree(machine)
     found = list(differences(before, after))
     row.files, row.files_different = len(before), len(found)

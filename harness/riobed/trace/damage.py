@@ -8,7 +8,9 @@ other than memtest may name nothing; then only the checksums can be followed.
 
 import re
 from dataclasses import dataclass
-from typing import Any
+
+from riobed_results.store.check_report import CheckReport, Difference
+from riobed_results.store.recovery_report import RecoveryReport
 
 from riobed.errors import InfraError
 from riobed.guest.guest import Guest
@@ -55,41 +57,32 @@ def damages(guest: Guest, record: TrialRecord) -> list[Damage]:
     ]
 
 
-def _mismatches(recovery: dict[str, Any] | None) -> list[Damage]:
+def _mismatches(recovery: RecoveryReport | None) -> list[Damage]:
     """Return the cached pages whose checksum is not that of their last legal writer."""
-    listed = ((recovery or {}).get("checksums") or {}).get("mismatches") or []
+    sums = recovery.checksums if recovery else None
     found = []
-    for entry in listed[:_MOST]:
-        ino, index = int(entry["ino"]), int(entry["index"])
-        if entry["metadata"]:
-            found.append(Damage(f"checksum of block {index} of the device", (Place(0, index, index),)))
+    for page in sums.mismatches[:_MOST] if sums else []:
+        if page.metadata:
+            place = Place(0, page.index, page.index)
+            found.append(Damage(f"checksum of block {page.index} of the device", (place,)))
         else:
-            found.append(Damage(f"checksum of page {index} of inode {ino}", (Place(ino, index),)))
+            place = Place(page.ino, page.index)
+            found.append(Damage(f"checksum of page {page.index} of inode {page.ino}", (place,)))
     return found
 
 
-def _differences(guest: Guest, check: dict[str, Any] | None) -> list[Damage]:
+def _differences(guest: Guest, check: CheckReport | None) -> list[Damage]:
     """Return the differences that the check lists in memtest's form: path, kind, offset, length."""
-    listed = (check or {}).get("differences")
-    known = [entry for entry in listed if _is_difference(entry)] if isinstance(listed, list) else []
-    known = known[:_MOST]
-    inodes = _inodes(guest, [entry["path"] for entry in known])
+    known = check.differences[:_MOST] if check else []
+    inodes = _inodes(guest, [each.path for each in known])
     return [
-        Damage(_words(entry), _pages(ino, entry["offset"], entry["length"]))
-        for entry, ino in zip(known, inodes, strict=True)
+        Damage(_words(each), _pages(ino, each.offset, each.length))
+        for each, ino in zip(known, inodes, strict=True)
     ]
 
 
-def _is_difference(entry: Any) -> bool:
-    return (
-        isinstance(entry, dict)
-        and isinstance(entry.get("path"), str)
-        and all(type(entry.get(key)) is int and entry[key] >= 0 for key in ("offset", "length"))
-    )
-
-
-def _words(entry: dict[str, Any]) -> str:
-    return f"{entry['path']}: {entry.get('kind', 'differs')}, {entry['length']} bytes from {entry['offset']}"
+def _words(found: Difference) -> str:
+    return f"{found.path}: {found.kind}, {found.length} bytes from {found.offset}"
 
 
 def _pages(ino: int, offset: int, length: int) -> tuple[Place, ...]:

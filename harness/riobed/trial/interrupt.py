@@ -8,9 +8,8 @@ there all along.
 
 import re
 import time
-from dataclasses import dataclass
 
-from riobed_results.store.recovery_report import ENDED
+from riobed_results.store.recovery_report import ENDED, Interruption
 
 from riobed.guest.boot import BOOT_S, STAGE0_READY, boot_error
 from riobed.vm.machine import Machine
@@ -18,19 +17,6 @@ from riobed.vm.machine import Machine
 _PHASE = re.compile(rb"^riorecover: ([a-z0-9]+)\r?$", re.MULTILINE)
 # Recovery as a whole takes tenths of a second.
 _POLL_S = 0.001
-
-
-@dataclass(frozen=True)
-class Interruption:
-    """When recovery was to be cut short and when it was (s since its first line), and in which phase."""
-
-    planned_s: float
-    at_s: float
-    phase: str
-
-    def as_stored(self) -> dict[str, float | str]:
-        """What riobed_results.store.recovery_report reads."""
-        return {"planned_s": round(self.planned_s, 4), "at_s": round(self.at_s, 4), "phase": self.phase}
 
 
 def interrupt_recovery(machine: Machine, planned_s: float) -> tuple[Interruption, bytes]:
@@ -51,7 +37,8 @@ def interrupt_recovery(machine: Machine, planned_s: float) -> tuple[Interruption
     # The firmware says nothing there: all of this is from before the reset.
     console = machine.console.text()
     machine.console.clear()
-    return Interruption(planned_s, at_s, phase_reached(console)), console
+    reached = Interruption(planned_s=round(planned_s, 4), at_s=round(at_s, 4), phase=phase_reached(console))
+    return reached, console
 
 
 def phase_reached(console: bytes) -> str:

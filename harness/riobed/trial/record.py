@@ -5,12 +5,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+
+from riobed_results.store.check_report import CheckReport
+from riobed_results.store.recovery_report import Interruption, RecoveryReport
 
 from riobed.faults import Fault
 from riobed.plan.rounds import PlannedTrial
 from riobed.trial.evidence import Evidence
-from riobed.trial.interrupt import Interruption
 from riobed.trial.planting import Plant
 from riobed.trial.progress import Progress
 from riobed.trial.verdict import Verdict
@@ -29,8 +30,8 @@ class TrialRecord:
     evidence: Evidence = field(default_factory=Evidence)
     observation: Observation | None = None
     interruption: Interruption | None = None
-    recovery: dict[str, Any] | None = None
-    check: dict[str, Any] | None = None
+    recovery: RecoveryReport | None = None
+    check: CheckReport | None = None
     # Why there are neither after a crash, in one line.
     unrecovered: str = ""
     verdict: Verdict | None = None

@@ -6,11 +6,11 @@ with nobody at its keyboard. What never ends well is what the crash led to: a re
 must not be drawn again.
 """
 
-import json
-from typing import Any
+from pydantic import ValidationError
+from riobed_results.store.recovery_report import RecoveryReport
 
 from riobed.crash import formats
-from riobed.errors import BootError, InfraError
+from riobed.errors import BootError, InfraError, complaint
 from riobed.guest.boot import wait_stage0
 from riobed.guest.guest import Guest
 from riobed.trial.interrupt import interrupt_recovery
@@ -62,14 +62,13 @@ def restart(guest: Guest, record: TrialRecord, reset: bool) -> None:
         if machine.progress.full:
             raise InfraError("the progress log is full: which steps were done is not known")
     with record.phase("report"):
-        record.recovery = read_recovery(guest)
-        if record.interruption:
-            record.recovery["interrupted"] = record.interruption.as_stored()
+        report = read_recovery(guest)
+        record.recovery = report.model_copy(update={"interrupted": record.interruption})
 
 
 def judge(guest: Guest, record: TrialRecord) -> None:
     """Let the workload check its files, if there is a file system."""
-    if record.recovery and record.recovery["mount_error"]:
+    if record.recovery and record.recovery.mount_error:
         keep_recovery_log(guest, record)
         return
     with record.phase("check"):
@@ -80,7 +79,7 @@ def judge(guest: Guest, record: TrialRecord) -> None:
             intent=record.progress.in_flight,
         )
         record.check = read_check(guest.machine.run(argv, timeout=_CHECK_S))
-    if not record.check["equal"]:
+    if not record.check.equal:
         keep_recovery_log(guest, record)
 
 
@@ -96,12 +95,10 @@ def keep_recovery_log(guest: Guest, record: TrialRecord) -> None:
     record.console += b"\n=== recovery ===\n" + guest.machine.console.text() + b"\n=== e2fsck ===\n" + fsck
 
 
-def read_recovery(guest: Guest) -> dict[str, Any]:
+def read_recovery(guest: Guest) -> RecoveryReport:
     """riorecover's report, from the guest; InfraError when it is not one."""
     result = guest.machine.run(["/bin/cat", "/run/recovery.json"])
     try:
-        report = json.loads(result.stdout[:_MAX_REPORT])
-        report["mount_error"], report["registry"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise InfraError("stage 0 left no readable recovery report") from None
-    return dict(report)
+        return RecoveryReport.model_validate_json(result.stdout[:_MAX_REPORT])
+    except ValidationError as error:
+        raise InfraError(f"stage 0 left no readable recovery report: {complaint(error, 'file')}") from None

@@ -3,9 +3,11 @@
 
 import json
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from riobed_results.store.recovery_report import went_astray
+from riobed_results.store.check_report import CheckReport
+from riobed_results.store.models import Corruption, CorruptionWhere, CrashKind
+from riobed_results.store.recovery_report import RecoveryReport, is_direct
 
 from riobed.errors import InfraError
 from riobed.trial.watch import Observation
@@ -15,22 +17,20 @@ from riobed.vm.agent import ExecResult
 _EQUAL, _DIFFERS = 0, 3
 _MAX_CHECK_OUTPUT = 1 << 20
 
-Corruption = Literal["none", "direct", "indirect", "unclassified"]
-
 
 @dataclass(frozen=True)
 class Verdict:
     """Outcome of a trial that was not an infra error."""
 
     outcome: Literal["crash", "discard"]
-    crash_kind: Literal["panic", "oops", "trap", "hang", "reset"] | None = None
+    crash_kind: CrashKind | None = None
     crash_title: str | None = None
     corruption: Corruption | None = None
-    corruption_where: Literal["cache", "disk"] | None = None
+    corruption_where: CorruptionWhere | None = None
 
 
-def read_check(result: ExecResult) -> dict[str, Any]:
-    """What the workload's check printed; InfraError when it did not come to a judgement."""
+def read_check(result: ExecResult) -> CheckReport:
+    """What the workload's check said; InfraError when it did not come to a judgement."""
     error = result.stderr.decode("utf-8", "replace").strip()[-200:]
     if result.status not in (_EQUAL, _DIFFERS):
         raise InfraError(f"the workload's check failed with status {result.status}: {error}")
@@ -40,13 +40,13 @@ def read_check(result: ExecResult) -> dict[str, Any]:
         raise InfraError("the workload's check did not print JSON") from None
     if not isinstance(report, dict):
         raise InfraError("the workload's check did not print a JSON object")
-    return {**report, "equal": result.status == _EQUAL}
+    return CheckReport.model_validate(report | {"equal": result.status == _EQUAL})
 
 
 def decide(
     observation: Observation,
-    recovery: dict[str, Any] | None,
-    check: dict[str, Any] | None,
+    recovery: RecoveryReport | None,
+    check: CheckReport | None,
     unrecovered: str = "",
 ) -> Verdict:
     """The verdict on a trial.
@@ -59,25 +59,25 @@ def decide(
         return Verdict("discard")
     kind, title = observation.crash.kind, observation.crash.title
     if unrecovered:
-        return Verdict("crash", kind, title, "unclassified", "disk")  # type: ignore[arg-type]
+        return Verdict("crash", kind, title, "unclassified", "disk")
     if recovery is None:
         raise InfraError("a crash without a recovery report")
-    if recovery["mount_error"]:
-        return Verdict("crash", kind, title, _classify(recovery), "disk")  # type: ignore[arg-type]
+    if recovery.mount_error:
+        return Verdict("crash", kind, title, _classify(recovery), "disk")
     if check is None:
         raise InfraError("a mounted file system that was not checked")
-    corruption = "none" if check["equal"] else _classify(recovery)
-    return Verdict("crash", kind, title, corruption)  # type: ignore[arg-type]
+    corruption = "none" if check.equal else _classify(recovery)
+    return Verdict("crash", kind, title, corruption)
 
 
-def _classify(recovery: dict[str, Any]) -> Corruption:
+def _classify(recovery: RecoveryReport) -> Corruption:
     """Of a corruption: direct if any cached page had another checksum than its last legal writer left.
 
     Or if a store went into the registry, whose entries have checksums, too. Which page it was is not compared
     with which file differs: a damaged block of metadata can make any file differ. The pages are in the stored
     report, for whoever wants to look closer.
     """
-    astray = went_astray(recovery)
-    if astray is None:
+    direct = is_direct(recovery)
+    if direct is None:
         return "unclassified"
-    return "direct" if astray else "indirect"
+    return "direct" if direct else "indirect"

@@ -32,7 +32,7 @@ def crash_in(guest: Guest, function: str, fault: Fault, script: str) -> None:
     guest.machine.reset()
     wait_stage0(guest.machine)
     report = read_recovery(guest)
-    assert (report["registry"], report["mount_error"], report["entries"]["rejected"]) == ("recovered", 0, 0)
+    assert (report.registry, report.mount_error, report.entries.rejected) == ("recovered", 0, 0)
 
 
 def content(guest: Guest, name: str) -> bytes:

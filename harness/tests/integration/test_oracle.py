@@ -17,7 +17,7 @@ from riobed.trial.recover import recover
 from riobed.trial.trial import run_trial, start_workload, warm_up
 from riobed.trial.verdict import decide
 from riobed.trial.watch import Observation
-from riobed_results.store.recovery_report import checksum_mismatches
+from riobed_results.store.recovery_report import Mismatch
 
 
 def no_fault_trial(guest: Guest, spec: CampaignSpec, number: int) -> TrialRecord:
@@ -32,23 +32,23 @@ def test_rio_loses_nothing_in_20_resets(guest_in: Callable[[str], Guest], spec: 
     for number in range(20):
         record = no_fault_trial(guest_in("rio"), spec, number)
         assert record.check is not None and record.recovery is not None
-        assert record.check["differences"] == [] and record.check["equal"], number
-        assert record.recovery["entries"]["rejected"] == 0
+        assert record.check.differences == [] and record.check.equal, number
+        assert record.recovery.entries.rejected == 0
         assert record.progress.done > 0
-        restored += record.recovery["data"]["pages"]
+        restored += record.recovery.data.pages
     assert restored > 20 * 100, "hardly anything came from memory: nothing was tested"
 
 
 def test_write_through_loses_nothing(guest_in: Callable[[str], Guest], spec: CampaignSpec) -> None:
     for number in range(3):
         record = no_fault_trial(guest_in("write-through"), spec, number)
-        assert record.check is not None and record.check["equal"]
+        assert record.check is not None and record.check.equal
 
 
 def test_delayed_loses_recent_data(guest_in: Callable[[str], Guest], spec: CampaignSpec) -> None:
     record = no_fault_trial(guest_in("delayed"), spec, 1)
     assert record.verdict is not None and record.verdict.corruption == "unclassified"
-    assert record.check is not None and record.check["difference_count"] > 0
+    assert record.check is not None and record.check.difference_count
 
 
 @pytest.mark.parametrize("number", range(3))
@@ -73,14 +73,15 @@ def test_a_planted_byte_in_a_cached_page_is_found(
     guest.machine.reset()
     guest.machine.resume()
     recover_after_own_reset(guest, record)
-    assert record.check is not None and not record.check["equal"]
-    kinds = {difference["kind"] for difference in record.check["differences"]}
-    assert record.check["difference_count"] == 1 and kinds <= {"content", "twin"}
-    assert record.check["differences"][0]["offset"] == page.index * 4096 + 33
+    assert record.check is not None and not record.check.equal
+    kinds = {difference.kind for difference in record.check.differences}
+    assert record.check.difference_count == 1 and kinds <= {"content", "twin"}
+    assert record.check.differences[0].offset == page.index * 4096 + 33
     # Nobody who may write did it, and the checksums say so.
-    assert record.recovery is not None and checksum_mismatches(record.recovery) == 1
-    planted = {"ino": page.ino, "index": page.index, "dirty": True, "metadata": False}
-    assert record.recovery["checksums"]["mismatches"] == [planted]
+    assert record.recovery is not None and record.recovery.checksum_mismatches == 1
+    assert record.recovery.checksums is not None
+    planted = Mismatch(ino=page.ino, index=page.index, dirty=True, metadata=False)
+    assert record.recovery.checksums.mismatches == [planted]
     assert record.observation is not None
     assert decide(record.observation, record.recovery, record.check).corruption == "direct"
 
@@ -97,7 +98,7 @@ def test_a_wrong_write_through_the_file_system_is_indirect(
     assert guest.machine.run(["/bin/sh", "-c", write]).status == 0
     record.observation = Observation(Crash("reset", "by the test"), 0.0, "running")
     recover(guest, record)
-    assert record.check is not None and not record.check["equal"]
+    assert record.check is not None and not record.check.equal
     assert decide(record.observation, record.recovery, record.check).corruption == "indirect"
 
 

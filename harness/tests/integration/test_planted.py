@@ -12,7 +12,6 @@ from riobed.trial.planting import PLANTED
 from riobed.trial.record import TrialRecord
 from riobed.trial.rows import trial_row
 from riobed.trial.trial import run_trial
-from riobed_results.store.recovery_report import checksum_mismatches, rejected_entries
 from riobed_results.tables.planted import expected
 
 # Corruption, pages with a wrong checksum, entries that were not followed.
@@ -24,9 +23,9 @@ def planted_trial(guest: Guest, spec: CampaignSpec, mode: str, number: int) -> T
     run_trial(guest, spec, record)
     assert record.plant and record.check
     # Nothing else differs, and it differs there; of a page whose entry is lost, anywhere in it.
-    (difference,) = record.check["differences"]
+    (difference,) = record.check.differences
     unit = PAGE if record.plant.kind == "entry" else 1
-    assert difference["offset"] // unit == record.plant.offset // unit
+    assert difference.offset // unit == record.plant.offset // unit
     return record
 
 
@@ -38,8 +37,8 @@ def test_planted_in_memory(guest_in: Callable[[str], Guest], spec: CampaignSpec,
         assert record.plant and record.verdict and record.recovery
         found = (
             record.verdict.corruption,
-            checksum_mismatches(record.recovery),
-            rejected_entries(record.recovery),
+            record.recovery.checksum_mismatches,
+            record.recovery.unused_entries,
         )
         assert found == MEMORY[record.plant.kind]
         row = trial_row(record, 1, 1, "2026-01-02T03:04:05.000+00:00", "")

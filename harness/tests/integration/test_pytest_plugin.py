@@ -63,7 +63,7 @@ def test_files_and_programs_survive_crash_after_crash(riobed_guest, tmp_path):
     riobed_guest.put(data, "some/data")
     assert riobed_guest.run("/tmp/bin/tool 1") == "1\n"
     report = riobed_guest.crash_and_recover(by="panic")
-    assert report["registry"] == "recovered" and report["data"]["pages"] > 1000
+    assert report.registry == "recovered" and report.data.pages > 1000
     assert riobed_guest.read("some/data") == data.read_bytes()
     assert riobed_guest.run("/tmp/bin/tool 2") == "1\n2\n"
     riobed_guest.crash_and_recover(production=False)

@@ -67,14 +67,14 @@ def test_memory_is_saved_and_the_report_says_so(saving: Guest) -> None:
     assert shell(saving, "ls /workload")
     crash(saving)
     report = read_recovery(saving)
-    assert (report["registry"], report["source"]) == ("recovered", "memory")
-    dirty = sum(report["entries"][kind] for kind in ("dirty_data", "dirty_metadata", "shadowed"))
-    assert report["saved"]["error"] is None and report["saved"]["pages"] > dirty > 1000
+    assert (report.registry, report.source) == ("recovered", "memory")
+    dirty = report.entries.dirty_data + report.entries.dirty_metadata + report.entries.shadowed
+    assert report.saved and report.saved.error is None and report.saved.pages > dirty > 1000
     assert shell(saving, HASHES) == hashes
     # The save was ended with the registry: nothing is recovered once more.
     saving.machine.pause()
     go_on(saving)
-    assert (read_recovery(saving)["registry"], read_recovery(saving)["source"]) == ("cold", "memory")
+    assert (read_recovery(saving).registry, read_recovery(saving).source) == ("cold", "memory")
     # And the disk is made swap again.
     saving.machine.console.clear()
     boot_production(saving.machine)
@@ -88,7 +88,7 @@ def test_a_recovery_cut_short_is_done_again(saving: Guest, moment: float) -> Non
     panic(saving)
     cut_recovery_short(saving, moment)
     go_on(saving)
-    assert read_recovery(saving)["mount_error"] == 0
+    assert read_recovery(saving).mount_error == 0
     assert shell(saving, HASHES) == hashes
 
 
@@ -104,10 +104,10 @@ def test_memory_lost_in_the_middle_of_a_recovery(saving: Guest, moment: float) -
         memory[start : start + 4096] = bytes(4096)
     go_on(saving)
     report = read_recovery(saving)
-    if report["source"] == "save" or done:
+    if report.source == "save" or done:
         assert shell(saving, HASHES) == hashes
     else:
-        assert report["registry"] == "cold" and report["e2fsck_status"] in (0, 1)
+        assert report.registry == "cold" and report.e2fsck_status in (0, 1)
         assert saving.machine.run(["/bin/ls", "/mnt/test/f1"]).status != 0 or (
             shell(saving, HASHES) == hashes  # the save had just been ended
         )

@@ -35,7 +35,7 @@ def test_a_soak_in_rio(suite: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert soak(request, "md", None) == 1
     works, goes_on, fails, lacks = load_soak(tmp_path / "soak").rows
     assert works.good and works.files == 6 and works.recovery
-    assert works.recovery["registry"] == "recovered" and works.recovery["data"]["pages"] >= 300000 // 4096
+    assert works.recovery.registry == "recovered" and works.recovery.data.pages >= 300000 // 4096
     # It ran in the file system that had been recovered.
     assert goes_on.good and goes_on.files == 7
     assert (fails.status, fails.good, fails.files_different) == (3, False, 0)

@@ -89,8 +89,9 @@ def test_a_stray_store_is_trapped_and_named(
         "metadata": f"metadata of block {page.index} of device 254:16, dirty",
     }.get(kind, f"page {page.index} of inode {page.ino} of device 254:16, {kind}")
     assert what.encode() in record.console
-    assert record.recovery is not None and record.recovery["entries"]["fallback"] == 0
-    assert record.recovery["checksums"]["corrupt"] == 0 < record.recovery["checksums"]["intact"]
+    assert record.recovery is not None and record.recovery.entries.fallback == 0
+    sums = record.recovery.checksums
+    assert sums and sums.corrupt == 0 < sums.intact
 
 
 @pytest.mark.parametrize("kind", ["clean", "dirty", "metadata", "registry"])
@@ -102,8 +103,8 @@ def test_without_protection_a_checksum_finds_it(
     assert record.observation.crash.title == f"invalid opcode in {VICTIM}"
     assert record.recovery is not None
     if kind == "registry":
-        assert record.recovery["entries"]["fallback"] == 1
+        assert record.recovery.entries.fallback == 1
         return
-    found = record.recovery["checksums"]["mismatches"]
-    state = {"dirty": kind != "clean", "metadata": kind == "metadata"}
-    assert found == [{"ino": page.ino, "index": page.index, **state}]
+    (found,) = record.recovery.checksums.mismatches if record.recovery.checksums else []
+    assert (found.ino, found.index) == (page.ino, page.index)
+    assert (found.dirty, found.metadata) == (kind != "clean", kind == "metadata")

@@ -40,8 +40,8 @@ def trial(guest: Guest, spec: CampaignSpec, number: int, *faults: Fault) -> Tria
 def test_no_fault_loses_nothing(guest: Guest, spec: CampaignSpec) -> None:
     for number in range(3):
         record = trial(guest, spec, number)
-        assert record.check is not None and record.check["equal"]
-        assert record.recovery is not None and record.recovery["data"]["pages"] > 100
+        assert record.check is not None and record.check.equal
+        assert record.recovery is not None and record.recovery.data.pages > 100
 
 
 def test_activation_is_proven_on_either_processor(

@@ -64,8 +64,8 @@ def test_a_known_tree_comes_back_byte_for_byte(guest_in: Callable[[str], Guest])
     writes = int(shell(guest, "awk '$3 == \"vdb\" {print $10}' /proc/diskstats"))
     crash(guest)
     report = read_recovery(guest)
-    assert report["registry"] == "recovered" and report["mount_error"] == 0
-    assert report["entries"]["rejected"] == report["entries"]["fallback"] == 0
+    assert report.registry == "recovered" and report.mount_error == 0
+    assert report.entries.rejected == report.entries.fallback == 0
     assert writes < 100, "the tree had been written to disk before the crash: nothing was tested"
     assert shell(guest, _NAMES) == names
     hashes = dict(reversed(line.split(maxsplit=1)) for line in shell(guest, _HASHES).decode().splitlines())
@@ -108,7 +108,7 @@ def test_a_recovered_registry_is_not_recovered_again(guest_in: Callable[[str], G
     guest.machine.console.clear()
     guest.machine.reset()
     wait_stage0(guest.machine)
-    assert read_recovery(guest)["registry"] == "cold"
+    assert read_recovery(guest).registry == "cold"
     assert shell(guest, "cat /mnt/test/file") == b"new\n"
 
 
@@ -126,7 +126,7 @@ def test_a_damaged_header_leads_to_a_cold_start_and_says_so(guest_in: Callable[[
         guest.machine.reset()
         guest.machine.resume()
         wait_stage0(guest.machine)
-        assert read_recovery(guest)["registry"] == verdict
+        assert read_recovery(guest).registry == verdict
         found = guest.machine.run(["/bin/cat", "/mnt/test/file"])
         if verdict == "recovered":
             assert found.stdout == b"precious\n"

@@ -5,9 +5,7 @@ import io
 import json
 from typing import Any
 
-import sqlalchemy as sa
-
-from riobed_results.store.models import Base, FaultRow, TrialRow, columns
+from riobed_results.store.models import Base, FaultRow, TrialRow, columns, values
 
 
 def trials_parquet(campaign: str, rows: list[TrialRow]) -> bytes:
@@ -42,9 +40,6 @@ def _fields(model: type[Base]) -> list[Any]:
 
 
 def _values(row: Base) -> dict[str, Any]:
-    values = {}
-    for column in columns(type(row)):
-        value = getattr(row, column.name)
-        is_json = isinstance(column.type, sa.JSON) and value is not None
-        values[column.name] = json.dumps(value) if is_json else value
-    return values
+    return {
+        name: json.dumps(value) if isinstance(value, dict) else value for name, value in values(row).items()
+    }

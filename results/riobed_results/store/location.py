@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
+from pydantic import ValidationError
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
@@ -148,9 +149,15 @@ def _sqlite_engine(path: Path, write: bool, timeout: float | None) -> sa.Engine:
 
 @contextmanager
 def explained(location: Location) -> Iterator[None]:
-    """Turn whatever the database raises into a StoreError of one line."""
+    """Turn what the database raises, and a stored value of a wrong shape, into a StoreError of one line."""
     try:
         yield
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, (error.title, *first["loc"])))
+        raise StoreError(
+            f"store {location.name}: a value is malformed: {where}: {first['msg']}; restore it from a copy"
+        ) from error
     except (SQLAlchemyError, sqlite3.Error) as error:
         cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
         code = getattr(cause, "sqlite_errorcode", 0) & 0xFF  # extended codes keep the primary one below

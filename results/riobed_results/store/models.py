@@ -10,8 +10,12 @@ from datetime import UTC, datetime
 from typing import Any, Literal, get_args
 
 import sqlalchemy as sa
+from pydantic import BaseModel, TypeAdapter
 from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import DeclarativeBase, Mapped, MappedAsDataclass, mapped_column, relationship
+
+from riobed_results.store.check_report import CheckReport
+from riobed_results.store.recovery_report import RecoveryReport
 
 SCHEMA_VERSION = 1
 
@@ -35,6 +39,32 @@ class AnyText(sa.types.TypeDecorator[str]):
         return value.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
+class JsonOf(sa.types.TypeDecorator[Any]):
+    """JSON of one type, checked on its way in and out; pydantic's ValidationError if it has another shape.
+
+    What a model was not given is not stored, so that a row comes back as it went in.
+    """
+
+    impl = sa.JSON(none_as_null=True)
+    cache_ok = True
+
+    def __init__(self, of: Any) -> None:
+        super().__init__()
+        self.of = of
+        self._adapter: TypeAdapter[Any] = TypeAdapter(of)
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
+        """Return what is stored for `value`."""
+        if value is None:
+            return None
+        checked = self._adapter.validate_python(value)
+        return self._adapter.dump_python(checked, exclude_unset=True)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
+        """Return what a row has."""
+        return None if value is None else self._adapter.validate_python(value)
+
+
 def utc_now() -> str:
     """Return the present moment in UTC as ISO 8601 text with milliseconds, the form all times have here."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -55,12 +85,23 @@ class Base(MappedAsDataclass, DeclarativeBase, kw_only=True):
         Corruption: AnyText,
         CorruptionWhere: AnyText,
         Json: sa.JSON(none_as_null=True),
+        RecoveryReport: JsonOf(RecoveryReport),
+        CheckReport: JsonOf(CheckReport),
     }
 
 
 def columns(model: type[Base]) -> list[Any]:
     """Return the columns of a table, in its order; each is called as the attribute of a row."""
     return list(model.__table__.columns)
+
+
+def values(row: "Base") -> dict[str, Any]:
+    """Return a row's columns by name, as JSON has them."""
+    found = {column.name: getattr(row, column.name) for column in columns(type(row))}
+    return {
+        name: value.model_dump(exclude_unset=True) if isinstance(value, BaseModel) else value
+        for name, value in found.items()
+    }
 
 
 class MetaRow(Base):
@@ -95,8 +136,7 @@ class TrialRow(Base):
 
     `*_s` are seconds since injection, `phases` maps a phase's name to its seconds, `started` and `finished`
     are UTC ISO 8601, `log` is a path relative to the store's folder. `requested`, `injected` and
-    `activated` count faults, `recovery` is explained in recovery.py. An infra error is a row of its own;
-    its retry has the next `attempt`.
+    `activated` count faults. An infra error is a row of its own; its retry has the next `attempt`.
     """
 
     __tablename__ = "trials"
@@ -146,8 +186,8 @@ class TrialRow(Base):
     steps_done: Mapped[int] = mapped_column(default=0)
     fresh_boot: Mapped[bool] = mapped_column(default=False)
     detail: Mapped[str] = mapped_column(default="")
-    recovery: Mapped[Json | None] = mapped_column(default=None)
-    check: Mapped[Json | None] = mapped_column(default=None)
+    recovery: Mapped[RecoveryReport | None] = mapped_column(default=None)
+    check: Mapped[CheckReport | None] = mapped_column(default=None)
     phases: Mapped[Json] = mapped_column(default_factory=dict)
     log: Mapped[str | None] = mapped_column(default=None)
     faults: Mapped[list["FaultRow"]] = relationship(default_factory=list, order_by="FaultRow.index")

@@ -6,7 +6,7 @@ from typing import Any
 
 from riobed_results.store.models import TrialRow
 from riobed_results.store.queries import Results, counted, stored_spec
-from riobed_results.store.recovery_report import checksum_mismatches, senseless_entries, went_astray
+from riobed_results.store.recovery_report import is_direct
 from riobed_results.tables.render import printable
 
 # Classes that inject nothing: rows of the table, but no part of its totals.
@@ -34,8 +34,8 @@ def expected(row: TrialRow) -> str:
     Without checksums of cached pages only damage to the registry can be told from the rest; nothing can
     where recovery failed.
     """
-    damaged = kind(row) == "entry" and row.recovery is not None
-    told_apart = damaged or checksum_mismatches(row.recovery) is not None
+    report = row.recovery
+    told_apart = report and (kind(row) == "entry" or report.checksum_mismatches is not None)
     return KINDS[kind(row)][1] if told_apart else "unclassified"
 
 
@@ -76,13 +76,16 @@ def _failures(mode: str, rows: list[TrialRow]) -> Iterator[str]:
         yield f"none of {len(resets)} resets without a fault lost anything, and data had not been written"
     if mode not in LOSING_MODES and lost:
         yield f"{lost} of {len(resets)} resets without a fault lost or changed a file"
-    if astray := sum(bool(went_astray(row.recovery)) for row in resets):
+    if direct := sum(bool(is_direct(row.recovery)) for row in resets):
         yield (
-            f"{astray} of {len(resets)} resets without a fault left a page or registry entry "
+            f"{direct} of {len(resets)} resets without a fault left a page or registry entry "
             "with a wrong checksum"
         )
-    if senseless := sum(senseless_entries(row.recovery) > 0 for row in resets):
-        yield f"{senseless} of {len(resets)} resets without a fault left a registry entry that makes no sense"
+    if inconsistent := sum(bool(row.recovery and row.recovery.entries.inconsistent) for row in resets):
+        yield (
+            f"{inconsistent} of {len(resets)} resets without a fault left a registry entry "
+            "that makes no sense"
+        )
     changed = [row for row in rows if row.fault_class == "planted"]
     found = [row for row in changed if row.corruption != "none"]
     if len(found) < len(changed):

@@ -5,13 +5,7 @@ import statistics
 from collections import Counter
 
 from riobed_results.store.models import TrialRow
-from riobed_results.store.recovery_report import (
-    checksum_mismatches,
-    counts,
-    cut_short,
-    rejected_entries,
-    restored_pages,
-)
+from riobed_results.store.recovery_report import counts, cut_short
 from riobed_results.tables.by_mode import Design, Value
 
 # In the order in which riorecover comes to them.
@@ -20,21 +14,24 @@ PHASES = ("registry", "save", "metadata", "e2fsck", "data")
 
 def differences(row: TrialRow) -> int:
     """Return how many differences the workload's check counted; 1 if it only said that there are some."""
-    if row.check is None or row.check["equal"]:
+    if row.check is None or row.check.equal:
         return 0
-    return int(row.check.get("difference_count", 1))
+    counted = row.check.difference_count
+    return 1 if counted is None else counted
 
 
 def loss_lines(rows: list[TrialRow]) -> dict[str, Value]:
     """Return what was lost in these crashes, and how much came back from memory."""
     reports = [row.recovery for row in rows if row.recovery]
-    kept = [count for report in reports if (count := checksum_mismatches(report)) is not None]
+    kept = [count for report in reports if (count := report.checksum_mismatches) is not None]
     return {
         "Lost or changed a file": sum(row.corruption != "none" for row in rows),
         "Files lost or changed": sum(map(differences, rows)),
         "Checksum mismatches": sum(kept) if kept else None,
-        "Registry entries rejected": sum(map(rejected_entries, reports)),
-        "Pages restored, median": float(statistics.median(map(restored_pages, reports))) if reports else None,
+        "Registry entries rejected": sum(report.unused_entries for report in reports),
+        "Pages restored, median": float(statistics.median(report.restored_pages for report in reports))
+        if reports
+        else None,
     }
 
 

@@ -2,15 +2,15 @@
 """Which oracle found what: the workload's check, checksums, or both."""
 
 from riobed_results.store.models import TrialRow
-from riobed_results.store.recovery_report import went_astray
+from riobed_results.store.recovery_report import is_direct
 from riobed_results.tables.by_mode import Design, Value
 from riobed_results.tables.controls import CONTROLS
 
 
 def _lines(rows: list[TrialRow]) -> dict[str, Value]:
-    astray = [bool(went_astray(row.recovery)) for row in rows]
+    direct = [bool(is_direct(row.recovery)) for row in rows]
     differs = [row.corruption != "none" for row in rows]
-    found = list(zip(differs, astray, strict=True))
+    found = list(zip(differs, direct, strict=True))
     return {
         "Crashes": len(rows),
         "Protection traps": sum(row.crash_kind == "trap" for row in rows),
@@ -31,7 +31,7 @@ ORACLES = Design(
     "indirect: a file differs and neither is so. Checksums alone: one is, and yet all files are as they must "
     "be. A file system that could not be mounted counts as a file that differs.",
     wants=lambda row: (
-        row.outcome == "crash" and row.fault_class not in CONTROLS and went_astray(row.recovery) is not None
+        row.outcome == "crash" and row.fault_class not in CONTROLS and is_direct(row.recovery) is not None
     ),
     lines=_lines,
 )

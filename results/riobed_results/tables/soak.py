@@ -6,14 +6,13 @@ Kept as one JSON file that is replaced as a whole when a row is added.
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from riobed_results.errors import StoreError
 from riobed_results.files import write_whole
 from riobed_results.store.environment import Environment
-from riobed_results.store.recovery_report import restored_pages
+from riobed_results.store.recovery_report import RecoveryReport
 from riobed_results.tables.proportions import UNKNOWN
 from riobed_results.tables.render import Grid, Page, csv_text, json_text, printable, source_text
 from riobed_results.tables.table import FolderTable
@@ -75,7 +74,7 @@ class SoakRow(_Stored):
     mismatches: int | None = None
     recovery_mismatches: int | None = None
     dirty_kib: int | None = None
-    recovery: dict[str, Any] | None = None
+    recovery: RecoveryReport | None = None
     recovery_error: str | None = None
     files: int | None = None
     files_different: int | None = None
@@ -157,7 +156,7 @@ _NUMBERS: list[Callable[[SoakRow], int | None]] = [
     lambda row: row.traps,
     lambda row: row.mismatches,
     lambda row: row.recovery_mismatches,
-    lambda row: restored_pages(row.recovery) if row.recovery else None,
+    lambda row: row.recovery.restored_pages if row.recovery else None,
     lambda row: row.files,
     lambda row: row.files_different,
 ]

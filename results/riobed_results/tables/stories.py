@@ -3,12 +3,13 @@
 
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
+from riobed_results.store.check_report import Difference
 from riobed_results.store.environment import Environment
 from riobed_results.store.models import FaultRow, TrialRow
 from riobed_results.store.queries import Results
-from riobed_results.store.recovery_report import went_astray
+from riobed_results.store.recovery_report import Mismatch, is_direct
 from riobed_results.tables.render import Grid, Page, csv_text, printable
 from riobed_results.tables.table import CampaignTable, campaign_page
 
@@ -29,20 +30,6 @@ NOTE = (
     "workload's check named, and how many more there are. Oracle: the workload's check, block checksums, the "
     "mount, a read of the workload itself before the crash, or recovery, which failed for good."
 )
-
-
-class Difference(BaseModel):
-    """A place where a file is not as it must be; `offset` and `length` in bytes (workloads/memtest)."""
-
-    path: str
-    kind: str
-    offset: int = 0
-    length: int = 0
-    detail: str = ""
-
-    def __str__(self) -> str:
-        place = f", {self.length} bytes from {self.offset}" if self.length else ""
-        return f"{self.path}: {self.kind}{place}" + (f" ({self.detail})" if self.detail else "")
 
 
 class Story(BaseModel):
@@ -97,9 +84,8 @@ def told(row: TrialRow) -> bool:
 
 
 def _story(row: TrialRow) -> Story:
-    check, sums = _dict(row.check), _dict(row.recovery).get("checksums")
+    sums = row.recovery.checksums if row.recovery else None
     activated = sorted((f for f in row.faults if f.activated), key=lambda f: f.activated_s or 0.0)
-    counted = check.get("difference_count")
     return Story(
         position=row.position,
         mode=row.mode,
@@ -113,9 +99,9 @@ def _story(row: TrialRow) -> Story:
         corruption=row.corruption or "",
         where=row.corruption_where,
         oracles=_oracles(row),
-        differing=counted if isinstance(counted, int) else None,
-        differences=[found for item in _list(check, "differences") if (found := _difference(item))],
-        mismatches=[text for item in _list(sums, "mismatches") if (text := _page(item))],
+        differing=row.check.difference_count if row.check else None,
+        differences=row.check.differences if row.check else [],
+        mismatches=list(map(_page, sums.mismatches)) if sums else [],
         workload_said=row.workload_status or "",
         log=row.log,
     )
@@ -128,9 +114,9 @@ def _oracles(row: TrialRow) -> list[str]:
     """
     said = {
         "recovery": row.recovery is None and row.check is None,
-        "mount": bool(_dict(row.recovery).get("mount_error")),
-        "check": row.check is not None and not _dict(row.check).get("equal"),
-        "checksums": bool(went_astray(row.recovery)),
+        "mount": bool(row.recovery and row.recovery.mount_error),
+        "check": row.check is not None and not row.check.equal,
+        "checksums": bool(is_direct(row.recovery)),
         "read": (row.workload_status or "").startswith("mismatch"),
     }
     return [name for name, found in said.items() if found]
@@ -151,25 +137,11 @@ def _dict(found: Any) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _list(holder: Any, key: str) -> list[Any]:
-    found = _dict(holder).get(key)
-    return found if isinstance(found, list) else []
-
-
-def _difference(item: Any) -> Difference | None:
-    try:
-        return Difference.model_validate(item)
-    except ValidationError:
-        return None
-
-
-def _page(item: Any) -> str:
-    """Return which page had another checksum than recorded (report.c of riorecover)."""
-    if not isinstance(item, dict):
-        return ""
-    kind = "metadata" if item.get("metadata") else "data"
-    state = "dirty" if item.get("dirty") else "clean"
-    return f"{state} {kind}, inode {item.get('ino')}, page {item.get('index')}"
+def _page(page: Mismatch) -> str:
+    """Return which page had another checksum than recorded."""
+    kind = "metadata" if page.metadata else "data"
+    state = "dirty" if page.dirty else "clean"
+    return f"{state} {kind}, inode {page.ino}, page {page.index}"
 
 
 def story_page(table: StoryTable) -> Page:

@@ -3,24 +3,19 @@
 
 import json
 from io import StringIO
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from riobed_results.store.models import Base, TrialRow, columns
+from riobed_results.store.models import TrialRow, values
 from riobed_results.tables.render import printable
-
-
-def _values(row: Base) -> dict[str, Any]:
-    return {column.name: getattr(row, column.name) for column in columns(type(row))}
 
 
 def trials_json(campaign: str, rows: list[TrialRow]) -> str:
     """Return a JSON array, one object a row: `campaign`, every column of the trial, and its `faults`."""
     trials = [
-        {"campaign": campaign, **_values(row), "faults": [_values(fault) for fault in row.faults]}
+        {"campaign": campaign, **values(row), "faults": [values(fault) for fault in row.faults]}
         for row in rows
     ]
     return json.dumps(trials, indent=1) + "\n"

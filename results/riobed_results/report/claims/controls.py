@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from riobed_results.report.claims.claim import Claim, count, interval, part, slug
 from riobed_results.store.models import TrialRow
 from riobed_results.store.queries import Results, counted, stored_spec
-from riobed_results.store.recovery_report import cut_short, went_astray
+from riobed_results.store.recovery_report import cut_short, is_direct
 from riobed_results.tables.controls import LOSING_MODES, expected
 from riobed_results.tables.losses import NO_FAULT, PHASES, RECOVERY_CRASH, loss_lines
 from riobed_results.tables.planted import PLANTED
@@ -21,7 +21,7 @@ def resets(results: Results) -> Iterator[Claim]:
         return
     machine = stored_spec(results.campaign).get("machine")
     vcpus = machine.get("vcpus", 1) if isinstance(machine, dict) else 1
-    alarms = sum(row.corruption != "none" or bool(went_astray(row.recovery)) for row in rows)
+    alarms = sum(row.corruption != "none" or bool(is_direct(row.recovery)) for row in rows)
     yield count("resets", len(rows), "reset without a fault", "resets without a fault")
     yield count(f"resets_{vcpus}_vcpu{'s' * (vcpus > 1)}", len(rows), "reset")
     yield part("false_positives", alarms, len(rows))

@@ -158,8 +158,8 @@ def exposure(results: Results) -> Iterator[Claim]:
     """Return which share of RAM the registry listed as cached pages, where there is a registry."""
     machine = stored_spec(results.campaign).get("machine")
     mib = machine.get("memory_mib") if isinstance(machine, dict) else None
-    entries = [row.recovery["entries"] for row in filter(titled, results.rows) if row.recovery]
-    listed = [found["pairs"] - found["free"] for found in entries if found.get("pairs") and "free" in found]
+    entries = [row.recovery.entries for row in filter(titled, results.rows) if row.recovery]
+    listed = [found.pairs - found.free for found in entries if found.pairs]
     if listed and mib:
         share = statistics.median(listed) * PAGE / (mib << 20)
         yield number("cache_share_of_ram_median", share, f"{share * 100:.1f} % of RAM")

@@ -4,7 +4,6 @@
 from collections import Counter
 
 from riobed_results.report.claims.claim import Claim, count, slug
-from riobed_results.store.recovery_report import restored_pages
 from riobed_results.tables.soak import Soak, SoakRow
 
 
@@ -32,7 +31,7 @@ def _sums(name: str, rows: list[SoakRow]) -> list[Claim]:
         count(slug(name, "seconds"), round(sum(row.seconds for row in rows)), "s", "s"),
         count(slug(name, "traps"), sum(row.traps or 0 for row in rows), "trap"),
         count(slug(name, "mismatches"), mismatches, "mismatch"),
-        count(slug(name, "pages"), sum(restored_pages(row.recovery) for row in rows if row.recovery), "page"),
+        count(slug(name, "pages"), sum(row.recovery.restored_pages for row in rows if row.recovery), "page"),
         count(slug(name, "files"), sum(row.files or 0 for row in rows), "file"),
         count(slug(name, "different"), sum(row.files_different or 0 for row in rows), "different file"),
     ]

@@ -43,9 +43,7 @@ def _first(results: Results) -> Iterator[Claim]:
     resets = [row for row in rows if timed(row) and row.mode == "rio" and row.outcome == "crash"]
     median = statistics.median(float(row.phases["reset"]) for row in resets)
     yield number("reset_rio_s", median, f"{median:.2f} s")
-    recovery = statistics.median(
-        sum((row.recovery or {})["seconds"].values()) for row in resets if row.recovery
-    )
+    recovery = statistics.median(row.recovery.seconds.total for row in resets if row.recovery)
     yield number("recovery_rio_s", recovery, f"{recovery:.2f} s")
     for key, some in (("trial_median_s", rows), ("trial_restored_median_s", list(filter(timed, rows)))):
         yield _median_s(key, some)
