@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from riobed_results.report.live import FreshReport
 from riobed_results.store.location import REPORT_FILE, locate
-from riobed_results.store.lock import claimed
+from riobed_results.store.lock import locked
 from riobed_results.store.models import TrialRow
 from riobed_results.store.store import open_store, try_store
 from riobed_results.tables.comparison import kernel_note
@@ -61,7 +61,7 @@ def run_campaign(spec_path: Path, store: str, logs: Path | None, where: Where) -
     if logs.name == "..":
         logs = logs.resolve()
     opened = open_store(store, create=True)
-    with claimed(store, spec.name):
+    with locked(store, spec.name):
         campaign = Campaign(spec, setup, catalogues, opened, logs)
         if note := kernel_note(campaign.kernels()):
             console.print(note, highlight=False, markup=False)

@@ -53,7 +53,8 @@ class FaultClass:
     Drawing is deterministic: the same catalogue and rng state give the same faults. `sites` is None for a
     class without sites in the kernel text; site filters do not apply to it. `parameters`, where a class has
     them, are a fourth argument of `draw`; the defaults are the paper's numbers. `needs` names a function of
-    the kernel that the injector calls.
+    the kernel that the injector calls. Faults of a class that `waits` come after a number of calls, which are
+    sure to be made.
     """
 
     name: str
@@ -64,11 +65,7 @@ class FaultClass:
     sites: Callable[[Catalogue], Sites] | None = None
     parameters: Parameters | None = None
     needs: str = ""
-
-    @property
-    def waits(self) -> bool:
-        """Do its faults wait for a number of calls, which are sure to come? That number is a parameter."""
-        return self.parameters is not None
+    waits: bool = False
 
     def with_parameters(self, given: Mapping[str, Any]) -> FaultClass:
         """Return the class with some parameters replaced.

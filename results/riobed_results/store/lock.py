@@ -17,11 +17,10 @@ _RIOBED_KEY = zlib.crc32(b"riobed") >> 1
 
 
 @contextmanager
-def claimed(store: str, name: str) -> Iterator[None]:
+def locked(store: str, name: str) -> Iterator[None]:
     """Hold the campaign `name` of the store at `store` (see `locate`); StoreError if another process does.
 
-    Two that run one campaign would run each trial twice, of which the store takes one. In a database that is
-    neither SQLite nor PostgreSQL nothing is held.
+    Two that run one campaign would run each trial twice, of which the store takes one.
     """
     location = locate(store)
     # Names may share a key; then one waits for the other's end.
@@ -30,15 +29,13 @@ def claimed(store: str, name: str) -> Iterator[None]:
         with _lock_file(location) as file:
             _check_held(_in_file(file, key), location, name)
             yield
-    elif location.url.get_backend_name() == "postgresql":
+        return
+    with explained(location):
+        connection = make_engine(location, write=True).connect()
+    with closing(connection):
         with explained(location):
-            connection = make_engine(location, write=True).connect()
-        with closing(connection):
-            with explained(location):
-                held = _in_database(connection, key)
-            _check_held(held, location, name)
-            yield
-    else:
+            held = _in_database(connection, key)
+        _check_held(held, location, name)
         yield
 
 

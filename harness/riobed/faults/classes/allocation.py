@@ -49,4 +49,5 @@ ALLOCATION = FaultClass(
     draw=draw,
     command=command,
     parameters=_PAPER,
+    waits=True,
 )

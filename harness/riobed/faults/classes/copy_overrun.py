@@ -76,4 +76,5 @@ COPY_OVERRUN = FaultClass(
     command=command,
     parameters=_PAPER,
     needs="kprobe_allow_ksym",
+    waits=True,
 )

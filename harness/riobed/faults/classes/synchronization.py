@@ -44,4 +44,5 @@ SYNCHRONIZATION = FaultClass(
     draw=draw,
     command=command,
     parameters=_PAPER,
+    waits=True,
 )

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 from riobed_results.errors import StoreError
-from riobed_results.store.lock import claimed
+from riobed_results.store.lock import locked
 from riobed_results.store.store import open_store
 
 _HOLD = """
 import subprocess, sys, time
-from riobed_results.store.lock import claimed
-with claimed(sys.argv[1], "overnight"):
-    # As a QEMU, it outlives the process that claimed.
+from riobed_results.store.lock import locked
+with locked(sys.argv[1], "overnight"):
+    # As a QEMU, it outlives the process that held it.
     subprocess.Popen(["sleep", "20"], start_new_session=True)
     print("held", flush=True)
     time.sleep(600)
@@ -42,11 +42,11 @@ def other_runner(url: str) -> Iterator[subprocess.Popen[str]]:
 def test_a_second_runner_is_refused(url: str) -> None:
     refusal = r"^store .*: campaign 'overnight' is being run by another process; wait for its end or stop it$"
     with other_runner(url):
-        with pytest.raises(StoreError, match=refusal) as caught, claimed(url, "overnight"):
+        with pytest.raises(StoreError, match=refusal) as caught, locked(url, "overnight"):
             pass
         assert caught.value.exit_code == 1
         # The same store, another campaign.
-        with claimed(url, "weekend"):
+        with locked(url, "weekend"):
             pass
 
 
@@ -55,14 +55,14 @@ def test_a_runner_that_died_holds_nothing(url: str, number: int) -> None:
     with other_runner(url) as process:
         process.send_signal(number)
         process.wait()
-        with claimed(url, "overnight"):
+        with locked(url, "overnight"):
             pass
 
 
 def test_what_is_raised_inside_goes_out(url: str) -> None:
-    with pytest.raises(KeyError), claimed(url, "overnight"):
+    with pytest.raises(KeyError), locked(url, "overnight"):
         raise KeyError
-    with claimed(url, "overnight"):
+    with locked(url, "overnight"):
         pass
 
 
@@ -70,6 +70,6 @@ def test_a_folder_that_may_not_be_written(path: Path) -> None:
     path.with_name(path.name + ".lock").mkdir()
     with (
         pytest.raises(StoreError, match="its lock file: Is a directory; choose another place"),
-        claimed(str(path), "overnight"),
+        locked(str(path), "overnight"),
     ):
         pass
