@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from harness_builders import spec, text_fault
-from riobed.campaign import basis, workers
+from riobed.campaign import workers
 from riobed.campaign.campaign import Campaign
 from riobed.campaign.workers import LocalWorkers
 from riobed.crash.formats import Crash
@@ -82,8 +82,7 @@ class World:
         self.accelerator = "tcg"
         self.qemu = "QEMU emulator version 7.2.0"
         self.image = "0" * 16
-        for module in (setup_module, basis):
-            monkeypatch.setattr(module, "qemu_version", lambda: self.qemu)
+        monkeypatch.setattr(setup_module, "qemu_version", lambda: self.qemu)
         monkeypatch.setattr(workers, "_HEARSAY_S", 0.0)
         monkeypatch.setattr(CampaignSpec, "fault_class", lambda spec, name: SimpleNamespace(draw=self._draw))
 

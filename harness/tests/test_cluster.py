@@ -10,7 +10,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -21,7 +20,6 @@ from distributed import LocalCluster, get_worker
 from distributed.diagnostics.plugin import SchedulerPlugin
 from harness_builders import spec
 from riobed.campaign import cluster
-from riobed.campaign.basis import Basis
 from riobed.campaign.cluster import ClusterWorkers
 from riobed.campaign.workers import Guests
 from riobed.errors import EnvironmentFault, InfraError, UsageError
@@ -30,8 +28,21 @@ from riobed.plan.rounds import plan
 from riobed.plan.spec import CampaignSpec
 from riobed.trial.record import TrialRecord
 from riobed_results.store.models import TrialRow
+from riobed_results.store.provenance import Provenance
 
-BASIS = Basis("5a5a", "0123abcd", "feed", "beef", "QEMU emulator version 7.2.0", "tcg", "2026.8.0")
+HOST = Provenance(
+    seed="1",
+    kernel_release="6.12.107",
+    kernel_build_id="0123abcd",
+    series_commit="feed",
+    qemu_version="QEMU emulator version 7.2.0",
+    accelerator="tcg",
+    created="",
+    harness="5a5a",
+    image="feed",
+    workload="beef",
+    dask="2026.8.0",
+)
 # As many trials as crashes: the number of workers then makes no difference to the plan.
 FIXED = spec(**(SPEC.model_dump() | {"crashes_per_cell": 4, "max_trials_per_cell": 4}))
 PLANNED = list(plan(FIXED))
@@ -44,15 +55,15 @@ class Cluster:
         self.world = world
         self.said: list[str] = []
         self.ran_on: Counter[str] = Counter()
-        self.bases: list[Basis] = []
+        self.hosts: list[Provenance] = []
         self.dask = LocalCluster(
             n_workers=0, processes=False, threads_per_worker=1, dashboard_address="127.0.0.1:0"
         )
         world.trial = self.trial
 
-    def basis(self, *_: object) -> Basis:
-        """What the next host that is asked is; without `bases` all are the same."""
-        return self.bases.pop(0) if self.bases else BASIS
+    def provenance(self, *_: object) -> Provenance:
+        """What the next host that is asked is; without `hosts` all are the same."""
+        return self.hosts.pop(0) if self.hosts else HOST
 
     def trial(self, guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
         self.ran_on[get_worker().address] += 1
@@ -86,7 +97,7 @@ def dask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Cluster]:
     made = Cluster(World(monkeypatch, tmp_path))
     monkeypatch.setattr(cluster, "guest_setup", lambda *_: made.world.setup())
     monkeypatch.setattr(cluster, "Guests", partial(Guests, run=made.world.run_trial))
-    monkeypatch.setattr(cluster, "basis", made.basis)
+    monkeypatch.setattr(cluster, "host_provenance", made.provenance)
     monkeypatch.setattr(cluster, "_CONNECT_S", 2)
     yield made
     with suppress(TimeoutError):  # one test has ended the scheduler already
@@ -127,17 +138,17 @@ def test_a_worker_that_is_another_is_refused_in_one_line(dask: Cluster, field: s
     dask.scale(1)
     (address,) = dask.dask.scheduler.workers
     # This host asks first.
-    dask.bases = [BASIS, replace(BASIS, **{field: value})]
+    dask.hosts = [HOST, HOST.model_copy(update={field: value})]
     with pytest.raises(EnvironmentFault, match="has no worker for this campaign; run 'riobed worker"):
         dask.run()
     (line,) = dask.said
-    assert "\n" not in line and f"({address}) is refused: its {field} is {value}, the campaign's is" in line
+    assert "\n" not in line and f"({address}) is refused: its {field} is {value}, not" in line
     assert not dask.world.started
 
 
 def test_the_others_work_without_the_refused(dask: Cluster, undisturbed: list[tuple[object, ...]]) -> None:
     dask.scale(2)
-    dask.bases = [BASIS, replace(BASIS, accelerator="kvm")]
+    dask.hosts = [HOST, HOST.model_copy(update={"accelerator": "kvm"})]
     assert sorted(map(essence, dask.run())) == undisturbed
     (busy,) = dask.ran_on
     (refused,) = dask.dask.scheduler.workers.keys() - {busy}

@@ -15,7 +15,7 @@ from riobed.cost.variants import Variant, parts
 from riobed.errors import InfraError, UsageError
 from riobed.guest.guest import GuestSetup
 from riobed.guest.layout import MIB, Layout
-from riobed_results.store.environment import Environment
+from riobed_results.store.provenance import Provenance
 from riobed_results.tables.cost_runs import CostRun, read_runs
 
 VARIANTS = {variant.name: variant for variant in parts()}
@@ -96,10 +96,13 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, int]]:
     return made
 
 
+PROVENANCE = [name for name, field in Provenance.model_fields.items() if field.is_required()]
+
+
 def series(rounds: int, **changes: str) -> Series:
-    on = dict.fromkeys(Environment.model_fields, "x") | {"seed": "1"} | changes
+    on = dict.fromkeys(PROVENANCE, "x") | {"seed": "1"} | changes
     setup = cast(GuestSetup, SimpleNamespace(workload=SimpleNamespace(name="w")))
-    return Series("time", parts(), rounds, 1, setup, Environment.model_validate(on))
+    return Series("time", parts(), rounds, 1, setup, Provenance.model_validate(on))
 
 
 def rounds_of(runs: list[CostRun]) -> dict[int, list[str]]:
@@ -151,7 +154,7 @@ def test_kvm_has_no_times_of_pks(measured: list[Any], tmp_path: Path) -> None:
 @pytest.mark.parametrize("what", ["kernel_build_id", "accelerator", "qemu_version", "seed"])
 def test_runs_made_on_something_else_are_not_mixed(measured: list[Any], tmp_path: Path, what: str) -> None:
     run_series(series(1), tmp_path)
-    with pytest.raises(UsageError, match=f"another {what}"):
+    with pytest.raises(UsageError, match=f"something else: {what} is"):
         run_series(series(2, **{what: "other"}), tmp_path)
     assert len(measured) == len(VARIANTS)
 

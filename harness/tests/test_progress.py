@@ -69,7 +69,8 @@ def test_a_step_between_intent_and_done_is_in_flight() -> None:
 def test_an_error_keeps_its_words() -> None:
     progress = fed(record("E", 3, "ENOSPC", "write of 3 bytes at 4"))
     assert progress.error == "ENOSPC write of 3 bytes at 4"
-    assert fed(record("E", 3, "mismatch")).error == "mismatch"
+    read = fed(record("E", 3, "mismatch"))
+    assert (read.error, read.mismatch, progress.mismatch) == ("mismatch", True, False)
     assert fed(record("E", 3, "EIO", "é".encode().decode("latin-1"))).error
 
 

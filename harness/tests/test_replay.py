@@ -57,7 +57,7 @@ class World:
         kernel = SimpleNamespace(
             build_id="0123abcd", vmlinux=folder / "vmlinux", release="6.12.107", series_commit="feed"
         )
-        self.manifest = SimpleNamespace(kernel=kernel)
+        self.manifest = SimpleNamespace(kernel=kernel, image=SimpleNamespace(key="beef"))
         world = self
 
         class FakeGuest:
@@ -75,7 +75,6 @@ class World:
             world.asked.append(f"trial {record.planned.position}")
             world.run(record)
 
-        monkeypatch.setattr(replaying, "load_manifest", lambda: self.manifest)
         monkeypatch.setattr(replaying, "guest_setup", self._setup)
         monkeypatch.setattr(replaying, "open_guest", FakeGuest)
         monkeypatch.setattr(replaying, "run_trial", run_trial)
@@ -221,9 +220,7 @@ def test_a_position_without_a_result_is_refused(world: World, position: int) -> 
 
 def test_another_kernel_is_refused(world: World) -> None:
     world.manifest.kernel.build_id = "ffff"
-    assert refusal(world) == (
-        "campaign 'test' ran on kernel build 0123abcd, here is ffff; check out the sources it ran on"
-    )
+    assert "kernel_build_id is ffff, not 0123abcd" in refusal(world)
 
 
 def test_a_workload_that_is_gone_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

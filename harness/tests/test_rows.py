@@ -74,19 +74,14 @@ def test_a_crash(store: Store, campaign_id: int) -> None:
     assert [fault.index for fault in row.faults] == [0, 1, 2, 3]
 
 
-def test_a_damaged_log_is_told_in_the_row(store: Store, campaign_id: int) -> None:
+@pytest.mark.parametrize(("damage", "told"), [("no end, garbage", "no end, garbage"), ("", None)])
+def test_a_damaged_log_is_told_in_the_row(
+    store: Store, campaign_id: int, damage: str, told: str | None
+) -> None:
     record = crashed()
-    for position, (detail, damage, told) in enumerate(
-        [
-            ("agent lost", "no end, garbage", "agent lost; damaged log: no end, garbage"),
-            ("", "no place", "damaged log: no place"),
-            ("no output", "", "no output"),
-        ]
-    ):
-        record.observation = Observation(Crash("hang", "hang in iput", damage), 7.0, "running", detail)
-        row = trial_row(record, campaign_id, 1, "now", "")
-        row.position = position
-        assert stored(store, row).detail == told
+    record.observation = Observation(Crash("hang", "hang in iput", damage), 7.0, "running", "agent lost")
+    row = stored(store, trial_row(record, campaign_id, 1, "now", ""))
+    assert (row.log_damage, row.detail) == (told, "agent lost")
 
 
 def test_a_discard(store: Store, campaign_id: int) -> None:

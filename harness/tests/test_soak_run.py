@@ -12,9 +12,9 @@ from riobed.soak import life
 from riobed.soak import session as run
 from riobed.soak.session import Request, enter, run_turns
 from riobed.soak.suite import Turn
-from riobed_results.tables.soak import Soak, SoakEnvironment, SoakRow, load_soak, save_soak
+from riobed_results.tables.soak import Soak, SoakProvenance, SoakRow, load_soak, save_soak
 
-ENVIRONMENT = SoakEnvironment(
+ENVIRONMENT = SoakProvenance(
     seed="7",
     kernel_release="6.12.107",
     kernel_build_id="0123abcd",
@@ -60,7 +60,7 @@ def test_a_soak_is_gone_on_with_without_its_infra_errors(tmp_path: Path) -> None
 def test_a_soak_of_something_else_is_refused(tmp_path: Path, what: str) -> None:
     save_soak(tmp_path, Soak(environment=ENVIRONMENT))
     other = 2 if what in ("vcpus", "minutes") else "other"
-    with pytest.raises(UsageError, match=rf"has a soak with another {what}; choose another folder$"):
+    with pytest.raises(UsageError, match=rf"has a soak of something else: {what} is"):
         enter(tmp_path, ENVIRONMENT.model_copy(update={what: other}))
 
 

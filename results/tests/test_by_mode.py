@@ -169,7 +169,7 @@ def test_a_campaign_has_the_tables_that_say_something_of_it(store: Store) -> Non
 
 def test_trials_from_power_on_beside_those_from_the_snapshot(store: Store) -> None:
     text = {"fault_class": "kernel_text"}
-    rows = [{**text, "phases": {"restore_checked" if n < 2 else "restore": 1.0}} for n in range(6)]
+    rows = [{**text, "phases": {"restore": 1.0}, "restore_checked": n < 2} for n in range(6)]
     rows += [{**text, "fresh_boot": True, "crash": n == 0} for n in range(4)]
     added = store.add_campaign(campaign("starts", ["rio"]))
     for position, fields in enumerate(rows):

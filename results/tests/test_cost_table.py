@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from results_builders import campaign
 from riobed_results.errors import StoreError
-from riobed_results.store.environment import Environment
 from riobed_results.tables.cost import FEWEST, NOTE, cost_page, cost_table, ratio
 from riobed_results.tables.cost_runs import FILE, CostRun, add_run, read_runs
 
-ON = Environment.model_validate(dict.fromkeys(Environment.model_fields, "x"))
+ON = campaign().provenance
 
 
 def run(variant: str, number: int, seconds: float, **changes: Any) -> CostRun:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from riobed_results.errors import StoreError
 from riobed_results.report.publish import worth_keeping
 from riobed_results.report.report import report
 from riobed_results.store.location import REPORT_FILE
@@ -39,6 +40,18 @@ def test_tables_come_out_of_the_store_again(folder: Path) -> None:
 @pytest.mark.parametrize(("table", "folder"), FOLDERS, ids=lambda each: getattr(each, "name", None))
 def test_a_folders_table_comes_out_of_its_rows_again(table: Any, folder: Path) -> None:
     assert (folder / f"{table.name}.md").read_text() == render(table.of(folder), "md")
+
+
+def test_a_store_of_schema_1_is_read_and_not_written() -> None:
+    path = next(folder for folder in PUBLISHED if folder.name == "table1-pilot") / "store.sqlite"
+    before = path.read_bytes()
+    rows = read_results(open_store(str(path))).rows
+    assert [row.log_damage for row in rows if row.log_damage].count("no place, no end") == 2
+    assert sum(row.restore_checked for row in rows) == 7 and all("restore" in row.phases for row in rows)
+    assert any(row.workload_mismatch for row in rows) and not any("damaged" in row.detail for row in rows)
+    with pytest.raises(StoreError, match="schema version 1"):
+        open_store(str(path), create=True)
+    assert path.read_bytes() == before
 
 
 def comparable(page: str) -> str:

@@ -4,8 +4,8 @@
 from pathlib import Path
 
 import pytest
+from results_builders import campaign
 from riobed_results.errors import StoreError
-from riobed_results.store.environment import Environment
 from riobed_results.tables.replays import (
     FILE,
     Ending,
@@ -16,7 +16,7 @@ from riobed_results.tables.replays import (
     replay_table,
 )
 
-ON = Environment.model_validate(dict.fromkeys(Environment.model_fields, "x"))
+ON = campaign().provenance
 
 
 def ending(title: str | None, corruption: str | None = "none") -> Ending:

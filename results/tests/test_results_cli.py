@@ -135,6 +135,14 @@ def damaged(path: Path) -> None:
     path.write_bytes(content)
 
 
+def damaged_in_a_table(path: Path) -> None:
+    store = open_store(str(path), create=True)
+    added = store.add_campaign(campaign())
+    store.add_trial(trial(added.id, 0, faults=faults(200)))
+    content = path.read_bytes()
+    path.write_bytes(content[:-4096] + b"\xff" * 4096)
+
+
 def no_campaign(path: Path) -> None:
     open_store(str(path), create=True)
 
@@ -149,6 +157,15 @@ def a_column_is_missing(path: Path) -> None:
         connection.execute("ALTER TABLE trials RENAME COLUMN crash_kind TO kind")
 
 
+@pytest.mark.parametrize("make", [damaged, damaged_in_a_table, a_column_is_missing])
+def test_nothing_is_added_to_a_store_that_cannot_be_read(path: Path, make: Callable[[Path], None]) -> None:
+    make(path)
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match=r"damaged|no such column"):
+        open_store(str(path), create=True)
+    assert path.read_bytes() == before
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize(
     ("make", "says"),
@@ -156,7 +173,7 @@ def a_column_is_missing(path: Path) -> None:
         (not_a_database, "is not an SQLite database"),
         (empty_file, "is not a riobed store"),
         (another_database, "is not a riobed store"),
-        (another_version, "has schema version 99, this riobed works with 1"),
+        (another_version, "has schema version 99, this riobed works with 2"),
         (no_version, "has schema version None"),
         (damaged, "is damaged"),
         (no_campaign, "holds no campaign"),
@@ -210,7 +227,9 @@ def test_a_locked_store(invoke: Invoke, filled: Store, path: Path) -> None:
         (["--store", "sqlite:///a.sqlite?timeout=soon"], "timeout=soon is not a number"),
         (["--store", "://x"], "malformed URL"),
         (["--store", "http://u:secret@h:x/y"], "malformed URL"),
-        (["--store", "nosuch://u:secret@h/d"], "unknown kind of database"),
+        (["--store", "nosuch://u:secret@h/d"], "nosuch is not supported"),
+        (["--store", "mysql://u:secret@h/d"], "only sqlite and postgresql"),
+        (["--store", ""], "is empty"),
         (["--store", "/dev/null"], "not a file"),
     ],
 )

@@ -11,7 +11,7 @@ from results_builders import recovery
 from riobed_results.errors import StoreError
 from riobed_results.tables.soak import (
     Soak,
-    SoakEnvironment,
+    SoakProvenance,
     SoakRow,
     load_soak,
     save_soak,
@@ -40,7 +40,7 @@ def row(**fields: Any) -> SoakRow:
 
 
 def soak(*rows: SoakRow) -> Soak:
-    environment = SoakEnvironment(
+    environment = SoakProvenance(
         seed="7",
         kernel_release="6.12.107",
         kernel_build_id="0123abcd",

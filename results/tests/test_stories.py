@@ -46,6 +46,7 @@ def test_a_story_has_fault_crash_bytes_class_and_oracle(store: Store) -> None:
         injected=2,
         time_to_crash_s=1.25,
         workload_status="mismatch tree/f1",
+        workload_mismatch=True,
         log="logs/0.log.gz",
     )
     assert found.activated == [

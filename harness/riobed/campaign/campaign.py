@@ -9,21 +9,20 @@ import os
 import platform
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 from riobed_results.store.models import CampaignRow, TrialRow
-from riobed_results.store.queries import counted, trial_rows
+from riobed_results.store.provenance import CAMPAIGN
+from riobed_results.store.queries import counted, kernels, trial_rows
 from riobed_results.store.store import Store
 
-from riobed.campaign.basis import Basis, basis
 from riobed.campaign.workers import Attempt, Workers
 from riobed.errors import EnvironmentFault, UsageError
 from riobed.faults import Catalogue, Fault
 from riobed.guest.guest import GuestSetup
-from riobed.guest.modes import cache_mode
-from riobed.guest.setup import environment
+from riobed.guest.setup import provenance
 from riobed.plan.rounds import PlannedTrial, plan
 from riobed.plan.spec import CampaignSpec
 from riobed.plan.stored import comparable, spec_data
@@ -120,35 +119,25 @@ class Campaign:
         return [planned for planned in self._given_up if not self._enough(planned)]
 
     def _enter(self) -> CampaignRow:
-        """The campaign's row; UsageError if one of that name asked for something else."""
+        """The campaign's row; UsageError if one of that name asked for something else, or began on it."""
         text = yaml.safe_dump(spec_data(self.spec), sort_keys=False)
-        new = CampaignRow(
-            name=self.spec.name,
-            spec=text,
-            host={
+        here = provenance(self._setup, str(self.spec.seed), self.spec.workload.path, self.spec.modes)
+        names = [row.name for row in self.store.campaigns()]
+        if self.spec.name not in names:
+            host = {
                 "cpus": len(os.sched_getaffinity(0)),
                 "kernel": platform.release(),
                 "machine": platform.machine(),
-                "basis": asdict(basis(self._setup, self.spec.workload.path)),
-                "kernels": self.kernels(),
-            },
-            **environment(self._setup, str(self.spec.seed)).model_dump(exclude={"created"}),
-        )
-        names = [row.name for row in self.store.campaigns()]
-        if self.spec.name not in names:
-            return self.store.add_campaign(new)
+            }
+            row = CampaignRow(name=self.spec.name, spec=text, host=host, **here.model_dump())
+            return self.store.add_campaign(row)
         old = self.store.campaign(self.spec.name)
-        for what in ("spec", "kernel_build_id", "accelerator", "qemu_version"):
-            if what == "spec":
-                same = comparable(old.spec) == comparable(text)
-            else:
-                same = getattr(old, what) == getattr(new, what)
-            if not same:
-                raise UsageError(
-                    f"campaign {self.spec.name!r} is in this store with another {what}; "
-                    "give this one another name or another store"
-                )
-        if difference := other_basis(old, new):
+        if comparable(old.spec) != comparable(text):
+            raise UsageError(
+                f"campaign {self.spec.name!r} is in this store with another spec; "
+                "give this one another name or another store"
+            )
+        if difference := old.provenance.difference(here, CAMPAIGN):
             raise UsageError(
                 f"campaign {self.spec.name!r} was begun on something else: {difference}; go on with what it "
                 "was begun with, or give this one another name or another store"
@@ -156,8 +145,8 @@ class Campaign:
         return old
 
     def kernels(self) -> dict[str, str]:
-        """Build ids of the kernels by mode."""
-        return {mode: self._setup.products(cache_mode(mode)).kernel.build_id for mode in self.spec.modes}
+        """Build ids of the kernels by mode; empty if all modes run on one."""
+        return kernels(self._row)
 
     def _count_what_is_there(self) -> None:
         for row in trial_rows(self.store, self._row.id, faults=False):
@@ -209,21 +198,6 @@ class Campaign:
         row.finished = attempt.finished
         row.log = write_log(self._logs, row, attempt.record.console)
         return self.store.add_trial(row)
-
-
-def other_basis(old: CampaignRow, new: CampaignRow) -> str:
-    """What is not what the campaign began with; "" also if it does not say."""
-    mine: dict[str, str] = (new.host or {}).get("kernels", {})
-    theirs: dict[str, str] = (old.host or {}).get("kernels", mine)
-    for mode, build in mine.items():
-        if theirs.get(mode) != build:
-            return f"the kernel of {mode} is {build}, the campaign's is {theirs.get(mode)}"
-    begun = (old.host or {}).get("basis")
-    if not isinstance(begun, dict) or begun.keys() != new.host["basis"].keys():
-        return ""
-    # Dask's protocol is the matter of one run.
-    here = Basis(**{**new.host["basis"], "dask": begun["dask"]})
-    return Basis(**begun).difference(here)
 
 
 def failed(future: Future[Attempt]) -> bool:

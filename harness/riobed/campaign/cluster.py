@@ -25,13 +25,13 @@ import yaml
 from distributed import Client, KilledWorker, Reschedule, Scheduler, Worker, WorkerPlugin, get_worker
 from distributed.diagnostics.plugin import SchedulerPlugin
 from distributed.versions import VersionMismatchWarning
+from riobed_results.store.provenance import WORKER, Provenance
 
-from riobed.campaign.basis import Basis, basis
 from riobed.campaign.workers import Attempt, Guests, Stopped
 from riobed.errors import EnvironmentFault, RiobedError, UsageError
 from riobed.faults import Fault
 from riobed.guest.guest import GuestSetup
-from riobed.guest.setup import guest_setup
+from riobed.guest.setup import guest_setup, provenance
 from riobed.plan.rounds import PlannedTrial
 from riobed.plan.spec import CampaignSpec
 from riobed.plan.stored import spec_data, stored_spec
@@ -48,7 +48,7 @@ class CampaignPlugin(WorkerPlugin):
     `spec` is the text the store has, `token` the name of plugin and resource.
     """
 
-    def __init__(self, name: str, spec: str, wanted: Basis, token: str) -> None:
+    def __init__(self, name: str, spec: str, wanted: Provenance, token: str) -> None:
         self.name = token
         self._campaign = name
         self._spec = spec
@@ -78,11 +78,17 @@ class CampaignPlugin(WorkerPlugin):
         spec = stored_spec(self._campaign, self._spec)
         uri = os.environ.get(URI_VARIABLE)
         setup = guest_setup(spec.machine, uri, spec.workload)
-        if difference := self._wanted.difference(basis(setup, spec.workload.path)):
+        if difference := self._wanted.difference(host_provenance(setup, spec), WORKER):
             raise UsageError(
                 f"its {difference}; set it up from the campaign's sources, as the campaign's host"
             )
         return Guests(spec, setup, count)
+
+
+def host_provenance(setup: GuestSetup, spec: CampaignSpec) -> Provenance:
+    """What trials of a campaign are made on and with on this host."""
+    here = provenance(setup, str(spec.seed), spec.workload.path)
+    return here.model_copy(update={"dask": version("distributed")})
 
 
 class FarewellPlugin(SchedulerPlugin):
@@ -151,7 +157,7 @@ class ClusterWorkers:
         self._say = say
         self._offers: dict[str, int] = {}
         self._told = 0
-        wanted = basis(setup, spec.workload.path)
+        wanted = host_provenance(setup, spec)
         check_certificates(address)
         # What matters arrives as exceptions, and what must be equal is compared.
         logging.getLogger("distributed").setLevel(logging.CRITICAL)
@@ -227,7 +233,7 @@ class ClusterWorkers:
                 ".venv/bin/dask scheduler"
             )
 
-    def _register(self, spec: CampaignSpec, wanted: Basis) -> None:
+    def _register(self, spec: CampaignSpec, wanted: Provenance) -> None:
         """Have all workers compared; one that hangs is waited for only as long as there is no other."""
         text = yaml.safe_dump(spec_data(spec), sort_keys=False)
         plugin = CampaignPlugin(spec.name, text, wanted, self._token)

@@ -18,6 +18,7 @@ from riobed_results.errors import StoreError
 from riobed_results.store.location import locate
 from riobed_results.store.logs import Logs
 from riobed_results.store.models import CampaignRow, FaultRow, TrialRow, utc_now
+from riobed_results.store.provenance import KERNEL
 from riobed_results.store.queries import result_at
 from riobed_results.store.store import open_store
 from riobed_results.tables.proportions import count_text, interval_text, share_of
@@ -34,11 +35,10 @@ from riobed.faults.sites.vmlinux import Vmlinux
 from riobed.guest.guest import GuestSetup, open_guest
 from riobed.guest.modes import cache_mode
 from riobed.guest.registry import mapped
-from riobed.guest.setup import environment, guest_setup
+from riobed.guest.setup import guest_setup, provenance
 from riobed.plan.rounds import PlannedTrial, plan
 from riobed.plan.spec import CampaignSpec
 from riobed.plan.stored import stored_spec
-from riobed.products import Manifest, load_manifest
 from riobed.trace.answer import trace_answer, trace_text
 from riobed.trace.log import TraceLog, find_chunks
 from riobed.trace.symbols import Symbols
@@ -85,12 +85,10 @@ def replay(request: Request, as_json: bool, uri: str | None) -> str:
     Raises UsageError when it cannot be the same trial, EnvironmentFault if we always fail.
     """
     stored = find(request)
-    manifest = load_manifest()
-    check_kernel(stored.campaign, manifest)
-    folder = make_folder(request.folder or beside(request.store, "replays") / _name(stored))
     with Console(stderr=True).status("Looking for what is built, drawing the faults again") as status:
-        setup = replay_setup(stored.spec, request.store, uri)
+        setup = replay_setup(stored.campaign, stored.spec, request.store, uri)
         faults = redraw(stored, setup)
+        folder = make_folder(request.folder or beside(request.store, "replays") / _name(stored))
         status.update(f"Running trial {stored.row.position} of {stored.campaign.name!r} again")
         replayer = Replayer(replace(setup, trace=request.trace), stored.planned.mode)
         with replayer:
@@ -101,9 +99,18 @@ def replay(request: Request, as_json: bool, uri: str | None) -> str:
     return json.dumps(answer, indent=1) + "\n" if as_json else as_text(answer, folder)
 
 
-def replay_setup(spec: CampaignSpec, store: str, uri: str | None) -> GuestSetup:
-    """What guests of a campaign in that store are made of; they begin from its snapshots if it has some."""
+def replay_setup(campaign: CampaignRow, spec: CampaignSpec, store: str, uri: str | None) -> GuestSetup:
+    """What guests of a campaign in that store are made of; they begin from its snapshots if it has some.
+
+    UsageError if the kernel that is built here is not the campaign's.
+    """
     setup = guest_setup(spec.machine, uri, spec.workload)
+    here = provenance(setup, campaign.seed, modes=spec.modes)
+    if difference := campaign.provenance.difference(here, KERNEL):
+        raise UsageError(
+            f"campaign {campaign.name!r}: another kernel is built here: {difference}; "
+            "check out the sources it ran on"
+        )
     return replace(setup, snapshots=beside(store, "snapshots"))
 
 
@@ -124,16 +131,6 @@ def find(request: Request) -> StoredTrial:
     ):
         raise UsageError(f"{where}: the plan has another trial there now; use the riobed that ran it")
     return StoredTrial(locate(request.store).folder, campaign, row, spec, planned)
-
-
-def check_kernel(campaign: CampaignRow, manifest: Manifest) -> None:
-    """UsageError unless the kernel that is built here is the campaign's."""
-    built = manifest.kernel.build_id
-    if campaign.kernel_build_id != built:
-        raise UsageError(
-            f"campaign {campaign.name!r} ran on kernel build {campaign.kernel_build_id}, here is {built}; "
-            "check out the sources it ran on"
-        )
 
 
 def make_folder(folder: Path) -> Path:
@@ -260,7 +257,7 @@ def compare(stored: StoredTrial, setup: GuestSetup, record: TrialRecord) -> Repl
         accelerator=stored.campaign.accelerator,
         then=then,
         now=Ending.model_validate(now),
-        on=environment(setup, stored.campaign.seed),
+        on=provenance(setup, stored.campaign.seed, stored.spec.workload.path, stored.spec.modes),
     )
 
 

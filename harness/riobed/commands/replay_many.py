@@ -14,6 +14,7 @@ from pathlib import Path
 
 from riobed_results.report.claims import write_claims
 from riobed_results.store.models import CampaignRow, TrialRow
+from riobed_results.store.provenance import SERIES
 from riobed_results.store.queries import in_order, trial_rows
 from riobed_results.store.store import open_store
 from riobed_results.tables.render import render
@@ -21,13 +22,12 @@ from riobed_results.tables.replays import FILE, REPLAYS, ReplayRun, add_replay, 
 from riobed_results.tables.titles import titled
 
 from riobed.commands.lines import columns, ending, fitted, named
-from riobed.commands.replay import Replayer, Request, check_kernel, find, make_folder, redraw, replay_setup
+from riobed.commands.replay import Replayer, Request, find, make_folder, redraw, replay_setup
 from riobed.commands.run import beside
 from riobed.errors import UsageError
 from riobed.guest.guest import GuestSetup
-from riobed.guest.setup import environment
+from riobed.guest.setup import provenance
 from riobed.plan.stored import stored_spec
-from riobed.products import load_manifest
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,7 @@ def replay_many(request: Many, form: str, uri: str | None) -> str:
     """Make the replays that are missing, and write the table as Markdown; return it in the form asked for."""
     store = open_store(request.store)
     campaign = store.campaign(request.campaign)
-    check_kernel(campaign, load_manifest())
-    setup = replay_setup(stored_spec(campaign.name, campaign.spec), request.store, uri)
+    setup = replay_setup(campaign, stored_spec(campaign.name, campaign.spec), request.store, uri)
     chosen = choose(campaign, trial_rows(store, campaign.id, faults=False), request.crashes)
     folder = make_folder(request.folder or beside(request.store, "replays") / campaign.name)
     done = {run.position for run in stored_replays(folder, campaign, setup)}
@@ -84,13 +83,14 @@ def choose(campaign: CampaignRow, rows: Iterable[TrialRow], count: int) -> list[
 def stored_replays(folder: Path, campaign: CampaignRow, setup: GuestSetup) -> list[ReplayRun]:
     """The replays that are there; UsageError if they are of something else or were made on something else."""
     runs = read_replays(folder) if (folder / FILE).exists() else []
-    on = environment(setup, campaign.seed)
+    here = provenance(setup, campaign.seed, modes=stored_spec(campaign.name, campaign.spec).modes)
     for run in runs:
-        for what in ("seed", "kernel_build_id", "qemu_version", "accelerator"):
-            if run.campaign != campaign.name or getattr(run.on, what) != getattr(on, what):
-                raise UsageError(
-                    f"{folder / FILE} has replays of another campaign or {what}; choose another --folder"
-                )
+        difference = run.on.difference(here, SERIES)
+        if difference or run.campaign != campaign.name:
+            raise UsageError(
+                f"{folder / FILE} has replays of something else: "
+                f"{difference or f'campaign {run.campaign!r}'}; choose another --folder"
+            )
     return runs
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from riobed_results.store.environment import Environment
+from riobed_results.store.provenance import SERIES, Provenance
 from riobed_results.tables.cost import COST
 from riobed_results.tables.cost_runs import FILE, CostRun, add_run, read_runs
 from riobed_results.tables.render import render
@@ -24,7 +24,7 @@ from riobed.errors import UsageError
 from riobed.faults import catalogue_of
 from riobed.guest.config import MachineSpec, WorkloadSpec
 from riobed.guest.guest import Guest, GuestSetup, open_guest
-from riobed.guest.setup import environment, guest_setup
+from riobed.guest.setup import guest_setup, provenance
 from riobed.products import CHECKOUT
 from riobed.vm.emulator import COUNTED
 
@@ -45,7 +45,7 @@ class Series:
     rounds: int
     seed: int
     setup: GuestSetup
-    on: Environment
+    on: Provenance
 
     def order(self, number: int, of: list[Variant]) -> list[Variant]:
         """The variants of a round, in an order of its own: none always has the warmer host."""
@@ -67,9 +67,9 @@ def run_cost(
             raise UsageError(f"workload {folder}: has no 'measure', a piece of work of fixed size")
         counting = replace(setup, accelerator=COUNTED)
         compared = _compared(what, setup)
-        instructions = environment(counting, str(seed))
-        run_series(Series("instructions", compared, counted_rounds, seed, counting, instructions), out)
-        run_series(Series("time", compared, rounds, seed, setup, environment(setup, str(seed))), out)
+        on_counting, on = (provenance(each, str(seed), folder.resolve()) for each in (counting, setup))
+        run_series(Series("instructions", compared, counted_rounds, seed, counting, on_counting), out)
+        run_series(Series("time", compared, rounds, seed, setup, on), out)
     table = render(COST.of(out), "md")
     (out / "cost.md").write_text(table, encoding="utf-8")
     print(table, end="")
@@ -121,10 +121,11 @@ def _stored(out: Path, series: Series) -> set[tuple[str, str, int, str]]:
     """Keys of the runs that are there; UsageError if they were made on something else."""
     runs = read_runs(out) if (out / FILE).exists() else []
     for run in runs:
-        for what in ("seed", "kernel_build_id", "qemu_version", "accelerator"):
-            same = getattr(run.on, what) == getattr(series.on, what)
-            if not same and run.kind == series.kind:
-                raise UsageError(f"{out / FILE} has runs with another {what}; give --out another folder")
+        difference = run.on.difference(series.on, SERIES)
+        if difference and run.kind == series.kind:
+            raise UsageError(
+                f"{out / FILE} has runs of something else: {difference}; give --out another folder"
+            )
         if run.variant not in [variant.name for variant in series.variants]:
             raise UsageError(f"{out / FILE} has runs of {run.variant!r}; give --out another folder")
     return {run.key for run in runs}

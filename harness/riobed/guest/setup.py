@@ -1,22 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every command that starts a guest needs first: what is built, and the accelerator."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
-from riobed_results.store.environment import Environment
 from riobed_results.store.models import utc_now
+from riobed_results.store.provenance import KernelProvenance, Provenance
 
 from riobed.guest.accelerator import choose, for_processors
 from riobed.guest.config import MachineSpec, WorkloadSpec
 from riobed.guest.guest import GuestSetup
-from riobed.guest.images import workload_image
+from riobed.guest.images import workload_image, workload_key
 from riobed.guest.kernel import INJECTOR_NEEDS, check_config, kernel_config
-from riobed.guest.modes import CacheMode
+from riobed.guest.modes import CacheMode, cache_mode
 from riobed.guest.workload import check_options, load_workload
-from riobed.products import Manifest, load_manifest
+from riobed.products import Manifest, content_key, load_manifest
 from riobed.vm.driver import driver
 from riobed.vm.emulator import REPEATABLE
 from riobed.vm.host import qemu_version
+
+# Hashed when imported: files may change while a worker runs.
+_HARNESS = content_key(Path(__file__).parents[1])
 
 
 def guest_setup(
@@ -50,10 +54,13 @@ def check_mode(name: str, mode: CacheMode, setup: GuestSetup) -> None:
     check_config(f"mode {name}", config, INJECTOR_NEEDS | mode.kernel_needs)
 
 
-def environment(setup: GuestSetup, seed: str) -> Environment:
-    """On what runs with that seed are made."""
+def provenance(
+    setup: GuestSetup, seed: str, workload: Path | None = None, modes: Iterable[str] = ()
+) -> Provenance:
+    """What runs with that seed are made on and with; `workload` is the folder of theirs."""
+    kernels = {mode: setup.products(cache_mode(mode)).kernel for mode in modes}
     kernel = setup.manifest.kernel
-    return Environment(
+    return Provenance(
         seed=seed,
         kernel_release=kernel.release,
         kernel_build_id=kernel.build_id,
@@ -61,4 +68,12 @@ def environment(setup: GuestSetup, seed: str) -> Environment:
         qemu_version=qemu_version(),
         accelerator=setup.accelerator,
         created=utc_now(),
+        kernels={
+            mode: KernelProvenance(release=of.release, build_id=of.build_id, series_commit=of.series_commit)
+            for mode, of in kernels.items()
+            if of.build_id != kernel.build_id
+        },
+        harness=_HARNESS,
+        image=setup.manifest.image.key,
+        workload=workload_key(workload) if workload else None,
     )

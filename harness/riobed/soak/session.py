@@ -10,8 +10,9 @@ from riobed_results.store.models import utc_now
 from riobed_results.tables.render import render
 from riobed_results.tables.soak import (
     FILE,
+    SAME_SOAK,
     Soak,
-    SoakEnvironment,
+    SoakProvenance,
     SoakRow,
     load_soak,
     save_soak,
@@ -24,8 +25,7 @@ from riobed.guest.config import MachineSpec
 from riobed.guest.guest import Guest, GuestSetup, open_guest
 from riobed.guest.images import workload_image
 from riobed.guest.modes import cache_mode
-from riobed.guest.setup import environment as on_what
-from riobed.guest.setup import guest_setup
+from riobed.guest.setup import guest_setup, provenance
 from riobed.soak.life import go_on, take_turn
 from riobed.soak.suite import Turn, load_suite, turns
 
@@ -71,20 +71,20 @@ def soak(request: Request, form: str, uri: str | None) -> int:
     return 0 if all(row.good for row in result.rows) else 1
 
 
-def environment(request: Request, setup: GuestSetup) -> SoakEnvironment:
-    """On what this soak runs."""
-    return SoakEnvironment(
+def environment(request: Request, setup: GuestSetup) -> SoakProvenance:
+    """What this soak is run on and with, and what was asked for."""
+    return SoakProvenance(
         mode=request.mode,
         minutes=request.minutes,
         suite=request.suite.name,
         memory_mib=request.memory_mib,
         disk_mib=request.disk_mib,
         vcpus=request.vcpus,
-        **on_what(setup, str(request.seed)).model_dump(),
+        **provenance(setup, str(request.seed), request.suite).model_dump(),
     )
 
 
-def enter(folder: Path, now: SoakEnvironment) -> Soak:
+def enter(folder: Path, now: SoakProvenance) -> Soak:
     """The soak to go on with, without its infra errors, or a new one.
 
     UsageError when the folder has one of something else.
@@ -92,9 +92,8 @@ def enter(folder: Path, now: SoakEnvironment) -> Soak:
     if not (folder / FILE).exists():
         return Soak(environment=now)
     old = load_soak(folder)
-    for what, value in now:
-        if what != "created" and getattr(old.environment, what) != value:
-            raise UsageError(f"{folder}: has a soak with another {what}; choose another folder")
+    if difference := old.environment.difference(now, SAME_SOAK):
+        raise UsageError(f"{folder}: has a soak of something else: {difference}; choose another folder")
     return Soak(environment=old.environment, rows=[row for row in old.rows if not row.infra_error])
 
 

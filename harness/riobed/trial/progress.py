@@ -44,6 +44,8 @@ class Progress:
     intent: int = 0
     finished: bool = False
     error: str = ""
+    # Did it read something else than it had written?
+    mismatch: bool = False
     damaged: int = 0
     _rest: bytes = b""
 
@@ -70,8 +72,10 @@ class Progress:
             self.done = max(self.done, step)
         elif kind == b"F":
             self.finished = True
-        elif kind == b"E" and not self.error:
-            self.error = b" ".join(part for part in (match[5], match[6]) if part).decode("latin-1")
+        elif kind == b"E":
+            self.mismatch |= match[5] == b"mismatch"
+            said = b" ".join(part for part in (match[5], match[6]) if part).decode("latin-1")
+            self.error = self.error or said
         return True
 
     @property

@@ -26,6 +26,8 @@ class TrialRecord:
     faults: list[Fault]
     plant: Plant | None = None
     phases: dict[str, float] = field(default_factory=dict)
+    # Was restored memory compared with the snapshot's?
+    restore_checked: bool = False
     progress: Progress = field(default_factory=lambda: Progress(0))
     evidence: Evidence = field(default_factory=Evidence)
     observation: Observation | None = None

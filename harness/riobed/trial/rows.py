@@ -6,7 +6,6 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from riobed_results.store.logs import DAMAGED_LOG
 from riobed_results.store.models import FaultRow, TrialRow, utc_now
 
 from riobed.errors import EnvironmentFault
@@ -14,13 +13,13 @@ from riobed.faults import Fault
 from riobed.trial.evidence import Evidence
 from riobed.trial.planting import PLANTED, Plant
 from riobed.trial.record import TrialRecord
-from riobed.trial.watch import Observation
 
 
 def trial_row(record: TrialRecord, campaign_id: int, attempt: int, started: str, error: str) -> TrialRow:
     """The row of a trial; of an infra error if `error` says what went wrong."""
     planned, verdict, evidence = record.planned, record.verdict, record.evidence
     observation = record.observation
+    seen = observation.detail if observation else ""
     activations = [s for f in record.faults if (s := evidence.activated_s(f.index)) is not None]
     row = TrialRow(
         campaign_id=campaign_id,
@@ -33,6 +32,7 @@ def trial_row(record: TrialRecord, campaign_id: int, attempt: int, started: str,
         started=started,
         finished=utc_now(),
         workload_status=observation.workload_status if observation else None,
+        workload_mismatch=record.progress.mismatch,
         requested=len(record.faults) + (record.plant is not None),
         # What a dying guest wrote may name faults that are none of this trial's.
         injected=sum(fault.index in evidence.injected for fault in record.faults)
@@ -41,7 +41,8 @@ def trial_row(record: TrialRecord, campaign_id: int, attempt: int, started: str,
         first_activation_s=min(activations, default=None),
         steps_done=record.progress.done,
         fresh_boot=planned.fresh_boot,
-        detail=error or (observed(observation, record.unrecovered) if observation else ""),
+        restore_checked=record.restore_checked,
+        detail=error or "; ".join(filter(None, (seen, record.unrecovered))),
         recovery=record.recovery,
         check=record.check,
         phases=record.phases,
@@ -56,13 +57,8 @@ def trial_row(record: TrialRecord, campaign_id: int, attempt: int, started: str,
         row.corruption_where = verdict.corruption_where
         if observation and observation.crash:
             row.time_to_crash_s = round(observation.seconds, 3)
+            row.log_damage = observation.crash.damage or None
     return row
-
-
-def observed(observation: Observation, unrecovered: str = "") -> str:
-    """What there is to say of a trial's end: which silence it was, what its log lacks, what failed after."""
-    damage = observation.crash.damage if observation.crash else ""
-    return "; ".join(filter(None, (observation.detail, damage and DAMAGED_LOG + damage, unrecovered)))
 
 
 def fault_row(fault: Fault, evidence: Evidence) -> FaultRow:

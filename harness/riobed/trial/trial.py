@@ -25,8 +25,6 @@ _WARMUP_SLACK_S = 30.0
 _LONGEST_WARMUP_S = 900.0
 _INJECT_S = 10.0
 _STOP_S = 10.0
-# The phase by whose name checks of restored memory are counted (riobed_results.tables.starts).
-_CHECKED = "restore_checked"
 INJECTOR = "/dev/riobed-inject"
 # Arguments: seconds of warm-up, then the workload; the faults come on standard input.
 _REPEATABLE = f"""
@@ -88,9 +86,7 @@ def begin(guest: Guest, record: TrialRecord) -> int:
     """From the snapshot to faults in place; the workload's process id."""
     planned = record.planned
     with record.phase("restore"):
-        compared = guest.ready(fresh=planned.fresh_boot, check=planned.check_restore)
-    if compared:
-        record.phases[_CHECKED] = record.phases.pop("restore")
+        record.restore_checked = guest.ready(fresh=planned.fresh_boot, check=planned.check_restore)
     with record.phase("warmup"):
         pid = start_workload(guest, record)
         warm_up(guest, record, pid)
@@ -110,8 +106,9 @@ def begin_repeatably(guest: Guest, record: TrialRecord) -> int:
     workload = guest.command("start", seed=planned.workload_seed)
     argv = ["/bin/sh", "-c", _REPEATABLE, "trial", str(round(planned.warmup_s, 3)), *workload]
     stdin = commands(record.faults).encode()
-    with record.phase(_CHECKED if planned.check_restore else "restore"):
+    with record.phase("restore"):
         pid = guest.start(argv, stdin, fresh=planned.fresh_boot, check=planned.check_restore)
+        record.restore_checked = planned.check_restore
     with record.phase("warmup"):
         wait_for_faults(guest, record, pid)
     return pid

@@ -52,14 +52,21 @@ class Location:
 def locate(store: str) -> Location:
     """Find out what `store` means: a database URL, an SQLite file, or a folder with `store.sqlite` in it.
 
-    Raises StoreUsageError for a URL that cannot be understood.
+    Raises StoreUsageError for a URL that cannot be understood, or of another kind of database.
     """
+    if not store.strip():
+        raise StoreUsageError(f"store: the name is empty; try {DEFAULT_STORE}")
     if "://" not in store:
         return _sqlite_location(sa.URL.create("sqlite", database=store), Path(store))
     try:
         url = sa.make_url(store)
     except (ArgumentError, ValueError):
         raise StoreUsageError(f"store {store}: malformed URL; try {DEFAULT_STORE}") from None
+    if url.get_backend_name() not in ("sqlite", "postgresql"):
+        raise StoreUsageError(
+            f"store {url.render_as_string(hide_password=True)}: {url.get_backend_name()} is not supported, "
+            f"only sqlite and postgresql are; try {DEFAULT_STORE}"
+        )
     if url.drivername == "postgresql":
         # The driver that is installed; SQLAlchemy 2.0 would look for another.
         url = url.set(drivername="postgresql+psycopg")
@@ -96,14 +103,12 @@ def make_engine(location: Location, write: bool) -> sa.Engine:
         return _sqlite_engine(location.path, write, location.timeout)
     # As with SQLite: nothing stays open between trials, and a reader writes nothing.
     options: dict[str, Any] = {"poolclass": NullPool}
-    if location.url.get_backend_name() == "postgresql" and not write:
+    if not write:
         options["execution_options"] = {"postgresql_readonly": True}
     try:
         return sa.create_engine(location.url, **options)
     except SQLAlchemyError:
-        raise StoreUsageError(
-            f"store {location.name}: unknown kind of database; try {DEFAULT_STORE}"
-        ) from None
+        raise StoreUsageError(f"store {location.name}: unknown driver; write postgresql:// alone") from None
     except ImportError as error:
         raise StoreError(f"store {location.name}: {error}; install it with pip") from None
 

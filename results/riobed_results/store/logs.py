@@ -22,8 +22,6 @@ from urllib.parse import quote
 
 from riobed_results.errors import StoreError
 
-# How a row's detail begins to say that the crash report in its log is not whole, and what it lacks.
-DAMAGED_LOG = "damaged log: "
 # In a published folder. Logs of a campaign are much alike: together they take a third of their single sizes.
 ARCHIVE = "logs.tar.xz"
 MAX_LOG = 64 << 20  # bytes; of a longer log the beginning counts

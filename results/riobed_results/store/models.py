@@ -15,15 +15,18 @@ from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import DeclarativeBase, Mapped, MappedAsDataclass, mapped_column, relationship
 
 from riobed_results.store.check_report import CheckReport
+from riobed_results.store.provenance import KernelProvenance, Provenance
 from riobed_results.store.recovery_report import RecoveryReport
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 Outcome = Literal["crash", "discard", "infra_error"]
 CrashKind = Literal["panic", "oops", "trap", "hang", "reset"]
 Corruption = Literal["none", "direct", "indirect", "unclassified"]
 CorruptionWhere = Literal["cache", "disk"]
 Json = dict[str, Any]
+Kernels = dict[str, KernelProvenance]
+Seconds = dict[str, float]
 
 
 class AnyText(sa.types.TypeDecorator[str]):
@@ -87,6 +90,8 @@ class Base(MappedAsDataclass, DeclarativeBase, kw_only=True):
         Json: sa.JSON(none_as_null=True),
         RecoveryReport: JsonOf(RecoveryReport),
         CheckReport: JsonOf(CheckReport),
+        Kernels: JsonOf(Kernels),
+        Seconds: JsonOf(Seconds),
     }
 
 
@@ -114,7 +119,7 @@ class MetaRow(Base):
 
 
 class CampaignRow(Base):
-    """One campaign: what was asked (`spec`, YAML text) and on what it ran."""
+    """One campaign: what was asked (`spec`, YAML text), its provenance, and the host it began on."""
 
     __tablename__ = "campaigns"
 
@@ -128,7 +133,16 @@ class CampaignRow(Base):
     qemu_version: Mapped[str]
     accelerator: Mapped[str]
     host: Mapped[Json]
+    kernels: Mapped[Kernels] = mapped_column(default_factory=dict)
+    harness: Mapped[str | None] = mapped_column(default=None)
+    image: Mapped[str | None] = mapped_column(default=None)
+    workload: Mapped[str | None] = mapped_column(default=None)
     created: Mapped[str] = mapped_column(default_factory=utc_now)
+
+    @property
+    def provenance(self) -> Provenance:
+        """What the campaign's trials were made on and with."""
+        return Provenance.model_validate(self, from_attributes=True)
 
 
 class TrialRow(Base):
@@ -136,7 +150,10 @@ class TrialRow(Base):
 
     `*_s` are seconds since injection, `phases` maps a phase's name to its seconds, `started` and `finished`
     are UTC ISO 8601, `log` is a path relative to the store's folder. `requested`, `injected` and
-    `activated` count faults. An infra error is a row of its own; its retry has the next `attempt`.
+    `activated` count faults. `restore_checked`: memory was compared with the snapshot's when it was restored.
+    `workload_mismatch`: before the crash the workload read something else than it had written. `log_damage`
+    says what the crash report on the console lacks. An infra error is a row of its own; its retry has the
+    next `attempt`.
     """
 
     __tablename__ = "trials"
@@ -178,6 +195,7 @@ class TrialRow(Base):
     corruption: Mapped[Corruption | None] = mapped_column(default=None)
     corruption_where: Mapped[CorruptionWhere | None] = mapped_column(default=None)
     workload_status: Mapped[str | None] = mapped_column(default=None)
+    workload_mismatch: Mapped[bool] = mapped_column(default=False)
     requested: Mapped[int] = mapped_column(default=0)
     injected: Mapped[int] = mapped_column(default=0)
     activated: Mapped[int] = mapped_column(default=0)
@@ -185,11 +203,13 @@ class TrialRow(Base):
     time_to_crash_s: Mapped[float | None] = mapped_column(default=None)
     steps_done: Mapped[int] = mapped_column(default=0)
     fresh_boot: Mapped[bool] = mapped_column(default=False)
+    restore_checked: Mapped[bool] = mapped_column(default=False)
     detail: Mapped[str] = mapped_column(default="")
     recovery: Mapped[RecoveryReport | None] = mapped_column(default=None)
     check: Mapped[CheckReport | None] = mapped_column(default=None)
-    phases: Mapped[Json] = mapped_column(default_factory=dict)
+    phases: Mapped[Seconds] = mapped_column(default_factory=dict)
     log: Mapped[str | None] = mapped_column(default=None)
+    log_damage: Mapped[str | None] = mapped_column(default=None)
     faults: Mapped[list["FaultRow"]] = relationship(default_factory=list, order_by="FaultRow.index")
 
 

@@ -107,7 +107,11 @@ def crashes_by_seed(rows: Iterable[TrialRow], kernels: Mapping[str, str]) -> Cra
 
 
 def kernels(campaign: CampaignRow) -> dict[str, str]:
-    """Return the build id of each mode's kernel; empty if the campaign does not say, so all ran on one."""
+    """Return the build id of each mode's kernel; empty if all modes ran on one."""
+    if campaign.kernels:
+        modes = in_order(campaign, "modes", campaign.kernels)
+        return {mode: campaign.provenance.kernel_of(mode).build_id for mode in modes}
+    # As stores of schema 1 say it.
     found = (campaign.host or {}).get("kernels")
     return {str(mode): str(build) for mode, build in found.items()} if isinstance(found, dict) else {}
 

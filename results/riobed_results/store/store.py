@@ -12,8 +12,9 @@ from sqlalchemy.orm import Session
 from sqlalchemy.pool import StaticPool
 
 from riobed_results.errors import StoreError, StoreUsageError
-from riobed_results.store.location import Location, explained, locate, make_engine
-from riobed_results.store.models import SCHEMA_VERSION, Base, CampaignRow, MetaRow, TrialRow
+from riobed_results.store.location import SQLITE_MEANING, Location, explained, locate, make_engine
+from riobed_results.store.models import SCHEMA_VERSION, Base, CampaignRow, FaultRow, MetaRow, TrialRow
+from riobed_results.store.schema1 import migrate
 
 # Of a snapshot; between two such steps, writers may write.
 _PAGES_AT_ONCE = 1000
@@ -25,8 +26,9 @@ class Store:
     Safe to use from several threads and processes at once; holds no connection between calls.
     """
 
-    def __init__(self, location: Location, engine: sa.Engine) -> None:
+    def __init__(self, location: Location, engine: sa.Engine, writable: bool = False) -> None:
         self.location = location
+        self._writable = writable
         self._engine = engine
 
     @contextmanager
@@ -47,12 +49,35 @@ class Store:
         """
         if self.location.path is None:
             return self
+        return self._in(self._copy())
+
+    def migrated(self) -> "Store":
+        """Return what an SQLite store of schema 1 holds now, kept in memory in the present schema."""
+        memory = self._copy()
+        with explained(self.location):
+            migrate(memory)
+        return self._in(memory)
+
+    def _copy(self) -> sqlite3.Connection:
         memory = sqlite3.connect(":memory:", check_same_thread=False)
         with explained(self.location), closing(self._engine.raw_connection()) as connection:
             driver: Any = connection.driver_connection
             driver.backup(memory, pages=_PAGES_AT_ONCE)
+        return memory
+
+    def _in(self, memory: sqlite3.Connection) -> "Store":
         engine = sa.create_engine("sqlite://", creator=lambda: memory, poolclass=StaticPool)
         return Store(self.location, engine)
+
+    def check(self) -> None:
+        """Raise StoreError if columns are missing or, before it is written, if an SQLite file is damaged."""
+        with self.session() as session:
+            for model in (CampaignRow, TrialRow, FaultRow):
+                session.execute(sa.select(model).limit(0))
+            if self.location.path and self._writable:
+                found = session.scalar(sa.text("PRAGMA quick_check(1)"))
+                if found != "ok":
+                    raise StoreError(f"store {self.location.name}: {SQLITE_MEANING[sqlite3.SQLITE_CORRUPT]}")
 
     def add_campaign(self, campaign: CampaignRow) -> CampaignRow:
         """Add a campaign and return it with its `id`; StoreError if its name is taken."""
@@ -107,11 +132,12 @@ class Store:
 def open_store(store: str, *, create: bool = False) -> Store:
     """Open the store at `store` (see `locate`), for reading only unless `create`.
 
-    With `create` it is opened for writing and made if missing or empty. Raises StoreError if it is missing,
-    locked, no riobed store, or of another schema version; StoreUsageError for a malformed URL.
+    With `create` it is opened for writing and made if missing or empty. An SQLite store of schema 1
+    can only be read: what is read is a copy, migrated in memory. Raises StoreError if the store is missing,
+    locked, damaged, no riobed store, or of another schema version; StoreUsageError for a malformed URL.
     """
     location = locate(store)
-    opened = Store(location, make_engine(location, create))
+    opened = Store(location, make_engine(location, create), create)
     with opened.session() as session:
         connection = session.connection()
         tables = sa.inspect(connection).get_table_names()
@@ -121,7 +147,11 @@ def open_store(store: str, *, create: bool = False) -> Store:
             session.flush()
         elif MetaRow.__tablename__ not in tables:
             raise StoreError(f"store {location.name}: is not a riobed store; give another with --store")
-        _check_version(location, session.scalar(sa.select(MetaRow.value).filter_by(key="schema_version")))
+        found = session.scalar(sa.select(MetaRow.value).filter_by(key="schema_version"))
+    if found == "1" and location.path and not create:
+        return opened.migrated()
+    _check_version(location, found)
+    opened.check()
     return opened
 
 
@@ -138,7 +168,8 @@ def try_store(store: str) -> None:
 
 def _check_version(location: Location, found: str | None) -> None:
     if found != str(SCHEMA_VERSION):
+        able = f"{SCHEMA_VERSION} (of 1 it only reads SQLite files)" if found == "1" else SCHEMA_VERSION
         raise StoreError(
-            f"store {location.name}: has schema version {found}, this riobed works with {SCHEMA_VERSION}; "
+            f"store {location.name}: has schema version {found}, this riobed works with {able}; "
             "use the riobed that wrote it, or another store"
         )

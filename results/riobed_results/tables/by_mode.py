@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
-from riobed_results.store.environment import Environment
 from riobed_results.store.models import TrialRow
+from riobed_results.store.provenance import Provenance
 from riobed_results.store.queries import Results, in_order
 from riobed_results.tables.render import Grid, Page, csv_text, printable
 from riobed_results.tables.table import CampaignTable, Section, campaign_page
@@ -58,7 +58,7 @@ class ModeTable(BaseModel):
     campaign: str
     modes: list[str]
     lines: dict[str, dict[str, Value]]
-    environment: Environment
+    environment: Provenance
 
 
 def mode_table(results: Results, design: Design) -> ModeTable:
@@ -76,7 +76,7 @@ def mode_table(results: Results, design: Design) -> ModeTable:
         campaign=campaign.name,
         modes=modes,
         lines={name: {mode: columns[mode].get(name) for mode in modes} for name in names},
-        environment=Environment.model_validate(campaign, from_attributes=True),
+        environment=campaign.provenance,
     )
 
 

@@ -9,7 +9,7 @@ import typer
 from pydantic import BaseModel, Field
 
 from riobed_results.errors import StoreUsageError
-from riobed_results.store.environment import Environment
+from riobed_results.store.provenance import Provenance
 from riobed_results.store.queries import (
     Counts,
     CrashesBySeed,
@@ -56,7 +56,7 @@ class ComparisonTable(BaseModel):
     alpha: float = ALPHA
     power: float
     comparisons: list[Comparison]
-    environment: Environment
+    environment: Provenance
     # Build ids by mode, if the campaign says; for the note.
     kernels: dict[str, str] = Field(default_factory=dict, exclude=True)
 
@@ -73,7 +73,7 @@ def comparison_table(results: Results, power: Power = POWER) -> ComparisonTable:
         campaign=results.campaign.name,
         power=power,
         comparisons=compare(totals, fault_crashes(results), power),
-        environment=Environment.model_validate(results.campaign, from_attributes=True),
+        environment=results.campaign.provenance,
         kernels=kernels(results.campaign),
     )
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from pydantic import BaseModel, Field
 
-from riobed_results.store.environment import Environment
+from riobed_results.store.provenance import Provenance
 from riobed_results.store.queries import Counts, Results, cell_counts, in_order, kernels
 from riobed_results.tables.comparison import (
     ALPHA,
@@ -75,7 +75,7 @@ class Statistics(BaseModel):
     paper: Beside | None
     failed_controls: list[str]
     missing_controls: list[str]
-    environment: Environment
+    environment: Provenance
     # Build ids by mode, if the campaign says; for the note.
     kernels: dict[str, str] = Field(default_factory=dict, exclude=True)
 
@@ -90,7 +90,7 @@ class CorruptionTable(BaseModel):
     statistics: Statistics
 
     @property
-    def environment(self) -> Environment:
+    def environment(self) -> Provenance:
         """What the campaign ran on."""
         return self.statistics.environment
 
@@ -125,7 +125,7 @@ def corruption_table(results: Results) -> CorruptionTable:
         paper=beside_paper({row.fault_class: row.cells for row in faulty}, modes),
         failed_controls=failed_controls(results.rows),
         missing_controls=missing_controls(results),
-        environment=Environment.model_validate(campaign, from_attributes=True),
+        environment=campaign.provenance,
         kernels=kernels(campaign),
     )
     return CorruptionTable(

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pydantic import BaseModel
 
 from riobed_results.errors import StoreError
-from riobed_results.store.environment import Environment
+from riobed_results.store.provenance import Provenance
 from riobed_results.tables.cost_runs import CostRun, read_runs
 from riobed_results.tables.render import Grid, Page, csv_text, json_text, printable, source_text
 from riobed_results.tables.table import FolderTable
@@ -58,7 +58,7 @@ class CostTable(BaseModel):
 
     rows: list[CostRow]
     registry_bytes_per_page: int
-    environment: Environment
+    environment: Provenance
     accelerators: dict[str, str]
 
 

@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from riobed_results.store.environment import Environment
 from riobed_results.store.jsonl import add_line, read_lines
+from riobed_results.store.provenance import Provenance
 
 FILE = "runs.jsonl"
 
@@ -32,7 +32,7 @@ class CostRun(BaseModel):
     idle_s: float
     before: dict[str, int]
     after: dict[str, int]
-    on: Environment
+    on: Provenance
 
     @property
     def key(self) -> tuple[str, str, int, str]:

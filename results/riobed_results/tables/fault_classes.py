@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from pydantic import BaseModel
 
-from riobed_results.store.environment import Environment
 from riobed_results.store.models import TrialRow
+from riobed_results.store.provenance import Provenance
 from riobed_results.store.queries import Results, in_order
 from riobed_results.tables.controls import CONTROLS
 from riobed_results.tables.proportions import percent
@@ -50,7 +50,7 @@ class ClassTable(BaseModel):
     fault_classes: list[str]
     lines: dict[str, dict[str, ClassLine]]
     totals: dict[str, ClassLine]
-    environment: Environment
+    environment: Provenance
 
 
 def class_table(results: Results) -> ClassTable:
@@ -71,7 +71,7 @@ def class_table(results: Results) -> ClassTable:
         fault_classes=[name for name in classes if any(name in of_mode for of_mode in lines.values())],
         lines=lines,
         totals={mode: class_line([row for row in rows if row.mode == mode]) for mode in modes},
-        environment=Environment.model_validate(campaign, from_attributes=True),
+        environment=campaign.provenance,
     )
 
 

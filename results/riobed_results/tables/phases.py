@@ -3,11 +3,12 @@
 
 import statistics
 from collections.abc import Iterable
+from itertools import chain
 
 from pydantic import BaseModel
 
-from riobed_results.store.environment import Environment
 from riobed_results.store.models import TrialRow
+from riobed_results.store.provenance import Provenance
 from riobed_results.store.queries import Results, in_order
 from riobed_results.tables.controls import CONTROLS
 from riobed_results.tables.render import Grid, Page, csv_text, printable
@@ -42,7 +43,7 @@ class PhaseTable(BaseModel):
     modes: list[str]
     phases: list[str]
     spreads: dict[str, dict[str, dict[str, Spread]]]
-    environment: Environment
+    environment: Provenance
 
 
 def phase_table(results: Results) -> PhaseTable:
@@ -52,21 +53,24 @@ def phase_table(results: Results) -> PhaseTable:
     if not rows:
         raise results.without("results yet")
     modes = in_order(campaign, "modes", (row.mode for row in rows))
+    times = list(map(seconds, rows))
     # A discard ends early: the order is that of the trial which came furthest.
-    phases = max((list(row.phases) for row in rows), key=len)
-    phases += [name for row in rows for name in row.phases if name not in phases]
-    phases = [*dict.fromkeys(phases), WHOLE]
-    spreads = {
-        group: {
-            mode: _spreads(phases, [row for row in rows if (_group(row), row.mode) == (group, mode)])
-            for mode in modes
-        }
-        for group in GROUPS
-    }
-    environment = Environment.model_validate(campaign, from_attributes=True)
+    furthest = max(times, key=len)
+    phases = [*dict.fromkeys(chain(furthest, *times)), WHOLE]
+    cells: dict[tuple[str, str], list[dict[str, float]]] = {(g, mode): [] for g in GROUPS for mode in modes}
+    for row, of_row in zip(rows, times, strict=True):
+        cells[_group(row), row.mode].append(of_row)
+    spreads = {group: {mode: _spreads(phases, cells[group, mode]) for mode in modes} for group in GROUPS}
+    environment = campaign.provenance
     return PhaseTable(
         campaign=campaign.name, modes=modes, phases=phases, spreads=spreads, environment=environment
     )
+
+
+def seconds(row: TrialRow) -> dict[str, float]:
+    """Return the seconds of a trial's phases; a restore with a comparison of memory is a phase of its own."""
+    name = "restore_checked" if row.restore_checked else "restore"
+    return {name if phase == "restore" else phase: value for phase, value in row.phases.items()}
 
 
 def timed(row: TrialRow) -> bool:
@@ -93,10 +97,10 @@ def phase_page(table: PhaseTable) -> Page:
     return campaign_page(table, grids, NOTE, _csv(table))
 
 
-def _spreads(phases: Iterable[str], rows: list[TrialRow]) -> dict[str, Spread]:
-    seconds = {name: [float(row.phases[name]) for row in rows if name in row.phases] for name in phases}
-    seconds[WHOLE] = [sum(map(float, row.phases.values())) for row in rows]
-    return {name: _spread(values) for name, values in seconds.items() if values}
+def _spreads(phases: Iterable[str], trials: list[dict[str, float]]) -> dict[str, Spread]:
+    found = {name: [trial[name] for trial in trials if name in trial] for name in phases}
+    found[WHOLE] = [sum(trial.values()) for trial in trials]
+    return {name: _spread(values) for name, values in found.items() if values}
 
 
 def _spread(values: list[float]) -> Spread:

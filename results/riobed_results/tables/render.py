@@ -11,7 +11,7 @@ from typing import Protocol
 
 import jinja2
 
-from riobed_results.store.environment import Environment
+from riobed_results.store.provenance import Provenance
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def json_text(model: Dumped) -> str:
     return model.model_dump_json(indent=2) + "\n"
 
 
-def source_text(campaign: str, on: Environment) -> str:
+def source_text(campaign: str, on: Provenance) -> str:
     """Return one line that says which campaign this is and on what it ran."""
     return printable(
         f"Campaign {campaign}, seed {on.seed}, {on.created}: Linux {on.kernel_release} (build id "

@@ -7,8 +7,8 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from riobed_results.errors import StoreError
-from riobed_results.store.environment import Environment
 from riobed_results.store.jsonl import add_line, read_lines
+from riobed_results.store.provenance import Provenance
 from riobed_results.tables.proportions import Share, count_text, interval_text, share_of
 from riobed_results.tables.render import Grid, Page, csv_text, json_text, printable, source_text
 from riobed_results.tables.table import FolderTable
@@ -52,7 +52,7 @@ class ReplayRun(BaseModel):
     accelerator: str
     then: Ending
     now: Ending
-    on: Environment
+    on: Provenance
 
     @property
     def same(self) -> dict[str, bool]:
@@ -97,7 +97,7 @@ class ReplayTable(BaseModel):
     classes: dict[str, Matches]
     total: Matches
     accelerator: str
-    environment: Environment
+    environment: Provenance
 
 
 def replay_table(runs: list[ReplayRun]) -> ReplayTable:

@@ -11,13 +11,15 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from riobed_results.errors import StoreError
 from riobed_results.files import write_whole
-from riobed_results.store.environment import Environment
+from riobed_results.store.provenance import SERIES, Provenance
 from riobed_results.store.recovery_report import RecoveryReport
 from riobed_results.tables.proportions import UNKNOWN
 from riobed_results.tables.render import Grid, Page, csv_text, json_text, printable, source_text
 from riobed_results.tables.table import FolderTable
 
 FILE = "soak.json"
+# What must be equal for a soak to go on.
+SAME_SOAK = (*SERIES, "mode", "minutes", "suite", "memory_mib", "disk_mib", "vcpus")
 HEAD = [
     "Stressor",
     "Seconds",
@@ -42,8 +44,8 @@ class _Stored(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class SoakEnvironment(Environment):
-    """On what a soak ran, and what was asked for. Sizes in MiB."""
+class SoakProvenance(Provenance):
+    """What a soak was run on and with, and what was asked for. Sizes in MiB."""
 
     mode: str
     minutes: float
@@ -94,7 +96,7 @@ class SoakRow(_Stored):
 class Soak(_Stored):
     """All of it."""
 
-    environment: SoakEnvironment
+    environment: SoakProvenance
     rows: list[SoakRow] = []
 
 

@@ -5,9 +5,6 @@ from riobed_results.store.models import TrialRow
 from riobed_results.tables.by_mode import Design, Value
 from riobed_results.tables.controls import CONTROLS
 
-# The phase of a restore after which memory was compared with the snapshot's (riobed.trial.trial).
-_CHECKED = "restore_checked"
-
 
 def _crashed(rows: list[TrialRow]) -> int:
     return sum(row.outcome == "crash" for row in rows)
@@ -43,7 +40,7 @@ def _lines(rows: list[TrialRow]) -> dict[str, Value]:
     p = difference_p(rows)
     return {
         "From the snapshot": len(restored),
-        "Memory compared with the snapshot's": sum(_CHECKED in row.phases for row in restored),
+        "Memory compared with the snapshot's": sum(row.restore_checked for row in restored),
         "From the snapshot: crashed": _crashed(restored),
         "From power-on": len(booted),
         "From power-on: crashed": _crashed(booted),

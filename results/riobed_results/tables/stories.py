@@ -6,8 +6,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from riobed_results.store.check_report import Difference
-from riobed_results.store.environment import Environment
 from riobed_results.store.models import FaultRow, TrialRow
+from riobed_results.store.provenance import Provenance
 from riobed_results.store.queries import Results
 from riobed_results.store.recovery_report import Mismatch, is_direct
 from riobed_results.tables.render import Grid, Page, csv_text, printable
@@ -62,7 +62,7 @@ class StoryTable(BaseModel):
 
     campaign: str
     stories: list[Story]
-    environment: Environment
+    environment: Provenance
 
 
 def story_table(results: Results) -> StoryTable:
@@ -74,7 +74,7 @@ def story_table(results: Results) -> StoryTable:
     return StoryTable(
         campaign=campaign.name,
         stories=[_story(row) for row in sorted(rows, key=lambda row: row.position)],
-        environment=Environment.model_validate(campaign, from_attributes=True),
+        environment=campaign.provenance,
     )
 
 
@@ -117,7 +117,7 @@ def _oracles(row: TrialRow) -> list[str]:
         "mount": bool(row.recovery and row.recovery.mount_error),
         "check": row.check is not None and not row.check.equal,
         "checksums": bool(is_direct(row.recovery)),
-        "read": (row.workload_status or "").startswith("mismatch"),
+        "read": row.workload_mismatch,
     }
     return [name for name, found in said.items() if found]
 

@@ -9,8 +9,8 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel
 
-from riobed_results.store.environment import Environment
 from riobed_results.store.models import TrialRow
+from riobed_results.store.provenance import Provenance
 from riobed_results.store.queries import Results, read_results
 from riobed_results.store.store import Store
 from riobed_results.tables.controls import CONTROLS, control_warnings
@@ -87,7 +87,7 @@ class CampaignModel(Dumped, Protocol):
         """Name of the campaign."""
 
     @property
-    def environment(self) -> Environment:
+    def environment(self) -> Provenance:
         """What the campaign ran on."""
 
 

@@ -5,9 +5,8 @@ from collections import Counter
 
 from pydantic import BaseModel
 
-from riobed_results.store.environment import Environment
-from riobed_results.store.logs import DAMAGED_LOG
 from riobed_results.store.models import TrialRow
+from riobed_results.store.provenance import Provenance
 from riobed_results.store.queries import Results, in_order
 from riobed_results.tables.controls import CONTROLS
 from riobed_results.tables.render import Grid, Page, csv_text, printable
@@ -42,7 +41,7 @@ class TitleTable(BaseModel):
     campaign: str
     modes: list[str]
     titles: list[Title]
-    environment: Environment
+    environment: Provenance
 
 
 def titled(row: TrialRow) -> bool:
@@ -65,7 +64,7 @@ def title_table(results: Results) -> TitleTable:
         campaign=campaign.name,
         modes=modes,
         titles=sorted(titles, key=lambda title: -title.total),
-        environment=Environment.model_validate(campaign, from_attributes=True),
+        environment=campaign.provenance,
     )
 
 
@@ -76,7 +75,7 @@ def _title(title: str, kind: str, rows: list[TrialRow], modes: list[str]) -> Tit
         kind=kind,
         total=len(rows),
         corrupted=sum(row.corruption != "none" for row in rows),
-        damaged=sum(DAMAGED_LOG in row.detail for row in rows),
+        damaged=sum(row.log_damage is not None for row in rows),
         crashes={mode: count[mode] for mode in modes},
         log=next((row.log for row in rows if row.log), None),
     )

@@ -125,9 +125,8 @@ def _time_shares(results: Results) -> Iterator[Claim]:
     for row in filter(is_result, results.rows):
         group: str = "control" if row.fault_class in CONTROLS else row.outcome
         for phase, spent in row.phases.items():
-            # Comparing the restored memory is a part of restoring it.
-            seconds[group, phase.removesuffix("_checked")] += float(spent)
-            seconds[group, "all"] += float(spent)
+            seconds[group, phase] += spent
+            seconds[group, "all"] += spent
     whole = sum(spent for (_, phase), spent in seconds.items() if phase == "all")
     for (group, phase), spent in seconds.items():
         share = 100 * spent / whole

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Provenance: what runs were made on and with; two of them are compared only through it."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
+
+# What must be equal, by what is to be compared. A replay is of the same kernel:
+KERNEL = ("kernel_build_id", "kernels")
+# Measurements and replays stand in one table:
+SERIES = ("seed", *KERNEL, "qemu_version", "accelerator")
+# Trials belong to one campaign, whose spec has the seed:
+CAMPAIGN = (*KERNEL, "qemu_version", "accelerator", "harness", "image", "workload")
+# A worker of a cluster runs them; it speaks Dask's protocol with the campaign.
+WORKER = (*CAMPAIGN, "dask")
+
+
+class KernelProvenance(BaseModel):
+    """One kernel: its release, the build id of its vmlinux, and the key of its patch series."""
+
+    model_config = ConfigDict(frozen=True)
+
+    release: str
+    build_id: str
+    series_commit: str
+
+
+class Provenance(BaseModel):
+    """What runs were made on and with; a figure means nothing without it.
+
+    `kernel_*` and `series_commit` tell of the kernel of all modes but those in `kernels`, which have one of
+    their own. `harness`, `image` and `workload` are hashes over sources, `dask` is a version; they are None
+    where they were not recorded. `created` is UTC, ISO 8601.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    seed: str
+    kernel_release: str
+    kernel_build_id: str
+    series_commit: str
+    qemu_version: str
+    accelerator: str
+    created: str
+    kernels: dict[str, KernelProvenance] = {}
+    harness: str | None = None
+    image: str | None = None
+    workload: str | None = None
+    dask: str | None = None
+
+    def difference(self, other: "Provenance", fields: Iterable[str]) -> str:
+        """Return the first of `fields` that `other` does not share, in one line; empty if there is none.
+
+        What one of the two has not recorded is not compared.
+        """
+        for name in fields:
+            wanted, found = getattr(self, name), getattr(other, name)
+            if None not in (wanted, found) and wanted != found:
+                return f"{name} is {_told(found)}, not {_told(wanted)}"
+        return ""
+
+    def kernel_of(self, mode: str) -> KernelProvenance:
+        """Return the kernel that a mode ran on."""
+        default = KernelProvenance(
+            release=self.kernel_release, build_id=self.kernel_build_id, series_commit=self.series_commit
+        )
+        return self.kernels.get(mode, default)
+
+    @model_serializer(mode="wrap")
+    def _without_the_unknown(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in serialise(self).items() if value not in (None, {})}
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{mode} {kernel.build_id}" for mode, kernel in value.items()) or "one for all modes"
+    return str(value)
