@@ -69,6 +69,6 @@ clean: ## remove everything from the checkout that is neither source nor result
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 clean-cache: setup ## remove from the cache what this checkout does not use
-	PYTHONPATH=harness $(BIN)/python -m riobed.products prune
+	PYTHONPATH=harness:results $(BIN)/python -m riobed.products prune
 
 endif

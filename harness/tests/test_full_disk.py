@@ -64,7 +64,7 @@ def disturbed_campaign(folder: Path, what: str) -> dict[str, Any]:
             error = str(failure)
         fillers[0].unlink()
         before = [essence(row) for row in world.rows()]
-        halves = [path.name for path in for_logs.iterdir() if path.suffix == ".tmp"]
+        halves = [path.name for path in for_logs.iterdir() if path.name.startswith(".")]
         world.trial = result
         rows = world.run()
         lost = [row.log for row in rows if row.log and not (world.folder / row.log).exists()]

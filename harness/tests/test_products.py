@@ -2,6 +2,7 @@
 """Content keys, the manifest and its error lines, on a small checkout with the real one's folders."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -302,10 +303,11 @@ def test_only_what_the_checkout_does_not_use_is_superseded(ready: Path) -> None:
 
 
 def test_the_command_prints_keys_of_the_real_checkout() -> None:
-    """With nothing on the path but the package itself, as the playbook calls it."""
+    """With nothing on the path but the sources, as the playbook calls it."""
+    path = f"{stages.CHECKOUT / 'harness'}:{stages.CHECKOUT / 'results'}"
     done = subprocess.run(
         [sys.executable, "-m", "riobed.products", "keys", "--json"],
-        cwd=stages.CHECKOUT / "harness",
+        env=os.environ | {"PYTHONPATH": path},
         check=True,
         capture_output=True,
         text=True,

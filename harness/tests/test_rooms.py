@@ -37,14 +37,15 @@ ALLOWED = {
     "riobed.faults.sites": ["riobed.products"],
     "riobed.vm": ["riobed.products"],
     "riobed.crash": ["riobed_results.store"],
-    "riobed.products": ["riobed"],
+    "riobed.products": ["riobed", "riobed_results.files"],
     "riobed": [],
     "riobed_results.__main__": ["riobed_results.cli"],
     "riobed_results.cli": ["riobed_results.report"],
     "riobed_results.report": ["riobed_results.tables"],
     "riobed_results.tables": ["riobed_results.store"],
     "riobed_results.store": ["riobed_results"],
-    "riobed_results": [],
+    "riobed_results": ["riobed_results.files"],
+    "riobed_results.files": [],
 }
 
 

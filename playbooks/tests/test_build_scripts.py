@@ -51,7 +51,7 @@ def run_build(tmp_path: Path, body: str) -> subprocess.CompletedProcess[str]:
         tmp_path / "cache/log/toolchain.log",
         "playbooks/roles/toolchain/files/build",
         "argument",
-        PYTHONPATH=str(checkout / "harness"),
+        PYTHONPATH=f"{checkout / 'harness'}:{CHECKOUT / 'results'}",
     )
 
 

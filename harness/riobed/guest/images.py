@@ -7,6 +7,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from riobed_results.files import replacing
+
 from riobed.errors import UsageError
 from riobed.guest.layout import MIB
 from riobed.products import Manifest, cache_dir
@@ -81,12 +83,10 @@ def workload_image(folder: Path, build: str | None, manifest: Manifest) -> Path:
 
 def _pack(folder: Path, image: Path, size: int) -> None:
     need_room(image.parent, 2 * size + _SLACK)
-    with tempfile.TemporaryDirectory(dir=image.parent) as made:
-        temporary = Path(made) / image.name
+    with replacing(image) as temporary:
         blocks = (size * 5 // 4 + _SLACK) // 1024
         run_tool(
             ["mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-m", "0", "-d", str(folder), str(temporary)]
             + [f"{blocks}k"],
             f"image {image}",
         )
-        temporary.replace(image)

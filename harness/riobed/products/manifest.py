@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from riobed_results.files import write_whole
 
 from riobed.errors import EnvironmentFault, complaint
 from riobed.products.kernel import KernelSpec
@@ -124,9 +125,7 @@ def write_manifest(checkout: Path = CHECKOUT) -> bool:
     if path.exists() and path.read_text(encoding="utf-8") == text:
         return False
     path.parent.mkdir(exist_ok=True)
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+    write_whole(path, text.encode())
     return True
 
 

@@ -2,10 +2,9 @@
 """From what is known of a trial to its row in the store, and its console log to a file."""
 
 import gzip
-import os
-from contextlib import suppress
 from pathlib import Path
 
+from riobed_results.files import write_whole
 from riobed_results.store.models import FaultRow, TrialRow, utc_now
 
 from riobed.errors import EnvironmentFault
@@ -98,29 +97,12 @@ def write_log(folder: Path, row: TrialRow, console: bytes) -> str | None:
     # A store may have several campaigns, whose logs lie in one folder.
     name = f"{row.campaign_id}-{row.position:05d}-{row.attempt}-{row.mode}-{row.fault_class}"
     path = folder / f"{name}.log.gz"
-    temporary = path.with_suffix(".tmp")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as file:
-            # No time stamp inside, so that equal logs are equal files.
-            file.write(gzip.compress(console, mtime=0))
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        sync_folder(folder)
+        # No time stamp inside, so that equal logs are equal files.
+        write_whole(path, gzip.compress(console, mtime=0), durable=True)
     except OSError as error:
-        with suppress(OSError):
-            temporary.unlink()
         raise EnvironmentFault(
             f"log {path}: {error.strerror}; make room there or give --logs, and run the same command again"
         ) from None
     return f"{folder.name}/{path.name}"
-
-
-def sync_folder(folder: Path) -> None:
-    """Have a folder's names written to disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -11,6 +11,7 @@ from typing import cast
 import sqlalchemy as sa
 
 from riobed_results.errors import StoreError
+from riobed_results.files import replacing
 from riobed_results.report.claims import write_claims
 from riobed_results.store.location import REPORT_FILE, STORE_FILE
 from riobed_results.store.logs import ARCHIVE, Links, Logs, pack
@@ -52,9 +53,9 @@ def publish(store: Store, name: str | None, logs: Path, folder: Path) -> None:
         if chosen:
             pack(source, chosen, folder / ARCHIVE)
         (folder / REPORT_FILE).write_text(report(store, campaign.name, Links(folder, folder)), "utf-8")
+        _copy_rows(store, campaign, folder / STORE_FILE)
     except OSError as error:
         raise StoreError(f"{folder}: {error.strerror}; choose another folder") from error
-    _copy_rows(store, campaign, folder / STORE_FILE)
     write_claims(folder)
 
 
@@ -74,19 +75,20 @@ def worth_keeping(rows: list[TrialRow]) -> list[str]:
 
 def _copy_rows(store: Store, campaign: CampaignRow, path: Path) -> None:
     """Copy a campaign with its rows, as they are, to a new store; the file appears when it is complete."""
-    unfinished = path.with_suffix(".tmp")
-    unfinished.unlink(missing_ok=True)
     trials = sa.select(TrialRow.id).where(TrialRow.campaign_id == campaign.id)
     wanted: list[tuple[type[CampaignRow] | type[TrialRow] | type[FaultRow], sa.ColumnElement[bool]]] = [
         (CampaignRow, CampaignRow.id == campaign.id),
         (TrialRow, TrialRow.campaign_id == campaign.id),
         (FaultRow, FaultRow.trial_id.in_(trials)),
     ]
-    with store.session() as source, open_store(str(unfinished), create=True).session() as copy:
+    with (
+        replacing(path) as unfinished,
+        store.session() as source,
+        open_store(str(unfinished), create=True).session() as copy,
+    ):
         for model, condition in wanted:
             table = cast(sa.Table, model.__table__)
             columns = sa.select(table).where(condition)
             rows = [dict(row) for row in source.execute(columns).mappings()]
             if rows:
                 copy.execute(sa.insert(table), rows)
-    unfinished.replace(path)

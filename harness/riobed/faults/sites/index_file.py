@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 import zlib
 from array import array
 from collections.abc import Collection, Iterator
@@ -21,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import capstone
+from riobed_results.files import write_whole
 
 from riobed.errors import EnvironmentFault
 from riobed.faults.sites.index import SiteIndex
@@ -41,14 +40,7 @@ def write_index(path: Path, build_id: str, index: SiteIndex) -> None:
     digest = hashlib.sha256(content).hexdigest()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(_header(build_id, digest).encode() + content)
-            Path(name).replace(path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        write_whole(path, _header(build_id, digest).encode() + content)
     except OSError as error:
         raise EnvironmentFault(f"{path}: cannot write the fault-site cache: {error}") from error
 
