@@ -13,7 +13,7 @@ from riobed.guest.boot import BOOT_S, boot_production, wait_stage0
 from riobed.guest.config import MachineSpec
 from riobed.guest.images import make_empty_disk, make_test_disk
 from riobed.guest.kernel import kernel_products
-from riobed.guest.layout import MIB, Layout
+from riobed.guest.layout import LARGE_STAGE0_SIZE, MIB, STAGE0_SIZE, Layout
 from riobed.guest.mailbox import open_mailbox, put_command
 from riobed.guest.modes import CacheMode
 from riobed.guest.snapshots import keep_snapshot, restore_disks
@@ -68,6 +68,11 @@ class GuestSetup:
         """What guests of a mode run on; the mode's own kernel is built first if it is not there."""
         return kernel_products(mode.kernel) if mode.kernel else self.manifest
 
+    def layout(self, mode: CacheMode) -> Layout:
+        """The memory of guests of a mode; a ready kernel is as large as a distribution's."""
+        ready = mode.kernel and mode.kernel.ready
+        return Layout(self.machine.memory_mib * MIB, LARGE_STAGE0_SIZE if ready else STAGE0_SIZE)
+
     def stage0_kernel(self, mode: CacheMode) -> KernelPart:
         """What recovers in a mode: its own kernel, which can read its file system.
 
@@ -81,7 +86,7 @@ def machine_config(
     setup: GuestSetup, mode: CacheMode, folder: Path, interactive: bool = False
 ) -> MachineConfig:
     """The machine of a mode, with its files in `folder`."""
-    layout = Layout(setup.machine.memory_mib * MIB)
+    layout = setup.layout(mode)
     common = [*_COMMON, *(_AWAKE if setup.accelerator == REPEATABLE else [])]
     stage0 = [*common, *layout.stage0_parameters, f"riobed.memory={layout.ram}"]
     if mode.restores_memory:

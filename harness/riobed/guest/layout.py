@@ -18,6 +18,8 @@ PAGE = 4096
 # A bzImage runs from its preferred address (CONFIG_PHYSICAL_START) upwards.
 STAGE0_START = 16 * MIB
 STAGE0_SIZE = 96 * MIB
+# For a large kernel: kexec refuses what takes more than half of RAM (sanity_check_segment_list()).
+LARGE_STAGE0_SIZE = 224 * MIB
 # Stage 0's initrd (kernel image, e2fsck, tools) and the firmware's tables.
 TOP_SIZE = 32 * MIB
 # struct rio_pair in the kernel's uapi/linux/rio_registry.h, and one header page.
@@ -32,6 +34,7 @@ class Layout:
     """The layout of one machine's RAM; all sizes and addresses in bytes."""
 
     ram: int
+    window: int = STAGE0_SIZE
 
     def __post_init__(self) -> None:
         if not MIN_RAM <= self.ram <= MAX_RAM or self.ram % MIB:
@@ -42,7 +45,7 @@ class Layout:
     @property
     def registry_start(self) -> int:
         """Address of the registry's header page."""
-        return STAGE0_START + STAGE0_SIZE
+        return STAGE0_START + self.window
 
     @property
     def registry_size(self) -> int:
@@ -76,5 +79,5 @@ class Layout:
         return [
             "memmap=exactmap",
             "memmap=639K@0",
-            f"memmap={STAGE0_SIZE // MIB}M@{STAGE0_START // MIB}M",
+            f"memmap={self.window // MIB}M@{STAGE0_START // MIB}M",
         ]
