@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
-from riobed.errors import EnvironmentFault, RiobedError
+from riobed.errors import EnvironmentFault, RiobedError, UsageError
 from riobed.products import KernelSpec, stages
 from riobed.products import manifest as manifest_module
 from riobed.products.__main__ import main
@@ -395,3 +395,26 @@ def test_what_a_kernel_names_and_is_not_there(
 def test_a_kernel_is_built_here_or_ready(given: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         KernelSpec.model_validate(given)
+
+
+def test_a_ready_kernel_is_known_by_its_content(checkout: Path, tmp_path: Path) -> None:
+    write(checkout / "playbooks/roles/ready_kernel/files/build", "#!/bin/sh\n")
+    write(tmp_path / "boot/vmlinuz", "image")
+    write(tmp_path / "boot/vmlinux", "elf")
+    write(tmp_path / "src/headers/include/config/kernel.release", "6.12.1\n")
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "modules/build").symlink_to("../src/headers")
+    kernel = KernelSpec.model_validate(
+        {"bzimage": "boot/vmlinuz", "vmlinux": "boot/vmlinux", "modules": "modules"}
+    ).beside(tmp_path)
+    key = stages.key_of("kernel", checkout, kernel)
+    stages.export("kernel", key, tmp_path / "copy", checkout, kernel)
+    ready = tmp_path / "copy/ready"
+    assert (ready / "bzImage").read_text() == "image"
+    assert (ready / "modules/build/include/config/kernel.release").read_text() == "6.12.1\n"
+    assert not (tmp_path / "copy/guest-kernel-patches").exists()
+    write(tmp_path / "boot/vmlinux", "other")
+    assert stages.key_of("kernel", checkout, kernel) != key
+    (tmp_path / "modules/build").unlink()
+    with pytest.raises(UsageError, match="has no build"):
+        stages.keys(checkout, kernel)

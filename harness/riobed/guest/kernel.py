@@ -27,15 +27,21 @@ from riobed.products import (
     prepare_cache,
 )
 
-# What injector and trials need of any kernel; the option, and for what.
-INJECTOR_NEEDS = {
+# What every guest needs of its kernel, built in or as a module, and for what.
+GUEST_NEEDS = {
     "CONFIG_MODULES": "the injector is a module",
     "CONFIG_KPROBES": "faults wait at probes",
     "CONFIG_DYNAMIC_FTRACE": "faults wait at function entries",
     "CONFIG_PERF_EVENTS": "activations are seen by hardware breakpoints",
     "CONFIG_KALLSYMS": "crash locations have names",
-    "CONFIG_SERIAL_8250_CONSOLE": "the console is a serial port",
     "CONFIG_X86_IOPL_IOPERM": "memTest reports its steps to an I/O port",
+    "CONFIG_SERIAL_8250_CONSOLE": "the console is a serial port",
+    "CONFIG_VIRTIO_PCI": "the guest's devices are virtio's",
+    "CONFIG_VIRTIO_BLK": "the guest's disks are virtio's",
+    "CONFIG_VIRTIO_CONSOLE": "the agent answers through virtio's console",
+    "CONFIG_EXT4_FS": "the guest's root is ext4",
+    "CONFIG_DEVTMPFS": "nobody else makes device files",
+    "CONFIG_TMPFS": "the root is read-only, what is written lies in tmpfs",
 }
 _BUILD = CHECKOUT / "playbooks/kernel.yml"
 _TASK = "TASK ["

@@ -11,7 +11,7 @@ from riobed.guest.accelerator import choose, for_processors
 from riobed.guest.config import MachineSpec, WorkloadSpec
 from riobed.guest.guest import GuestSetup
 from riobed.guest.images import workload_image, workload_key
-from riobed.guest.kernel import INJECTOR_NEEDS, check_config, kernel_config
+from riobed.guest.kernel import GUEST_NEEDS, check_config, kernel_config
 from riobed.guest.modes import CacheMode, cache_mode
 from riobed.guest.workload import check_options, load_workload
 from riobed.products import Manifest, content_key, load_manifest
@@ -51,7 +51,7 @@ def guest_setup(
 def check_mode(name: str, mode: CacheMode, setup: GuestSetup) -> None:
     """UsageError unless the kernel of a mode has what its guests need; it is built first if it is missing."""
     config = kernel_config(setup.products(mode).kernel)
-    check_config(f"mode {name}", config, INJECTOR_NEEDS | mode.kernel_needs)
+    check_config(f"mode {name}", config, GUEST_NEEDS | mode.kernel_needs)
 
 
 def provenance(
