@@ -148,11 +148,16 @@ static int check(const struct options *o, struct report *report)
 	double start = now();
 
 	say_phase(o, "e2fsck");
-	report->e2fsck_status = check_file_system(o->e2fsck, o->device, o->fsck_log);
+	if (!strcmp(o->type, FS_EXT4))
+		report->e2fsck_status = check_file_system(o->e2fsck, o->device, o->fsck_log);
+	else
+		report->e2fsck_status = replay_and_check(o->device, o->type, o->mount_point,
+							 o->check, o->repair, o->fsck_log);
 	report->seconds_e2fsck = now() - start;
 	if (report->e2fsck_status >= 0)
 		return 0;
-	fprintf(stderr, "riorecover: %s: %s\n", o->e2fsck, strerror(-report->e2fsck_status));
+	fprintf(stderr, "riorecover: %s: %s\n", strcmp(o->type, FS_EXT4) ? o->check : o->e2fsck,
+		strerror(-report->e2fsck_status));
 	return EXIT_ENVIRONMENT;
 }
 
@@ -173,7 +178,7 @@ static int recover(const struct options *o, struct source *source,
 
 	start = now();
 	say_phase(o, "data");
-	report->mount_error = -mount_file_system(o->device, o->mount_point);
+	report->mount_error = -mount_file_system(o->device, o->type, o->mount_point);
 	if (report->mount_error || !warm)
 		return 0; /* a result: the file system is lost, or nothing was in memory */
 	if (restore_data(&source->registry, source->used, o->mount_point, &report->data))

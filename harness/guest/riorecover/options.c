@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "rio_registry.h"
+#include "step.h"
 
 enum { EXIT_USAGE = 2 };
 
@@ -15,7 +16,7 @@ static const char usage[] =
 "usage: riorecover inspect --registry SIZE@START --limit BYTES --device FILE [--memory FILE]\n"
 "       riorecover recover --device FILE --mount DIR [--registry SIZE@START --limit BYTES]\n"
 "                          [--memory FILE] [--save FILE] [--e2fsck FILE] [--fsck-log FILE]\n"
-"                          [--report FILE]\n"
+"                          [--report FILE] [--type TYPE [--check COMMAND] [--repair COMMAND]]\n"
 "\n"
 "inspect reads the registry and says what a recovery would restore; it writes\n"
 "nothing. recover restores metadata, checks and mounts the file system, restores\n"
@@ -28,6 +29,10 @@ static const char usage[] =
 "                         recover from if memory is then lost; its content is overwritten\n"
 "  --device FILE          the disk of the file system\n"
 "  --mount DIR            where to mount it\n"
+"  --type TYPE            of the file system: ext4 (default), which e2fsck checks before it is\n"
+"                         mounted, or another, whose mount replays its log\n"
+"  --check COMMAND        run on the device of another type after its log was replayed\n"
+"  --repair COMMAND       run on the device of another type if it cannot be mounted\n"
 "  --report FILE          JSON report (default: standard output, which with this\n"
 "                         option gets a line for each phase as it begins)\n"
 "exit status: 0 done, 1 the environment failed, 2 wrong use\n";
@@ -80,6 +85,9 @@ static int parse_words(int argc, char **argv, struct options *o)
 		{ "save", required_argument, NULL, 's' },
 		{ "e2fsck", required_argument, NULL, 'e' },
 		{ "fsck-log", required_argument, NULL, 'f' },
+		{ "type", required_argument, NULL, 't' },
+		{ "check", required_argument, NULL, 'c' },
+		{ "repair", required_argument, NULL, 'x' },
 		{ "report", required_argument, NULL, 'o' },
 		{ NULL, 0, NULL, 0 },
 	};
@@ -104,6 +112,9 @@ static int parse_words(int argc, char **argv, struct options *o)
 		case 'p': o->mount_point = optarg; break;
 		case 'e': o->e2fsck = optarg; break;
 		case 'f': o->fsck_log = optarg; break;
+		case 't': o->type = optarg; break;
+		case 'c': o->check = optarg; break;
+		case 'x': o->repair = optarg; break;
 		case 'o': o->report = optarg; break;
 		default: return wrong_use("unknown option, or one without its value");
 		}
@@ -116,7 +127,7 @@ int options_parse(int argc, char **argv, struct options *o)
 	int status;
 
 	*o = (struct options){ .memory = "/dev/mem", .e2fsck = "/sbin/e2fsck",
-			       .fsck_log = "/dev/null" };
+			       .fsck_log = "/dev/null", .type = FS_EXT4 };
 	if (argc > 1 && !strcmp(argv[1], "--help")) {
 		fputs(usage, stdout);
 		exit(0);
@@ -133,6 +144,9 @@ int options_parse(int argc, char **argv, struct options *o)
 		return wrong_use(o->writing ? "--mount is missing" : "--registry is missing");
 	if (o->has_registry && !o->limit)
 		return wrong_use("--registry needs --limit");
+	if (strcmp(o->type, FS_EXT4) ? o->has_registry : o->check || o->repair)
+		return wrong_use(o->has_registry ? "--registry goes with ext4 only" :
+						   "--check and --repair go with another --type");
 	if (o->save && !(o->writing && o->has_registry))
 		return wrong_use("--save goes with recover and --registry");
 	return 0;

@@ -8,6 +8,8 @@
 
 struct options {
 	const char *memory, *device, *save, *mount_point, *e2fsck, *report, *fsck_log;
+	const char *type;	/* of the file system */
+	const char *check, *repair;	/* commands for one that is not ext4, or NULL */
 	uint64_t start, size, limit;
 	bool writing;		/* recover, not inspect */
 	bool has_registry;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -11,7 +12,7 @@
 
 enum { E2FSCK_UNCORRECTED = 4, E2FSCK_OPERATIONAL_ERROR = 8 };
 
-static int run_e2fsck(const char *e2fsck, const char *device, int log)
+static int run(const char *const *argv, int log)
 {
 	int status;
 	pid_t pid = fork();
@@ -23,7 +24,7 @@ static int run_e2fsck(const char *e2fsck, const char *device, int log)
 			dup2(log, STDOUT_FILENO);
 			dup2(log, STDERR_FILENO);
 		}
-		execl(e2fsck, "e2fsck", "-f", "-y", device, (char *)NULL);
+		execv(*argv, (char *const *)argv);
 		_exit(127);
 	}
 	while (waitpid(pid, &status, 0) < 0)
@@ -34,10 +35,23 @@ static int run_e2fsck(const char *e2fsck, const char *device, int log)
 	return WEXITSTATUS(status) == 127 ? -ENOENT : WEXITSTATUS(status);
 }
 
+static int open_log(const char *log)
+{
+	return open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+}
+
+static int close_log(int log, int status)
+{
+	if (log >= 0)
+		close(log);
+	return status;
+}
+
 int check_file_system(const char *e2fsck, const char *device, const char *log)
 {
-	int fd = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-	int status = run_e2fsck(e2fsck, device, fd);
+	const char *argv[] = { e2fsck, "-f", "-y", device, NULL };
+	int fd = open_log(log);
+	int status = run(argv, fd);
 
 	/*
 	 * It gives up when the journal it has replayed leaves a superblock it cannot open; only
@@ -45,15 +59,30 @@ int check_file_system(const char *e2fsck, const char *device, const char *log)
 	 * called lost, recovery tries.
 	 */
 	if (status > 0 && status & (E2FSCK_UNCORRECTED | E2FSCK_OPERATIONAL_ERROR))
-		status = run_e2fsck(e2fsck, device, fd);
-	if (fd >= 0)
-		close(fd);
-	return status;
+		status = run(argv, fd);
+	return close_log(fd, status);
 }
 
-int mount_file_system(const char *device, const char *mount_point)
+int replay_and_check(const char *device, const char *type, const char *mount_point,
+		     const char *check, const char *repair, const char *log)
 {
-	if (!mount(device, mount_point, "ext4", MS_NOATIME, ""))
+	bool mounted = !mount_file_system(device, type, mount_point);
+	const char *command = mounted ? check : repair;
+	/* The command is words, the device one of them. */
+	const char *argv[] = { "/bin/sh", "-c", "exec $0 \"$1\"", command, device, NULL };
+
+	if (mounted && umount(mount_point))
+		return -errno;
+	if (!command)
+		return 0;
+	int fd = open_log(log);
+
+	return close_log(fd, run(argv, fd));
+}
+
+int mount_file_system(const char *device, const char *type, const char *mount_point)
+{
+	if (!mount(device, mount_point, type, MS_NOATIME, ""))
 		return 0;
 	int err = errno;
 

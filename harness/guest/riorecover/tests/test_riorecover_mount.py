@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 
@@ -79,3 +80,21 @@ def test_registry_stays_while_data_is_missing(riorecover: Riorecover, ram: Ram, 
     report = riorecover.recover(ram, loop.device, loop.folder)
     assert report["data"]["pages"] == 1 and phase(ram) == RECOVERED
     assert (loop.folder / "file").read_bytes() == content + b"o" * (FILE_SIZE - PAGE)
+
+
+def test_another_file_system_is_checked_behind_its_mount(
+    riorecover: Riorecover, loop: Mounted, tmp_path: Path
+) -> None:
+    """Its mount replays the log; what cannot be mounted is repaired first, and lost if that does not help."""
+    said = {"--check": "echo checked", "--repair": "echo repaired"}
+    options = [word for pair in said.items() for word in pair] + ["--fsck-log", tmp_path / "log"]
+    for kind, word in (("tmpfs", "checked"), ("xfs", "repaired")):
+        result = riorecover(
+            *["recover", "--device", loop.device, "--mount", loop.folder, "--type", kind, *options]
+        )
+        report = json.loads(result.stdout)
+        assert (tmp_path / "log").read_text() == f"{word} {loop.device}\n"
+        assert (report["registry"], report["e2fsck_status"]) == ("cold", 0)
+        assert bool(report["mount_error"]) == (word == "repaired")
+        assert loop.folder.is_mount() == (word == "checked")
+        loop.unmount()

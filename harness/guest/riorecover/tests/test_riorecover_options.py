@@ -36,6 +36,8 @@ WRONG = {
     "registry that wraps": "inspect --device d --limit 1M --registry 8K@0xfffffffffffff000",
     "registry negative": "inspect --device d --limit 1M --registry 8K@-4096",
     "registry with a sign": "inspect --device d --limit 1M --registry +8K@0",
+    "registry of another file system": "recover --device d --mount m --type xfs --registry 8K@0 --limit 1M",
+    "check of ext4": "recover --device d --mount m --check true",
     "registry with a tail": "inspect --device d --limit 1M --registry 8K@0,4K",
 }
 
