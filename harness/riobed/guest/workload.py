@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from riobed.errors import UsageError, complaint
+from riobed.yamltext import parse_yaml
 
 FILE = "workload.yaml"
 # Where the folder is found in the guest, and where the file system under test is mounted.
@@ -72,15 +72,13 @@ def load_workload(folder: Path) -> Workload:
     """Read the workload in a folder; UsageError in one line when it is none."""
     path = folder / FILE
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        text = path.read_bytes()
     except OSError as error:
         raise UsageError(
             f"workload {folder}: {FILE}: {error.strerror}; a workload is a folder with that file"
         ) from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise UsageError(f"workload {path}: not YAML: {' '.join(str(error).split())}") from None
     try:
-        workload = Workload.model_validate(data)
+        workload = Workload.model_validate(parse_yaml(text, f"workload {path}"))
     except ValidationError as error:
         raise UsageError(f"workload {path}: {complaint(error, 'file')}") from None
     for key in ("prepare", "start", "stop", "check", "measure"):

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from riobed.errors import UsageError, complaint
+from riobed.yamltext import parse_yaml
 
 FILE = "suite.yaml"
 # A shorter run of a stressor shows nothing.
@@ -46,15 +46,13 @@ def load_suite(folder: Path) -> Suite:
     """Read the suite in a folder; UsageError if it is not a suite."""
     path = folder / FILE
     try:
-        return Suite.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+        return Suite.model_validate(parse_yaml(path.read_bytes(), f"suite {path}"))
     except OSError as error:
         raise UsageError(
             f"suite {folder}: {FILE}: {error.strerror}; a suite is a folder with that file"
         ) from None
     except ValidationError as error:
         raise UsageError(f"suite {path}: {complaint(error, 'file')}") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise UsageError(f"suite {path}: not YAML: {' '.join(str(error).split())}") from None
 
 
 def turns(suite: Suite, minutes: float, only: list[str]) -> list[Turn]:
