@@ -32,6 +32,9 @@ faults_app = typer.Typer(no_args_is_help=True, help="What can be injected, and w
 app.add_typer(faults_app, name="faults")
 results_cli.mount(app)
 
+ModesFile = Annotated[
+    Path | None, typer.Option("--modes-file", help="A file of modes of your own: docs/own-mode.md.")
+]
 Uri = Annotated[
     str | None,
     typer.Option(
@@ -84,12 +87,13 @@ def worker(
 @app.command()
 def shell(
     mode: Annotated[str, typer.Argument(help="Cache mode of the guest.")],
+    modes_file: ModesFile = None,
     connect: Uri = None,
 ) -> None:
     """A console in a guest of a cache mode; leave it with Ctrl-]."""
     from riobed.commands.shell import shell as open_shell
 
-    open_shell(mode, connect)
+    open_shell(mode, modes_file, connect)
 
 
 @app.command()
@@ -135,15 +139,27 @@ def guest_run(
         list[str] | None, typer.Option(help="SRC:DST, a file or folder to copy in; repeatable.")
     ] = None,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds the command may take.")] = 3600,
+    modes_file: ModesFile = None,
     connect: Uri = None,
 ) -> None:
     """Run a command in a guest; its output and exit status are ours."""
     from riobed.commands.shell import guest_run as run_in_guest
 
-    raise typer.Exit(run_in_guest(mode, command, put or [], timeout, connect))
+    raise typer.Exit(run_in_guest(mode, modes_file, command, put or [], timeout, connect))
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable.")]
+
+
+@app.command()
+def modes(
+    file: Annotated[Path | None, typer.Option(help="Also the modes of your own in this file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Every cache mode: its file system, kernel and devices."""
+    from riobed.commands.modes import list_modes
+
+    typer.echo(list_modes(file, as_json, _width()), nl=False)
 
 
 @faults_app.command("list")

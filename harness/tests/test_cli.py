@@ -251,7 +251,7 @@ def test_a_guests_exit_status_is_ours(monkeypatch: pytest.MonkeyPatch, status: i
     monkeypatch.setattr(interactive, "guest_run", guest_run)
     command = ["guest", "run", "rio", "--put", "a:/b", "--put", "c:/d", "--timeout", "9", "--"]
     assert riobed(monkeypatch, *command, "sh", "-c", "exit 3", "--help") == status
-    assert asked == [("rio", ["sh", "-c", "exit 3", "--help"], ["a:/b", "c:/d"], 9.0, None)]
+    assert asked == [("rio", None, ["sh", "-c", "exit 3", "--help"], ["a:/b", "c:/d"], 9.0, None)]
 
 
 def test_a_doctors_verdict_is_the_status(monkeypatch: pytest.MonkeyPatch) -> None:

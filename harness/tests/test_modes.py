@@ -1,32 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every entry of modes.yaml is one that a guest can be started with."""
+"""Every entry of modes.yaml, and every one of a user's own, is one that a guest can be started with."""
 
-from importlib.resources import files
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
-import yaml
 from pydantic import ValidationError
 from riobed.errors import UsageError
+from riobed.guest.config import MachineSpec
+from riobed.guest.filesystems import FILE_SYSTEMS
+from riobed.guest.kernel import INJECTOR_NEEDS
 from riobed.guest.layout import MIB, Layout
-from riobed.guest.modes import CacheMode, all_modes, cache_mode
+from riobed.guest.modes import CacheMode, all_modes, cache_mode, find_mode, read_modes
+from riobed.guest.setup import check_mode
 
 LAYOUT = Layout(512 * MIB)
 NAMES = list(all_modes())
 
 
-def test_the_modes_are_those_of_the_file_in_its_order() -> None:
-    text = files("riobed.guest").joinpath("modes.yaml").read_text(encoding="utf-8")
-    assert list(yaml.safe_load(text)) == NAMES
-    assert {"write-through", "delayed", "rio"} <= set(NAMES)
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_an_entry_gives_kernel_parameters_that_survive_a_command_line(name: str) -> None:
     mode = cache_mode(name)
-    assert mode.summary and "\n" not in mode.summary
     parameters = mode.production_parameters(LAYOUT)
     assert f"riobed.mount={mode.mount}" in parameters
-    for parameter in parameters:
+    for parameter in [*parameters, *mode.file_system.stage0_parameters(mode.filesystem)]:
         assert parameter and parameter.isascii() and parameter.isprintable()
         assert not set(parameter) & set(" \t\"'\\")
 
@@ -57,24 +55,109 @@ def test_protected_modes_are_rio_and_protection(name: str, mechanism: str) -> No
 
 
 def test_what_the_modes_stand_for() -> None:
-    through, delayed, rio = (cache_mode(name) for name in ("write-through", "delayed", "rio"))
+    through, matched, delayed, rio = map(
+        cache_mode, ("write-through", "write-through-matched", "delayed", "rio")
+    )
     assert (through.sync_writes, through.restores_memory) == (True, False)
     assert (delayed.sync_writes, delayed.restores_memory) == (False, False)
     assert (rio.sync_writes, rio.restores_memory) == (False, True)
     assert "rio" in rio.mount.split(",") and "nodelalloc" in rio.mount.split(",")
     assert delayed.sysctls["vm.dirty_expire_centisecs"] == 3000
+    assert matched.mkfs == rio.mkfs
+    assert matched.model_copy(update={"mkfs": through.mkfs, "summary": through.summary}) == through
+    assert [mode.loses_data for mode in (through, delayed, rio)] == [False, True, False]
 
 
 def test_an_unknown_mode_is_told_with_those_there_are() -> None:
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(UsageError, match=f"'Rio'; there are: {', '.join(NAMES)}$"):
         cache_mode("Rio")
-    assert str(caught.value) == f"unknown cache mode 'Rio'; there are: {', '.join(NAMES)}"
-    assert caught.value.exit_code == 2
 
 
 @pytest.mark.parametrize(
-    "entry", [{}, {"summary": "s", "mkf": []}, {"summary": "s", "sysctls": {"vm.x": "much"}}, {"summary": 3}]
+    ("entry", "word"),
+    [
+        ({"summary": None}, "summary"),
+        ({"mkf": []}, "mkf"),
+        ({"sysctls": {"vm.x": "much"}}, "sysctls"),
+        ({"filesystem": "zfs"}, "ext4, xfs"),
+        ({"filesystem": "xfs", "restores_memory": True}, "ext4 only"),
+        ({"filesystem": "xfs", "mount": "noatime,rio"}, "rio is an option of ext4"),
+        ({"filesystem": "tmpfs", "mkfs": ["-q"]}, "mkfs"),
+        ({"mount": "noatime rio"}, "mount"),
+        ({"kernel_parameters": ["a b"]}, "kernel_parameters"),
+        ({"cache": "some"}, "cache"),
+        ({"throttle": {"iops": 0}}, "iops"),
+        ({"throttle": {"iops": 5, "read_iops": 5}}, "leave it out"),
+        ({"devices": [{"name": "swap", "size_mib": 8}]}, "disk of the machine"),
+        ({"devices": [{"name": "log", "size_mib": 8}] * 2}, "twice"),
+        ({"devices": [{"name": "log", "size_mib": 8, "kind": "tape"}]}, "kind"),
+    ],
 )
-def test_an_entry_with_a_mistake_is_refused(entry: dict[str, object]) -> None:
-    with pytest.raises(ValidationError):
-        CacheMode.model_validate(entry)
+def test_an_entry_with_a_mistake_is_refused(entry: dict[str, object], word: str) -> None:
+    with pytest.raises(ValidationError, match=word):
+        CacheMode.model_validate({"summary": "s"} | entry)
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("rio: {summary: s}", "shipped"),
+        ("My_Mode: {summary: s}", "My_Mode"),
+        ("mine: {summary: s}\nmine: {summary: t}", "twice"),
+        ("mine: {summary: s, mount: a, mount: b}", "twice"),
+        ("mine: {summary: s", "YAML"),
+        ("[]", "file"),
+    ],
+)
+def test_a_file_of_modes_with_a_mistake_is_refused(tmp_path: Path, text: str, word: str) -> None:
+    path = tmp_path / "modes.yaml"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=word) as caught:
+        read_modes(path)
+    assert str(path) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_modes_of_a_file_stand_beside_the_shipped_ones(tmp_path: Path) -> None:
+    path = tmp_path / "modes.yaml"
+    path.write_text("base: &base {summary: s, mount: noatime}\nmine: {<<: *base, summary: t}\n")
+    assert find_mode("mine", path) == CacheMode(summary="t", mount="noatime")
+    assert find_mode("rio", path) == cache_mode("rio")
+    with pytest.raises(UsageError, match=r"nothing\.yaml"):
+        find_mode("mine", tmp_path / "nothing.yaml")
+
+
+@pytest.mark.parametrize("name", FILE_SYSTEMS)
+def test_a_disk_that_is_too_small_is_refused(name: str) -> None:
+    mode = CacheMode(summary="s", filesystem=name)
+    mode.check_machine(mode.default_machine())
+    smallest = FILE_SYSTEMS[name].smallest_mib
+    mode.check_machine(MachineSpec(disk_mib=smallest))
+    if smallest > 32:
+        with pytest.raises(UsageError, match=f"{smallest} MiB"):
+            mode.check_machine(MachineSpec(disk_mib=smallest - 1))
+
+
+@pytest.mark.parametrize("ready", [False, True])
+def test_the_kernels_that_mount_a_file_system_must_have_it(tmp_path: Path, ready: bool) -> None:
+    """A ready kernel may have it as a module; the one that recovers has no modules."""
+    options = [f"{option}=m" for option in INJECTOR_NEEDS]
+    (tmp_path / "with").write_text("\n".join([*options, "CONFIG_XFS_FS=y"]))
+    (tmp_path / "without").write_text("\n".join([*options, "CONFIG_XFS_FS=m" if ready else ""]))
+    mode = CacheMode(summary="s", filesystem="xfs")
+
+    def check(production: str, recovery: str) -> None:
+        products = SimpleNamespace(kernel=SimpleNamespace(config=tmp_path / production))
+        stage0 = SimpleNamespace(config=tmp_path / recovery)
+        setup = SimpleNamespace(products=lambda _: products, stage0_kernel=lambda _: stage0)
+        check_mode("mine", mode, cast(Any, setup))
+
+    check("with", "with")
+    with pytest.raises(UsageError, match=r"mine.*CONFIG_XFS_FS"):
+        check("without", "without")
+
+
+def test_a_throttle_goes_by_the_clock_that_a_counting_guest_has_not() -> None:
+    mode = CacheMode.model_validate({"summary": "s", "throttle": {"write_iops": 100}})
+    mode.check_machine(MachineSpec())
+    with pytest.raises(UsageError, match="icount"):
+        mode.check_machine(MachineSpec(icount=True))

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """A spec is read whole or refused in one line that names the file and the key."""
 
+import re
 from pathlib import Path
 
 import pytest
+import yaml
 from riobed.errors import UsageError
 from riobed.faults import CLASSES, SiteFilter
 from riobed.guest.modes import all_modes
 from riobed.plan.spec import CampaignSpec, load_spec
+from riobed.plan.stored import spec_data, stored_spec
 
 GOOD = "name: quick\nmodes: [write-through, rio]\nfault_classes: [kernel_text]\n"
 SPECS = sorted((Path(__file__).parents[1] / "specs").glob("*.yaml"))
@@ -91,6 +94,57 @@ def test_there_are_specs_to_start_from() -> None:
 @pytest.mark.parametrize("path", SPECS, ids=lambda path: path.name)
 def test_the_specs_of_the_repository_are_valid(path: Path) -> None:
     assert (load_spec(path).workload.path / "workload.yaml").is_file()
+
+
+OWN = """
+mine: {summary: mine, filesystem: xfs, sync_writes: true, kernel: {config: [./fast.config]}}
+unused: {summary: of another spec}
+"""
+WITH_OWN = (
+    GOOD.replace("[write-through, rio]", "[rio, mine, inline]")
+    + """
+modes_file: ../my.yaml
+own_modes: {inline: {summary: tmpfs, filesystem: tmpfs}}
+machine: {disk_mib: 300}
+"""
+)
+
+
+def test_own_modes_are_kept_with_the_campaign(tmp_path: Path) -> None:
+    path = tmp_path / "specs" / "s.yaml"
+    path.parent.mkdir()
+    path.write_text(WITH_OWN)
+    (tmp_path / "my.yaml").write_text(OWN)
+    spec = load_spec(path)
+    assert set(spec.own_modes) == {"mine", "inline"}
+    mine = spec.mode("mine")
+    assert mine.filesystem == "xfs" and mine.kernel
+    assert mine.kernel.config == (str(tmp_path / "fast.config"),)
+    text = yaml.safe_dump(spec_data(spec))
+    (tmp_path / "my.yaml").unlink()
+    stored = stored_spec("test", text)
+    assert [stored.mode(name) for name in stored.modes] == [spec.mode(name) for name in spec.modes]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "word"),
+    [
+        ("inline:", "rio-protected:", "shipped"),
+        ("inline:", "mine:", "my.yaml"),
+        ("../my.yaml", "nothing.yaml", "nothing.yaml"),
+        ("filesystem: tmpfs", "filesystem: zfs", "zfs"),
+        ("disk_mib: 300", "disk_mib: 299", "mine: .*300 MiB"),
+        ("modes: [rio", "modes: [their", "'their'; there are: .*, inline, mine, unused"),
+        ("machine:", "modes: [rio]\nmachine:", "twice"),
+    ],
+)
+def test_own_modes_that_are_wrong(tmp_path: Path, old: str, new: str, word: str) -> None:
+    path = tmp_path / "specs" / "s.yaml"
+    path.parent.mkdir()
+    assert old in WITH_OWN
+    path.write_text(WITH_OWN.replace(old, new))
+    (tmp_path / "my.yaml").write_text(OWN)
+    assert re.search(word, refusal(path))
 
 
 MODES = ", ".join(all_modes())

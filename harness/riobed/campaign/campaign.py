@@ -121,7 +121,7 @@ class Campaign:
     def _enter(self) -> CampaignRow:
         """The campaign's row; UsageError if one of that name asked for something else, or began on it."""
         text = yaml.safe_dump(spec_data(self.spec), sort_keys=False)
-        here = provenance(self._setup, str(self.spec.seed), self.spec.workload.path, self.spec.modes)
+        here = provenance(self._setup, str(self.spec.seed), self.spec.workload.path, self.spec.cache_modes)
         names = [row.name for row in self.store.campaigns()]
         if self.spec.name not in names:
             host = {

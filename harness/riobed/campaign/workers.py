@@ -16,7 +16,6 @@ from riobed_results.store.models import utc_now
 from riobed.errors import EnvironmentFault, InfraError
 from riobed.faults import Fault
 from riobed.guest.guest import Guest, GuestSetup, open_guest
-from riobed.guest.modes import cache_mode
 from riobed.plan.rounds import PlannedTrial
 from riobed.plan.spec import CampaignSpec
 from riobed.trial.record import TrialRecord
@@ -95,9 +94,8 @@ class Guests:
 
     def _one_of_each(self) -> dict[str, Guest]:
         number = next(_numbers)
-        return {
-            name: open_guest(self._setup, cache_mode(name), f"w{number}-{name}") for name in self._spec.modes
-        }
+        modes = self._spec.cache_modes.items()
+        return {name: open_guest(self._setup, mode, f"w{number}-{name}") for name, mode in modes}
 
     def _attempt(self, planned: PlannedTrial, faults: list[Fault], guest: Guest) -> Attempt:
         record = TrialRecord(planned, faults)

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from riobed.commands.table import new_table, printed
 from riobed.errors import UsageError, complaint
 from riobed.faults import CLASSES, Catalogue, Fault, SiteFilter, catalogue_of
 from riobed.plan.rounds import fault_rng, trial_seed
@@ -95,17 +94,17 @@ def _json(rows: list[dict[str, Any]]) -> str:
 
 
 def _class_table(rows: list[dict[str, Any]], width: int) -> str:
-    table = _table("name", "category", "what it does", "sites")
+    table = new_table("name", "category", "what it does", "sites")
     table.columns[0].no_wrap = table.columns[3].no_wrap = True
     table.columns[3].justify = "right"
     for row in rows:
         sites = f"{row['sites']['count']} {row['sites']['unit']}" if row["sites"] else ""
         table.add_row(*map(Text, (row["name"], row["category"], row["summary"], sites)))
-    return _printed(table, width)
+    return printed(table, width)
 
 
 def _fault_table(faults: list[Fault], title: str, width: int) -> str:
-    table = _table("", "where", "old and new", "why")
+    table = new_table("", "where", "old and new", "why")
     table.title, table.show_lines = title, True
     for fault in faults:
         where, change = fault.function, ", ".join(f"{k} {v}" for k, v in fault.params.items())
@@ -113,18 +112,4 @@ def _fault_table(faults: list[Fault], title: str, width: int) -> str:
             where = f"{fault.function}\n{fault.address:#x}\n{fault.source}"
             change = f"{fault.old_asm}\n{fault.new_asm}\n{fault.old.hex()} {fault.new.hex()}"
         table.add_row(*map(Text, (str(fault.index), where, change, fault.why)))
-    return _printed(table, width)
-
-
-def _table(*columns: str) -> Table:
-    table = Table(*columns, box=box.HORIZONTALS, header_style="bold", title_justify="left")
-    for column in table.columns:
-        column.overflow = "fold"
-    return table
-
-
-def _printed(table: Table, width: int) -> str:
-    console = Console(width=width)
-    with console.capture() as capture:
-        console.print(table)
-    return "".join(line.rstrip() + "\n" for line in capture.get().splitlines())
+    return printed(table, width)

@@ -33,7 +33,6 @@ from riobed.errors import EnvironmentFault, InfraError, UsageError
 from riobed.faults import Fault, catalogue_of
 from riobed.faults.sites.vmlinux import Vmlinux
 from riobed.guest.guest import GuestSetup, open_guest
-from riobed.guest.modes import cache_mode
 from riobed.guest.registry import mapped
 from riobed.guest.setup import guest_setup, provenance
 from riobed.plan.rounds import PlannedTrial, plan
@@ -90,7 +89,7 @@ def replay(request: Request, as_json: bool, uri: str | None) -> str:
         faults = redraw(stored, setup)
         folder = make_folder(request.folder or beside(request.store, "replays") / _name(stored))
         status.update(f"Running trial {stored.row.position} of {stored.campaign.name!r} again")
-        replayer = Replayer(replace(setup, trace=request.trace), stored.planned.mode)
+        replayer = Replayer(replace(setup, trace=request.trace), stored.spec, stored.planned.mode)
         with replayer:
             numbers = range(1, request.times + 1)
             replays = [replayer.run(stored, faults, folder, number) for number in numbers]
@@ -105,7 +104,7 @@ def replay_setup(campaign: CampaignRow, spec: CampaignSpec, store: str, uri: str
     UsageError if the kernel that is built here is not the campaign's.
     """
     setup = guest_setup(spec.machine, uri, spec.workload)
-    here = provenance(setup, campaign.seed, modes=spec.modes)
+    here = provenance(setup, campaign.seed, modes=spec.cache_modes)
     if difference := campaign.provenance.difference(here, KERNEL):
         raise UsageError(
             f"campaign {campaign.name!r}: another kernel is built here: {difference}; "
@@ -148,7 +147,7 @@ def _name(stored: StoredTrial) -> str:
 
 def redraw(stored: StoredTrial, setup: GuestSetup) -> list[Fault]:
     """The trial's faults, drawn again; UsageError unless they are those that are stored."""
-    kernel = setup.products(cache_mode(stored.planned.mode)).kernel
+    kernel = setup.products(stored.spec.mode(stored.planned.mode)).kernel
     catalogue = catalogue_of(kernel).filtered(stored.spec.sites)
     faults = draw_faults(stored.spec, stored.planned, catalogue)
     # A planted change is drawn in the guest.
@@ -173,10 +172,10 @@ def same_fault(drawn: Fault, stored: FaultRow) -> bool:
 class Replayer:
     """Runs trials of a mode on a guest of its own as a campaign would, and keeps their logs."""
 
-    def __init__(self, setup: GuestSetup, mode: str) -> None:
+    def __init__(self, setup: GuestSetup, spec: CampaignSpec, mode: str) -> None:
         self._setup = setup
         self._snapshot = False
-        self._guest = open_guest(setup, cache_mode(mode), f"replay-{mode}")
+        self._guest = open_guest(setup, spec.mode(mode), f"replay-{mode}")
 
     def __enter__(self) -> "Replayer":
         return self
@@ -257,7 +256,7 @@ def compare(stored: StoredTrial, setup: GuestSetup, record: TrialRecord) -> Repl
         accelerator=stored.campaign.accelerator,
         then=then,
         now=Ending.model_validate(now),
-        on=provenance(setup, stored.campaign.seed, stored.spec.workload.path, stored.spec.modes),
+        on=provenance(setup, stored.campaign.seed, stored.spec.workload.path, stored.spec.cache_modes),
     )
 
 

@@ -44,7 +44,8 @@ def replay_many(request: Many, form: str, uri: str | None) -> str:
     """Make the replays that are missing, and write the table as Markdown; return it in the form asked for."""
     store = open_store(request.store)
     campaign = store.campaign(request.campaign)
-    setup = replay_setup(campaign, stored_spec(campaign.name, campaign.spec), request.store, uri)
+    spec = stored_spec(campaign.name, campaign.spec)
+    setup = replay_setup(campaign, spec, request.store, uri)
     chosen = choose(campaign, trial_rows(store, campaign.id, faults=False), request.crashes)
     folder = make_folder(request.folder or beside(request.store, "replays") / campaign.name)
     done = {run.position for run in stored_replays(folder, campaign, setup)}
@@ -52,7 +53,7 @@ def replay_many(request: Many, form: str, uri: str | None) -> str:
     for mode in dict.fromkeys(row.mode for row in chosen):
         missing = [row for row in chosen if row.mode == mode and row.position not in done]
         if missing:
-            with Replayer(setup, mode) as replayer:
+            with Replayer(setup, spec, mode) as replayer:
                 for row in missing:
                     one = Request(row.position, request.store, campaign.name)
                     add_replay(folder, run_one(replayer, one, folder, setup))
@@ -83,7 +84,7 @@ def choose(campaign: CampaignRow, rows: Iterable[TrialRow], count: int) -> list[
 def stored_replays(folder: Path, campaign: CampaignRow, setup: GuestSetup) -> list[ReplayRun]:
     """The replays that are there; UsageError if they are of something else or were made on something else."""
     runs = read_replays(folder) if (folder / FILE).exists() else []
-    here = provenance(setup, campaign.seed, modes=stored_spec(campaign.name, campaign.spec).modes)
+    here = provenance(setup, campaign.seed, modes=stored_spec(campaign.name, campaign.spec).cache_modes)
     for run in runs:
         difference = run.on.difference(here, SERIES)
         if difference or run.campaign != campaign.name:

@@ -23,7 +23,6 @@ from riobed.commands.lines import columns, ending, fitted, named
 from riobed.errors import UsageError
 from riobed.faults import Catalogue, catalogue_of, check_classes
 from riobed.guest.guest import GuestSetup
-from riobed.guest.modes import cache_mode
 from riobed.guest.setup import check_mode, guest_setup
 from riobed.plan.spec import CampaignSpec, load_spec
 from riobed.trial.planting import PLANTED
@@ -47,7 +46,7 @@ def run_campaign(spec_path: Path, store: str, logs: Path | None, where: Where) -
         setup = guest_setup(spec.machine, where.uri, spec.workload)
     # Kernels that are not there yet are built here.
     for mode in spec.modes:
-        check_mode(mode, cache_mode(mode), setup)
+        check_mode(mode, spec.mode(mode), setup)
     setup = replace(setup, snapshots=beside(store, "snapshots"))
     can_plant = bool(setup.workload and setup.workload.stop)
     spec = spec.with_controls(can_plant)
@@ -80,7 +79,7 @@ def run_campaign(spec_path: Path, store: str, logs: Path | None, where: Where) -
 
 def read_catalogues(spec: CampaignSpec, setup: GuestSetup) -> dict[str, Catalogue]:
     """The fault sites of each mode's kernel; UsageError unless every class of the spec has enough of them."""
-    kernels = {mode: setup.products(cache_mode(mode)).kernel for mode in spec.modes}
+    kernels = {mode: setup.products(spec.mode(mode)).kernel for mode in spec.modes}
     by_build = {kernel.build_id: catalogue_of(kernel).filtered(spec.sites) for kernel in kernels.values()}
     for catalogue in by_build.values():
         check_classes(catalogue, map(spec.fault_class, spec.classes), spec.faults)

@@ -12,9 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from riobed.errors import UsageError
-from riobed.guest.config import MachineSpec
 from riobed.guest.guest import open_guest
-from riobed.guest.modes import cache_mode
+from riobed.guest.modes import find_mode
 from riobed.guest.setup import guest_setup
 from riobed.guest.transfer import copy_in
 from riobed.vm.machine import HasTerminal, Machine
@@ -23,8 +22,9 @@ _ESCAPE = b"\x1d"  # Ctrl-]
 
 
 @contextmanager
-def _booted(mode: str, uri: str | None, interactive: bool) -> Iterator[Machine]:
-    guest = open_guest(guest_setup(MachineSpec(), uri), cache_mode(mode), f"guest-{mode}", interactive)
+def _booted(mode: str, file: Path | None, uri: str | None, interactive: bool) -> Iterator[Machine]:
+    wanted = find_mode(mode, file)
+    guest = open_guest(guest_setup(wanted.default_machine(), uri), wanted, f"guest-{mode}", interactive)
     try:
         guest.boot()
         yield guest.machine
@@ -32,12 +32,12 @@ def _booted(mode: str, uri: str | None, interactive: bool) -> Iterator[Machine]:
         guest.discard()
 
 
-def shell(mode: str, uri: str | None) -> None:
-    """Connect this terminal to the console of a new guest until Ctrl-] or its end."""
+def shell(mode: str, file: Path | None, uri: str | None) -> None:
+    """Connect this terminal to a new guest's console until Ctrl-] or its end; `file` may have the mode."""
     if not sys.stdin.isatty():
         raise UsageError("riobed shell wants a terminal; for commands there is 'riobed guest run'")
     print(f"Starting a guest in mode {mode} (about 10 s) ...", file=sys.stderr)
-    with _booted(mode, uri, interactive=True) as machine:
+    with _booted(mode, file, uri, interactive=True) as machine:
         print(
             "The file system under test is at /mnt/test. Ctrl-] leaves and ends the guest.", file=sys.stderr
         )
@@ -70,13 +70,16 @@ def _join_terminal(machine: Machine) -> None:
         os.close(console)
 
 
-def guest_run(mode: str, command: list[str], put: list[str], timeout: float, uri: str | None) -> int:
+def guest_run(
+    mode: str, file: Path | None, command: list[str], put: list[str], timeout: float, uri: str | None
+) -> int:
     """Run a command in a new guest, its folder being the file system under test; its exit status.
 
-    `put` entries are SRC:DST: a file or folder here and its path in the guest.
+    The mode is shipped or in a `file` of modes; `put` entries are SRC:DST: a file or folder here and its path
+    in the guest.
     """
     copies = [parse_put(entry) for entry in put]
-    with _booted(mode, uri, interactive=False) as machine:
+    with _booted(mode, file, uri, interactive=False) as machine:
         for source, target in copies:
             copy_in(machine, source, target)
         result = machine.run(

@@ -12,7 +12,7 @@ from riobed.errors import InfraError
 from riobed.guest.boot import wait_stage0
 from riobed.guest.config import MachineSpec
 from riobed.guest.guest import GuestSetup, open_guest
-from riobed.guest.images import make_test_disk
+from riobed.guest.images import make_empty_disk
 from riobed.guest.layout import MIB
 from riobed.guest.modes import cache_mode
 from riobed.products import Manifest, cache_dir
@@ -29,7 +29,7 @@ def boots(accelerator: str, manifest: Manifest, uri: str | None) -> str:
     setup = GuestSetup(manifest, MachineSpec(), accelerator, driver=driver(uri))
     machine = open_guest(setup, cache_mode("write-through"), f"try-{accelerator}").machine
     try:
-        make_test_disk(machine.config.test_disk, 32 * MIB, ())
+        make_empty_disk(machine.config.test_disk, 32 * MIB)
         machine.start()
         wait_stage0(machine, _TRY_S[accelerator])
     except InfraError as error:

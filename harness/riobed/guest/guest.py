@@ -7,22 +7,23 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from riobed.errors import BootError, InfraError
+from riobed.errors import BootError, InfraError, UsageError
 from riobed.guest import workload as workloads
 from riobed.guest.boot import BOOT_S, boot_production, wait_stage0
 from riobed.guest.config import MachineSpec
-from riobed.guest.images import make_empty_disk, make_test_disk
+from riobed.guest.filesystems import TEST_DEVICE
+from riobed.guest.images import make_empty_disk
 from riobed.guest.kernel import kernel_products
 from riobed.guest.layout import LARGE_STAGE0_SIZE, MIB, STAGE0_SIZE, Layout
 from riobed.guest.mailbox import open_mailbox, put_command
-from riobed.guest.modes import CacheMode
+from riobed.guest.modes import CacheMode, Device
 from riobed.guest.snapshots import keep_snapshot, restore_disks
 from riobed.guest.workload import Workload
 from riobed.products import KernelPart, Manifest
 from riobed.vm.driver import Driver, driver
 from riobed.vm.emulator import REPEATABLE
 from riobed.vm.host import need_room, qemu_version
-from riobed.vm.machine import Machine, MachineConfig
+from riobed.vm.machine import Disk, Machine, MachineConfig
 from riobed.vm.scratch import scratch_dir
 
 _PREPARE_S = 300.0
@@ -30,6 +31,8 @@ _SNAPSHOT = "ready"
 # Serial number of the swap disk in domain.xml.j2.
 _SWAP = "swap"
 _INJECTOR = "/lib/riobed/riobed_inject.ko"
+# What riobed-init says of a file system just made.
+_NO_MOUNT = "production failed: mount of"
 _TRACE = "/lib/riobed/riobed_trace.ko"
 # Kernel parameters of both stages. A crash stops the machine with its report on the console;
 # it is the harness that resets it. An oops is a panic (recorded here: it is a factor).
@@ -85,10 +88,12 @@ class GuestSetup:
 def machine_config(
     setup: GuestSetup, mode: CacheMode, folder: Path, interactive: bool = False
 ) -> MachineConfig:
-    """The machine of a mode, with its files in `folder`."""
+    """The machine of a mode, with its files in `folder`; UsageError if the mode cannot be on it."""
+    mode.check_machine(setup.machine)
     layout = setup.layout(mode)
     common = [*_COMMON, *(_AWAKE if setup.accelerator == REPEATABLE else [])]
     stage0 = [*common, *layout.stage0_parameters, f"riobed.memory={layout.ram}"]
+    stage0 += mode.file_system.stage0_parameters(mode.filesystem)
     if mode.restores_memory:
         stage0.append(f"riobed.registry={layout.registry}")
     production = [*common, *_PRODUCTION, *mode.production_parameters(layout)]
@@ -112,10 +117,19 @@ def machine_config(
         production_cmdline=" ".join(production),
         root_image=products.image.root,
         test_disk=folder / "test.qcow2",
+        test_cache=mode.cache,
+        test_limits=mode.throttle.iotune(),
         swap_disk=folder / "swap.qcow2" if setup.machine.save_memory else None,
         workload_image=setup.workload_image,
+        devices=tuple(_disk(device, folder) for device in mode.devices),
         interactive=interactive,
     )
+
+
+def _disk(device: Device, folder: Path) -> Disk:
+    # No other file there begins so.
+    path = folder / f"device-{device.name}.qcow2"
+    return Disk(path, device.name, device.size_mib * MIB, device.cache, device.throttle.iotune())
 
 
 def open_guest(setup: GuestSetup, mode: CacheMode, name: str, interactive: bool = False) -> "Guest":
@@ -154,14 +168,38 @@ class Guest:
         config = self.machine.config
         disk_size = self.setup.machine.disk_mib * MIB
         swap_size = Layout(config.memory).swap_size if config.swap_disk else 0
-        # Disks, snapshots of the first one and of RAM, and RAM itself.
-        need_room(config.folder, 2 * disk_size + swap_size + 2 * config.memory)
-        make_test_disk(config.test_disk, disk_size, self.mode.mkfs)
+        more = sum(device.size for device in config.devices)
+        # Disks, snapshots of those under test and of RAM, and RAM itself.
+        need_room(config.folder, 2 * (disk_size + more) + swap_size + 2 * config.memory)
+        make_empty_disk(config.test_disk, disk_size)
+        for device in config.devices:
+            make_empty_disk(device.path, device.size)
         if config.swap_disk:
             make_empty_disk(config.swap_disk, swap_size)
         self.machine.start()
         wait_stage0(self.machine, BOOT_S)
-        boot_production(self.machine)
+        self._make_file_system()
+        try:
+            boot_production(self.machine)
+        except BootError as error:
+            if _NO_MOUNT in str(error):
+                raise UsageError(
+                    f"{self.mode.filesystem} cannot be mounted with {self.mode.mount!r}; "
+                    "correct `mount` or `mkfs` of this mode"
+                ) from None
+            raise
+
+    def _make_file_system(self) -> None:
+        """By the guest's own tools, which are those that check it after a crash."""
+        mkfs = self.mode.file_system.mkfs
+        if not mkfs:
+            return
+        made = self.machine.run([*mkfs, *self.mode.mkfs, TEST_DEVICE], timeout=_PREPARE_S)
+        if made.status:
+            said = (made.stderr or made.stdout).decode("utf-8", "replace").strip().splitlines()
+            raise UsageError(
+                f"{mkfs[0]}: {said[-1] if said else f'status {made.status}'}; correct `mkfs` of this mode"
+            )
 
     def take_snapshot(self, fresh: bool = False) -> None:
         """From power-on to where trials begin, or unless `fresh` from a snapshot that was kept.
@@ -276,7 +314,7 @@ class Guest:
             config.workload_image and config.workload_image.name,
             setup.options,
             setup.machine.disk_mib,
-            self.mode.mkfs,
+            self.mode.model_dump(mode="json", exclude={"summary"}),
             setup.stage0_kernel(self.mode).build_id,
             setup.products(self.mode).image.key,
             setup.accelerator,

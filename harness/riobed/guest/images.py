@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Disks of a guest: the file system under test, and a workload's folder as a disk."""
+"""Disks of a guest: empty ones, and a workload's folder as a disk."""
 
 import hashlib
 import os
@@ -17,21 +17,6 @@ from riobed.vm.host import need_room, run_tool
 # A built workload may be this large; an image a little larger than its files is made.
 _MAX_WORKLOAD = 1024 * MIB
 _SLACK = 8 * MIB
-
-
-def make_test_disk(path: Path, size: int, mkfs_options: tuple[str, ...]) -> None:
-    """An empty ext4 file system of `size` bytes as a qcow2 image, which can hold snapshots."""
-    raw = path.with_suffix(".raw")
-    need_room(path.parent, size)
-    # Tables written now, so that no kernel thread does it later during a trial.
-    lazy = "lazy_itable_init=0,lazy_journal_init=0,nodiscard"
-    run_tool(
-        ["mke2fs", "-q", "-F", "-t", "ext4", *mkfs_options, "-E", lazy, str(raw), f"{size // MIB}M"],
-        f"file system {raw}",
-    )
-    path.unlink(missing_ok=True)
-    run_tool(["qemu-img", "convert", "-f", "raw", "-O", "qcow2", str(raw), str(path)], f"disk {path}")
-    raw.unlink()
 
 
 def make_empty_disk(path: Path, size: int) -> None:

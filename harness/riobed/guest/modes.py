@@ -1,27 +1,92 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cache modes, read from modes.yaml: adding one is adding an entry there."""
+"""Cache modes: those of modes.yaml, and a user's own of the same keys."""
 
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Literal
 
-import yaml
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import Field, StringConstraints, TypeAdapter, ValidationError, field_validator, model_validator
 
-from riobed.errors import UsageError
+from riobed.errors import UsageError, complaint
+from riobed.guest.config import MachineSpec, Strict
+from riobed.guest.filesystems import FILE_SYSTEMS, FileSystem
 from riobed.guest.layout import Layout
 from riobed.products import KernelSpec
+from riobed.vm.machine import CachePolicy
+from riobed.yamltext import parse_yaml
+
+ModeName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
+# Of a command line of the kernel, which is split at blanks and has quotes.
+Word = Annotated[str, StringConstraints(pattern=r"^[!#-&(-\[\]-~]+$")]
+Count = Annotated[int, Field(ge=1, lt=2**40)]
+# Serial numbers of the machine's other disks (domain.xml.j2).
+_TAKEN = ("swap", "workload")
+_MOST_DEVICES = 8
+_IOTUNE = {
+    "iops": "total_iops_sec",
+    "read_iops": "read_iops_sec",
+    "write_iops": "write_iops_sec",
+    "bytes_per_s": "total_bytes_sec",
+    "read_bytes_per_s": "read_bytes_sec",
+    "write_bytes_per_s": "write_bytes_sec",
+}
 
 
-class CacheMode(BaseModel):
+class Throttle(Strict):
+    """How fast a disk is, by QEMU's throttle; what is not given has no limit."""
+
+    iops: Count | None = None
+    read_iops: Count | None = None
+    write_iops: Count | None = None
+    bytes_per_s: Count | None = None
+    read_bytes_per_s: Count | None = None
+    write_bytes_per_s: Count | None = None
+
+    @model_validator(mode="after")
+    def _one_way_to_count(self) -> "Throttle":
+        for unit in ("iops", "bytes_per_s"):
+            parts = [f"{way}_{unit}" for way in ("read", "write") if getattr(self, f"{way}_{unit}")]
+            if getattr(self, unit) and parts:
+                raise ValueError(f"{unit} limits reads and writes together; leave it out or {parts[0]}")
+        return self
+
+    def iotune(self) -> tuple[tuple[str, int], ...]:
+        """As elements of libvirt's <iotune>."""
+        given = self.model_dump(exclude_none=True)
+        return tuple((_IOTUNE[key], limit) for key, limit in given.items())
+
+
+class Device(Strict):
+    """One more disk of a mode's machine; in the guest it is /dev/disk/by-id/virtio-NAME."""
+
+    # A virtio disk's serial number has 20 characters.
+    name: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,19}$")]
+    kind: Literal["disk"] = "disk"
+    size_mib: Annotated[int, Field(ge=1, le=16384)]
+    cache: CachePolicy = "unsafe"
+    throttle: Throttle = Throttle()
+
+    @field_validator("name")
+    @classmethod
+    def _is_free(cls, value: str) -> str:
+        if value in _TAKEN:
+            raise ValueError(f"{value!r} is a disk of the machine; choose another name")
+        return value
+
+
+class CacheMode(Strict):
     """One way to keep file data; the keys are explained in modes.yaml."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    summary: str
+    summary: Annotated[str, StringConstraints(pattern=r"^[^\n]+$")]
+    filesystem: str = "ext4"
     mkfs: tuple[str, ...] = ()
-    mount: str = "defaults"
-    sysctls: dict[str, int] = {}
-    kernel_parameters: tuple[str, ...] = ()
+    mount: Word = "defaults"
+    cache: CachePolicy = "unsafe"
+    throttle: Throttle = Throttle()
+    devices: Annotated[tuple[Device, ...], Field(max_length=_MOST_DEVICES)] = ()
+    sysctls: dict[Word, int] = Field(default_factory=dict)
+    kernel_parameters: tuple[Word, ...] = ()
     sync_writes: bool = False
     restores_memory: bool = False
     kernel: KernelSpec | None = None
@@ -29,13 +94,67 @@ class CacheMode(BaseModel):
     @property
     def kernel_needs(self) -> dict[str, str]:
         """Options that its kernel must have, and why."""
+        needs = dict.fromkeys(self.file_system.config, f"its file system is {self.filesystem}")
         if self.restores_memory or "rio" in self.mount.split(","):
-            return {"CONFIG_RIO": "the mode keeps a registry of the file cache"}
-        return {}
+            needs["CONFIG_RIO"] = "the mode keeps a registry of the file cache"
+        return needs
+
+    @field_validator("filesystem")
+    @classmethod
+    def _is_known(cls, value: str) -> str:
+        if value not in FILE_SYSTEMS:
+            raise ValueError(f"unknown file system {value!r}; there are: {', '.join(FILE_SYSTEMS)}")
+        return value
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> "CacheMode":
+        if self.filesystem != "ext4":
+            if self.restores_memory:
+                raise ValueError(f"restores_memory: recovery knows ext4 only, not {self.filesystem}")
+            if "rio" in self.mount.split(","):
+                raise ValueError(f"mount: rio is an option of ext4, not of {self.filesystem}")
+        if self.mkfs and not self.file_system.mkfs:
+            raise ValueError(f"mkfs: {self.filesystem} is not made, only mounted; leave it out")
+        names = [device.name for device in self.devices]
+        if len(set(names)) != len(names):
+            raise ValueError("devices: a name stands twice")
+        return self
+
+    @property
+    def file_system(self) -> FileSystem:
+        """The entry of its file system."""
+        return FILE_SYSTEMS[self.filesystem]
+
+    @property
+    def loses_data(self) -> bool:
+        """Must a reset at any time lose what the workload has written?"""
+        return not (self.file_system.survives and (self.sync_writes or self.restores_memory))
+
+    def check_machine(self, machine: MachineSpec) -> None:
+        """UsageError if the mode cannot be on that machine."""
+        if machine.disk_mib < self.file_system.smallest_mib:
+            raise UsageError(
+                f"{self.filesystem} needs a disk of {self.file_system.smallest_mib} MiB, machine.disk_mib is "
+                f"{machine.disk_mib}; make it larger"
+            )
+        limits = [self.throttle, *(device.throttle for device in self.devices)]
+        if machine.icount and any(limit != Throttle() for limit in limits):
+            raise UsageError("throttle: goes by the host's clock, machine.icount by none; leave one out")
+
+    def beside(self, folder: Path) -> "CacheMode":
+        """The same, with the kernel's files that are given relative to `folder` made absolute."""
+        return self.model_copy(update={"kernel": self.kernel.beside(folder)}) if self.kernel else self
+
+    def default_machine(self) -> MachineSpec:
+        """A machine for a guest of this mode where nobody asks for a special one."""
+        usual = MachineSpec()
+        return usual.model_copy(update={"disk_mib": max(usual.disk_mib, self.file_system.smallest_mib)})
 
     def production_parameters(self, layout: Layout) -> list[str]:
         """Kernel parameters of this mode's production kernel on that memory layout."""
         parameters = [f"riobed.mount={self.mount}"]
+        if self.filesystem != "ext4":
+            parameters.append(f"riobed.filesystem={self.filesystem}")
         if self.sysctls:
             parameters.append("riobed.sysctl=" + ",".join(f"{k}={v}" for k, v in self.sysctls.items()))
         if self.restores_memory:
@@ -43,16 +162,48 @@ class CacheMode(BaseModel):
         return parameters + list(self.kernel_parameters)
 
 
+def parse_modes(text: str | bytes, what: str) -> dict[str, CacheMode]:
+    """Modes by name from a text like modes.yaml; UsageError in one line, which begins with `what`."""
+    try:
+        return TypeAdapter(dict[ModeName, CacheMode]).validate_python(parse_yaml(text, what))
+    except ValidationError as error:
+        raise UsageError(f"{what}: {complaint(error, 'file')}") from None
+
+
+def read_modes(path: Path) -> dict[str, CacheMode]:
+    """A user's own modes; UsageError in one line if the file cannot be used."""
+    what = f"modes {path}"
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{what}: {error.strerror}; docs/own-mode.md has an example") from None
+    modes = parse_modes(text, what)
+    for name in modes:
+        not_shipped(name, what)
+    return {name: mode.beside(path.parent) for name, mode in modes.items()}
+
+
+def not_shipped(name: str, what: str) -> None:
+    """UsageError if a mode of one's own has the name of a shipped one."""
+    if name in all_modes():
+        raise UsageError(f"{what}: {name!r} is the name of a shipped mode; choose another")
+
+
 @cache
 def all_modes() -> dict[str, CacheMode]:
-    """Every cache mode by name, in the order of modes.yaml."""
-    text = files("riobed.guest").joinpath("modes.yaml").read_text(encoding="utf-8")
-    return TypeAdapter(dict[str, CacheMode]).validate_python(yaml.safe_load(text))
+    """Every shipped cache mode by name, in the order of modes.yaml."""
+    return parse_modes(files("riobed.guest").joinpath("modes.yaml").read_text(encoding="utf-8"), "modes.yaml")
 
 
-def cache_mode(name: str) -> CacheMode:
-    """The mode of that name; UsageError names those there are."""
+def find_mode(name: str, file: Path | None) -> CacheMode:
+    """The mode of that name, shipped or in a file of one's own; UsageError if there is none."""
+    return cache_mode(name, read_modes(file) if file else None)
+
+
+def cache_mode(name: str, own: dict[str, CacheMode] | None = None) -> CacheMode:
+    """The mode of that name, shipped or among one's `own`; UsageError names those there are."""
+    known = all_modes() | (own or {})
     try:
-        return all_modes()[name]
+        return known[name]
     except KeyError:
-        raise UsageError(f"unknown cache mode {name!r}; there are: {', '.join(all_modes())}") from None
+        raise UsageError(f"unknown cache mode {name!r}; there are: {', '.join(known)}") from None

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every command that starts a guest needs first: what is built, and the accelerator."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from pathlib import Path
 
 from riobed_results.store.models import utc_now
 from riobed_results.store.provenance import KernelProvenance, Provenance
 
+from riobed.errors import UsageError
 from riobed.guest.accelerator import choose, for_processors
 from riobed.guest.config import MachineSpec, WorkloadSpec
 from riobed.guest.guest import GuestSetup
 from riobed.guest.images import workload_image, workload_key
 from riobed.guest.kernel import GUEST_NEEDS, check_config, kernel_config
-from riobed.guest.modes import CacheMode, cache_mode
+from riobed.guest.modes import CacheMode
 from riobed.guest.workload import check_options, load_workload
 from riobed.products import Manifest, content_key, load_manifest
 from riobed.vm.driver import driver
@@ -52,13 +53,20 @@ def check_mode(name: str, mode: CacheMode, setup: GuestSetup) -> None:
     """UsageError unless the kernel of a mode has what its guests need; it is built first if it is missing."""
     config = kernel_config(setup.products(mode).kernel)
     check_config(f"mode {name}", config, GUEST_NEEDS | mode.kernel_needs)
+    recovery = setup.stage0_kernel(mode)
+    for option in mode.file_system.config:
+        if kernel_config(recovery).get(option) != "y":
+            raise UsageError(
+                f"mode {name}: the kernel that recovers has {option} not built in, but the file system is "
+                f"{mode.filesystem}; give the mode a kernel with it, as `kernel: {{config: [filesystems]}}`"
+            )
 
 
 def provenance(
-    setup: GuestSetup, seed: str, workload: Path | None = None, modes: Iterable[str] = ()
+    setup: GuestSetup, seed: str, workload: Path | None = None, modes: Mapping[str, CacheMode] | None = None
 ) -> Provenance:
     """What runs with that seed are made on and with; `workload` is the folder of theirs."""
-    kernels = {mode: setup.products(cache_mode(mode)).kernel for mode in modes}
+    kernels = {name: setup.products(mode).kernel for name, mode in (modes or {}).items()}
     kernel = setup.manifest.kernel
     return Provenance(
         seed=seed,

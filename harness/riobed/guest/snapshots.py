@@ -73,4 +73,5 @@ def _explained(place: Path) -> Iterator[None]:
 
 
 def _disks(config: MachineConfig) -> list[Path]:
-    return [config.test_disk, *([config.swap_disk] if config.swap_disk else [])]
+    devices = [device.path for device in config.devices]
+    return [config.test_disk, *([config.swap_disk] if config.swap_disk else []), *devices]

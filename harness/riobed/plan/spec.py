@@ -5,13 +5,13 @@ import math
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from riobed.errors import UsageError, complaint
 from riobed.faults import CLASSES, FaultClass, SiteFilter
 from riobed.guest.config import MachineSpec, Strict, WorkloadSpec, as_value_error
-from riobed.guest.modes import cache_mode
+from riobed.guest.modes import CacheMode, ModeName, cache_mode, not_shipped, read_modes
+from riobed.yamltext import parse_yaml
 
 Seconds = Annotated[float, Field(gt=0, le=86400)]
 Moment = Annotated[float, Field(ge=0, le=86400)]
@@ -25,6 +25,9 @@ class CampaignSpec(Strict):
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
+    # Modes of one's own by name, and a file of such in the form of modes.yaml: relative to the spec's folder.
+    own_modes: dict[ModeName, CacheMode] = Field(default_factory=dict)
+    modes_file: Path | None = None
     modes: Annotated[list[str], Field(min_length=1)]
     fault_classes: Annotated[list[str], Field(min_length=1)]
     # Classes whose result is known beforehand: in each mode so many trials for each crash a cell wants, from
@@ -56,12 +59,20 @@ class CampaignSpec(Strict):
     workload: WorkloadSpec = WorkloadSpec()
     machine: MachineSpec = MachineSpec()
 
-    @field_validator("modes")
+    @field_validator("own_modes")
     @classmethod
-    def _modes_exist(cls, value: list[str]) -> list[str]:
+    def _own_modes_are_new(cls, value: dict[str, CacheMode]) -> dict[str, CacheMode]:
         with as_value_error():
             for name in value:
-                cache_mode(name)
+                not_shipped(name, "own mode")
+        return value
+
+    @field_validator("modes")
+    @classmethod
+    def _modes_exist(cls, value: list[str], info: ValidationInfo) -> list[str]:
+        with as_value_error():
+            for name in value:
+                cache_mode(name, info.data.get("own_modes"))
         return value
 
     @field_validator("fault_classes")
@@ -93,6 +104,11 @@ class CampaignSpec(Strict):
         for what, bounds in (("warmup_s", self.warmup_s), ("recovery_reset_s", self.recovery_reset_s)):
             if bounds and bounds[0] > bounds[1]:
                 raise ValueError(f"{what}: the first number must not be larger than the second")
+        for name in self.modes:
+            try:
+                self.mode(name).check_machine(self.machine)
+            except UsageError as error:
+                raise ValueError(f"modes: {name}: {error}") from None
         if self.max_trials_per_cell < self.crashes_per_cell:
             raise ValueError("max_trials_per_cell is smaller than crashes_per_cell")
         for name in self.parameters:
@@ -110,6 +126,15 @@ class CampaignSpec(Strict):
         possible: list[Control] = ["none", "planted"] if can_plant else ["none"]
         controls = {name: _DEFAULT_RATE for name in possible if name not in self.fault_classes}
         return self.model_copy(update={"controls": controls})
+
+    def mode(self, name: str) -> CacheMode:
+        """The mode of that name, shipped or its own."""
+        return cache_mode(name, self.own_modes)
+
+    @property
+    def cache_modes(self) -> dict[str, CacheMode]:
+        """Its modes by name, in its order."""
+        return {name: self.mode(name) for name in self.modes}
 
     @property
     def classes(self) -> list[str]:
@@ -141,17 +166,17 @@ class CampaignSpec(Strict):
 def load_spec(path: Path) -> CampaignSpec:
     """Read a spec; UsageError in one line names the file, the key and what is wrong."""
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data = parse_yaml(path.read_bytes(), f"spec {path}")
     except OSError as error:
         raise UsageError(f"spec {path}: {error.strerror}; see harness/specs/ for examples") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise UsageError(f"spec {path}: not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(data, dict):
         raise UsageError(f"spec {path}: want a mapping of keys; see harness/specs/ for examples")
     try:
-        spec = CampaignSpec.model_validate(data)
+        spec = CampaignSpec.model_validate(_with_modes_file(data, path.parent))
     except ValidationError as error:
         raise UsageError(f"spec {path}: {complaint(error, 'spec')}") from None
+    except UsageError as error:
+        raise UsageError(f"spec {path}: {error}") from None
     try:
         workload = (path.parent / spec.workload.path).resolve()
     except (ValueError, OSError) as error:
@@ -160,5 +185,21 @@ def load_spec(path: Path) -> CampaignSpec:
         sites = spec.sites.with_list(path.parent)
     except UsageError as error:
         raise UsageError(f"spec {path}: {error}") from None
-    found = {"workload": spec.workload.model_copy(update={"path": workload}), "sites": sites}
+    own = {name: mode.beside(path.parent) for name, mode in spec.own_modes.items()}
+    found = {
+        "own_modes": own,
+        "workload": spec.workload.model_copy(update={"path": workload}),
+        "sites": sites,
+    }
     return spec.model_copy(update=found)
+
+
+def _with_modes_file(data: dict[Any, Any], folder: Path) -> dict[Any, Any]:
+    """A spec's keys with those modes of its file that it names: they are kept with the campaign."""
+    file, own, names = data.get("modes_file"), data.get("own_modes", {}), data.get("modes")
+    if not isinstance(file, str) or not isinstance(own, dict) or not isinstance(names, list):
+        return data
+    found = read_modes(folder / file)
+    for name in found.keys() & own.keys():
+        raise UsageError(f"own_modes: {name!r} is in {file}, too; give one of them another name")
+    return data | {"own_modes": own | {name: mode for name, mode in found.items() if name in names}}

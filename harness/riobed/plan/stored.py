@@ -4,13 +4,13 @@
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from riobed.errors import UsageError, complaint
 from riobed.faults import SiteFilter
 from riobed.plan.spec import CampaignSpec
 from riobed.products import CHECKOUT
+from riobed.yamltext import parse_yaml
 
 
 def spec_data(spec: CampaignSpec) -> dict[str, Any]:
@@ -19,6 +19,12 @@ def spec_data(spec: CampaignSpec) -> dict[str, Any]:
     A list of functions is stored itself, and of its file only the name.
     """
     data = spec.model_dump(mode="json")
+    # So that a key that a later riobed adds to modes changes no stored spec.
+    data["own_modes"] = {
+        name: mode.model_dump(mode="json", exclude_defaults=True) for name, mode in spec.own_modes.items()
+    }
+    if spec.modes_file:
+        data["modes_file"] = spec.modes_file.name
     if spec.sites.functions_file:
         data["sites"]["functions_file"] = spec.sites.functions_file.name
     if spec.workload.path.is_relative_to(CHECKOUT):
@@ -28,8 +34,11 @@ def spec_data(spec: CampaignSpec) -> dict[str, Any]:
 
 def comparable(text: str) -> object:
     """A stored spec without what may differ from run to run: where the workload's folder lies."""
-    data = yaml.safe_load(text)
+    data: Any = parse_yaml(text, "stored spec")
     data["workload"]["path"] = Path(data["workload"]["path"]).name
+    # Its modes are stored themselves.
+    data.pop("modes_file", None)
+    data.setdefault("own_modes", {})
     # A campaign begun before there were these keys took the whole kernel and the paper's numbers, had no
     # controls but those among its classes, and waited to the limit.
     data.setdefault("sites", SiteFilter().model_dump(mode="json"))
@@ -44,11 +53,7 @@ def comparable(text: str) -> object:
 def stored_spec(campaign: str, text: str) -> CampaignSpec:
     """The spec in a stored text; UsageError when this riobed cannot read it."""
     try:
-        spec = CampaignSpec.model_validate(yaml.safe_load(text))
-    except (yaml.YAMLError, RecursionError) as error:
-        raise UsageError(
-            f"campaign {campaign!r}: its spec is not YAML: {' '.join(str(error).split())}"
-        ) from None
+        spec = CampaignSpec.model_validate(parse_yaml(text, f"campaign {campaign!r}: its spec"))
     except ValidationError as error:
         raise UsageError(
             f"campaign {campaign!r}: its spec is of another riobed: {complaint(error, 'spec')}; "

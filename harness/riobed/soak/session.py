@@ -55,6 +55,7 @@ class Request:
 def soak(request: Request, form: str, uri: str | None) -> int:
     """Run what is missing of a soak, print its table; exit status 0 if all held, else 1."""
     mode = cache_mode(request.mode)
+    mode.check_machine(request.machine())
     suite = load_suite(request.suite)
     plan = turns(suite, request.minutes, request.only)
     setup = guest_setup(request.machine(), uri)

@@ -3,12 +3,13 @@
 
 Where memory is restored, `stray` changes a cached page, like a stray store: no window is open, so the page's
 checksum is wrong. `entry` changes both copies of a page's registry entry, which recovery must then reject.
-Where only the disk is kept, `block` changes the disk below the file system. In every mode, `written` is a
-legal write to the wrong file, which updates every checksum.
+Where only the disk is kept, `block` changes the disk below the file system, if the file system tells where a
+file lies on it: btrfs and tmpfs do not. In every mode, `written` is a legal write to the wrong file, which
+updates every checksum.
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from mmap import mmap
@@ -16,8 +17,10 @@ from typing import Any, Literal
 
 from riobed.errors import InfraError
 from riobed.guest import registry
+from riobed.guest.filesystems import TEST_DEVICE
 from riobed.guest.guest import Guest
 from riobed.guest.layout import PAGE, Layout
+from riobed.guest.modes import CacheMode
 from riobed.guest.workload import GUEST_DIR
 from riobed.trial.extents import place
 from riobed.vm.machine import WritesDisk
@@ -27,7 +30,6 @@ PLANTED = "planted"
 Kind = Literal["stray", "entry", "block", "written"]
 
 _FIND = f"find {GUEST_DIR} -type f -size +0 -printf '%s %i %p\\0'"
-_DISK = "/dev/vdb"
 _SECTOR = 512
 _ONE = ["count=1", "status=none"]
 # A byte may lie in a hole of its file.
@@ -56,8 +58,13 @@ def plant(guest: Guest, rng: random.Random) -> Plant:
 
     Draws uniformly over the kinds, then over the bytes. Raises InfraError if there is nothing to change.
     """
-    kinds = (_stray, _entry, _written) if guest.mode.restores_memory else (_block, _written)
-    return rng.choice(kinds)(guest, rng)
+    return rng.choice(_kinds(guest.mode))(guest, rng)
+
+
+def _kinds(mode: CacheMode) -> tuple[Callable[[Guest, random.Random], Plant], ...]:
+    if mode.restores_memory:
+        return _stray, _entry, _written
+    return (_block, _written) if mode.file_system.on_disk else (_written,)
 
 
 def _stray(guest: Guest, rng: random.Random) -> Plant:
@@ -108,7 +115,7 @@ def _block(guest: Guest, rng: random.Random) -> Plant:
 def _on_disk(guest: Guest, byte: int) -> int:
     """Read from the disk, past every cache."""
     sector, rest = divmod(byte, _SECTOR)
-    argv = ["/bin/dd", f"if={_DISK}", f"bs={_SECTOR}", f"skip={sector}", *_ONE, "iflag=direct"]
+    argv = ["/bin/dd", f"if={TEST_DEVICE}", f"bs={_SECTOR}", f"skip={sector}", *_ONE, "iflag=direct"]
     read = guest.machine.run(argv).stdout
     if len(read) != _SECTOR:
         raise InfraError(f"planted: sector {sector} of the disk cannot be read")

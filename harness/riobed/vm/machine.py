@@ -4,9 +4,23 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 from riobed.vm.agent import ExecResult
+
+# What QEMU does with a disk's writes and flushes (its documentation of -drive cache=).
+CachePolicy = Literal["unsafe", "writeback", "writethrough", "none", "directsync"]
+
+
+@dataclass(frozen=True)
+class Disk:
+    """A disk that can be written: its image, and its limits as elements of libvirt's <iotune>."""
+
+    path: Path
+    serial: str = ""
+    size: int = 0
+    cache: CachePolicy = "unsafe"
+    limits: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -24,8 +38,11 @@ class MachineConfig:
     production_cmdline: str
     root_image: Path
     test_disk: Path
+    test_cache: CachePolicy = "unsafe"
+    test_limits: tuple[tuple[str, int], ...] = ()
     swap_disk: Path | None = None
     workload_image: Path | None = None
+    devices: tuple[Disk, ...] = ()
     interactive: bool = False
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 from riobed.errors import InfraError
 from riobed.guest.guest import GuestSetup, open_guest
-from riobed.guest.images import make_test_disk
+from riobed.guest.images import make_empty_disk
 from riobed.guest.layout import MIB
 from riobed.guest.modes import cache_mode
 from riobed.vm import libvirt
@@ -28,7 +28,7 @@ def machine(setup: GuestSetup) -> Iterator[LibvirtMachine]:
     """On its way into stage 0, which is not waited for."""
     machine = open_guest(setup, cache_mode("rio"), "dead").machine
     assert isinstance(machine, LibvirtMachine)
-    make_test_disk(machine.config.test_disk, 32 * MIB, ())
+    make_empty_disk(machine.config.test_disk, 32 * MIB)
     yield machine
     machine.destroy()
     shutil.rmtree(machine.config.folder)

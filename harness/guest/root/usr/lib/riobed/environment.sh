@@ -37,7 +37,12 @@ mount_environment() {
 	if [ -n "$workload" ]; then
 		mount -t ext4 -o ro "$workload" "$ROOT/workload"
 	fi
-	# Names of virtio ports are udev's work elsewhere.
+	# Names of disks and of virtio ports are udev's work elsewhere.
+	mkdir -p "$ROOT/dev/disk/by-id"
+	for serial in "$ROOT"/sys/block/vd*/serial; do
+		name=${serial%/serial} serial=$(cat "$serial")
+		[ -z "$serial" ] || ln -sf "../../${name##*/}" "$ROOT/dev/disk/by-id/virtio-$serial"
+	done
 	mkdir -p "$ROOT/dev/virtio-ports"
 	for port in "$ROOT"/sys/class/virtio-ports/*; do
 		[ -s "$port/name" ] || continue

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`riobed modes`: the cache modes there are, without a guest."""
+
+import json
+from pathlib import Path
+
+from rich.text import Text
+
+from riobed.commands.table import new_table, printed
+from riobed.guest.modes import CacheMode, all_modes, read_modes
+
+
+def list_modes(file: Path | None, as_json: bool, width: int) -> str:
+    """The shipped modes, then those of a file; as JSON every key of each."""
+    modes = all_modes() | (read_modes(file) if file else {})
+    if as_json:
+        rows = [{"name": name} | mode.model_dump(mode="json") for name, mode in modes.items()]
+        return json.dumps(rows, indent=1) + "\n"
+    table = new_table("name", "what it is", "file system", "kernel", "devices")
+    table.columns[0].no_wrap = True
+    for name, mode in modes.items():
+        table.add_row(*map(Text, (name, mode.summary, mode.filesystem, _kernel(mode), _devices(mode))))
+    return printed(table, width)
+
+
+def _kernel(mode: CacheMode) -> str:
+    if not mode.kernel:
+        return ""
+    if mode.kernel.bzimage:
+        return mode.kernel.bzimage.name
+    series = [mode.kernel.series.name] if mode.kernel.series else []
+    return ", ".join([*(Path(name).stem for name in mode.kernel.config), *series])
+
+
+def _devices(mode: CacheMode) -> str:
+    disk = "" if mode.cache == "unsafe" else f"cache {mode.cache}"
+    limits = ", ".join(f"{key} {value}" for key, value in mode.throttle.model_dump(exclude_none=True).items())
+    more = [f"{device.name} {device.size_mib} MiB" for device in mode.devices]
+    return "; ".join(text for text in (disk, limits, *more) if text)
