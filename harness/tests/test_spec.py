@@ -129,8 +129,8 @@ def test_own_modes_are_kept_with_the_campaign(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "word"),
     [
-        ("inline:", "rio-protected:", "shipped"),
-        ("inline:", "mine:", "my.yaml"),
+        ("{inline", "{rio: {summary: s}, inline", "shipped"),
+        ("{inline", "{mine: {summary: s}, inline", "my.yaml"),
         ("../my.yaml", "nothing.yaml", "nothing.yaml"),
         ("filesystem: tmpfs", "filesystem: zfs", "zfs"),
         ("disk_mib: 300", "disk_mib: 299", "mine: .*300 MiB"),

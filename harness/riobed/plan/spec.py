@@ -186,12 +186,8 @@ def load_spec(path: Path) -> CampaignSpec:
     except UsageError as error:
         raise UsageError(f"spec {path}: {error}") from None
     own = {name: mode.beside(path.parent) for name, mode in spec.own_modes.items()}
-    found = {
-        "own_modes": own,
-        "workload": spec.workload.model_copy(update={"path": workload}),
-        "sites": sites,
-    }
-    return spec.model_copy(update=found)
+    load = spec.workload.model_copy(update={"path": workload})
+    return spec.model_copy(update={"own_modes": own, "workload": load, "sites": sites})
 
 
 def _with_modes_file(data: dict[Any, Any], folder: Path) -> dict[Any, Any]:
@@ -202,4 +198,7 @@ def _with_modes_file(data: dict[Any, Any], folder: Path) -> dict[Any, Any]:
     found = read_modes(folder / file)
     for name in found.keys() & own.keys():
         raise UsageError(f"own_modes: {name!r} is in {file}, too; give one of them another name")
+    for name in names:
+        # Here the message names all there are.
+        cache_mode(str(name), own | found)
     return data | {"own_modes": own | {name: mode for name, mode in found.items() if name in names}}
