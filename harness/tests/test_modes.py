@@ -65,7 +65,6 @@ def test_what_the_modes_stand_for() -> None:
     assert delayed.sysctls["vm.dirty_expire_centisecs"] == 3000
     assert matched.mkfs == rio.mkfs
     assert matched.model_copy(update={"mkfs": through.mkfs, "summary": through.summary}) == through
-    assert [mode.loses_data for mode in (through, delayed, rio)] == [False, True, False]
 
 
 def test_an_unknown_mode_is_told_with_those_there_are() -> None:

@@ -12,8 +12,9 @@ from riobed.guest.modes import all_modes
 from riobed.plan.spec import CampaignSpec, load_spec
 from riobed.plan.stored import spec_data, stored_spec
 
+FOLDER = Path(__file__).parents[1] / "specs"
 GOOD = "name: quick\nmodes: [write-through, rio]\nfault_classes: [kernel_text]\n"
-SPECS = sorted((Path(__file__).parents[1] / "specs").glob("*.yaml"))
+SPECS = sorted([*FOLDER.glob("*.yaml"), *FOLDER.glob("*/spec.yaml")])
 
 
 def refusal(path: Path) -> str:

@@ -10,7 +10,7 @@ from results_builders import Invoke, campaign, trial
 from riobed_results.store.models import FaultRow
 from riobed_results.store.queries import read_results
 from riobed_results.store.store import Store
-from riobed_results.tables.controls import failed_controls, missing_controls
+from riobed_results.tables.controls import failed_controls, losing_modes, missing_controls
 from riobed_results.tables.registry import CAMPAIGN_TABLES, campaign_pages
 from riobed_results.tables.render import render
 
@@ -87,6 +87,14 @@ def test_which_controls_failed(store: Store, fields: list[dict[str, Any]], sente
     found = failed_controls(read_results(filled(store, *fields)).rows)
     assert len(found) == len(sentences)
     assert all(said in sentence for said, sentence in zip(sentences, found, strict=True))
+
+
+def test_a_mode_of_ones_own_may_lose_data(store: Store) -> None:
+    own = "own_modes: {kept: {sync_writes: true}, gone: {sync_writes: true, filesystem: tmpfs}, late: {}}\n"
+    rows = [reset("unclassified", mode) for mode in ("kept", "gone", "late")]
+    results = read_results(filled(store, *rows, spec=own))
+    (sentence,) = failed_controls(results.rows, losing_modes(results.campaign))
+    assert "mode kept" in sentence
 
 
 @pytest.mark.parametrize("form", ["md", "latex", "html"])

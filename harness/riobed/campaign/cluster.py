@@ -87,7 +87,7 @@ class CampaignPlugin(WorkerPlugin):
 
 def host_provenance(setup: GuestSetup, spec: CampaignSpec) -> Provenance:
     """What trials of a campaign are made on and with on this host."""
-    here = provenance(setup, str(spec.seed), spec.workload.path)
+    here = provenance(setup, str(spec.seed), spec.workload.path, spec.cache_modes)
     return here.model_copy(update={"dask": version("distributed")})
 
 

@@ -15,7 +15,7 @@ from riobed_results.store.lock import locked
 from riobed_results.store.models import TrialRow
 from riobed_results.store.store import open_store, try_store
 from riobed_results.tables.comparison import kernel_note
-from riobed_results.tables.controls import CONTROLS, LOSING_MODES, failed_controls
+from riobed_results.tables.controls import CONTROLS, LOSING_MODES, failed_controls, losing_modes
 
 from riobed.campaign.campaign import Campaign, Cell
 from riobed.campaign.workers import LocalWorkers, Workers
@@ -70,7 +70,8 @@ def run_campaign(spec_path: Path, store: str, logs: Path | None, where: Where) -
         console.print(f"Report, fresh while the campaign runs: {fresh.output}", highlight=False)
         try:
             with fresh:
-                show(campaign, workers, ProgressView(spec, campaign, setup.accelerator), console)
+                view = ProgressView(spec, campaign, setup.accelerator)
+                show(campaign, workers, view, console, losing_modes(opened.campaign(spec.name)))
         finally:
             if fresh.error:
                 console.print(f"No report: {fresh.error}", highlight=False, markup=False)
@@ -100,13 +101,19 @@ def make_workers(spec: CampaignSpec, setup: GuestSetup, where: Where, console: C
         return ClusterWorkers(where.scheduler, spec, setup, say)
 
 
-def show(campaign: Campaign, workers: Workers, progress: "ProgressView", console: Console) -> None:
-    """Run the campaign with a line for each trial and the progress below them."""
+def show(
+    campaign: Campaign,
+    workers: Workers,
+    progress: "ProgressView",
+    console: Console,
+    losing: frozenset[str] = LOSING_MODES,
+) -> None:
+    """Run the campaign with a line for each trial and the progress below them; `losing` modes lose data."""
     with Live(progress, console=console, refresh_per_second=2) as live:
 
         def report(row: TrialRow) -> None:
             progress.count(row)
-            line = describe(row, columns(console.file))
+            line = describe(row, columns(console.file), losing)
             live.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
         campaign.run(workers, report)
@@ -120,22 +127,22 @@ def beside(store: str, name: str) -> Path:
     return locate(store).folder / name
 
 
-def describe(row: TrialRow, width: int) -> str:
+def describe(row: TrialRow, width: int, losing: frozenset[str] = LOSING_MODES) -> str:
     """One line about a trial that ended, in so many columns."""
     if row.outcome == "infra_error":
         return fitted(f"{named(row)} infra error, attempt {row.attempt}: {row.detail}", width)
     found = "" if row.corruption in (None, "none") else "  CORRUPTION"
-    if control_failed(row):
+    if control_failed(row, losing):
         found = "  CONTROL FAILED"
     elif found and row.fault_class in CONTROLS:
         found = f"  {row.corruption} (expected)"
     return fitted(f"{named(row)} {ending(row)}", width, found)
 
 
-def control_failed(row: TrialRow) -> bool:
+def control_failed(row: TrialRow, losing: frozenset[str]) -> bool:
     """Is this a trial of a control that failed? Of a mode that loses data a single reset may lose nothing."""
-    lucky = row.mode in LOSING_MODES and row.corruption == "none" and row.crash_kind == "reset"
-    return bool(failed_controls([row])) and not lucky
+    lucky = row.mode in losing and row.corruption == "none" and row.crash_kind == "reset"
+    return bool(failed_controls([row], losing)) and not lucky
 
 
 class ProgressView:

@@ -125,11 +125,6 @@ class CacheMode(Strict):
         """The entry of its file system."""
         return FILE_SYSTEMS[self.filesystem]
 
-    @property
-    def loses_data(self) -> bool:
-        """Must a reset at any time lose what the workload has written?"""
-        return not (self.file_system.survives and (self.sync_writes or self.restores_memory))
-
     def check_machine(self, machine: MachineSpec) -> None:
         """UsageError if the mode cannot be on that machine."""
         if machine.disk_mib < self.file_system.smallest_mib:

@@ -15,7 +15,7 @@ from riobed_results.store.logs import Links
 from riobed_results.store.models import CampaignRow, TrialRow, utc_now
 from riobed_results.store.queries import in_order, read_results
 from riobed_results.store.store import Store
-from riobed_results.tables.controls import failed_controls, judged, missing_controls
+from riobed_results.tables.controls import failed_controls, judged, losing_modes, missing_controls
 from riobed_results.tables.corruption import CORRUPTION, CorruptionTable, corruption_table
 from riobed_results.tables.paper import SYSTEMS, total
 from riobed_results.tables.proportions import corrupted_share
@@ -61,7 +61,7 @@ def report(store: Store, name: str | None, link: Links, reload_s: int | None = N
         written=utc_now(),
         reload_s=reload_s,
         progress=progress(campaign, rows),
-        failed=failed_controls(rows),
+        failed=failed_controls(rows, losing_modes(campaign)),
         missing=missing_controls(results),
         controls_ran=any(map(judged, rows)),
         link=link,

@@ -4,7 +4,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from riobed_results.store.models import TrialRow
+from riobed_results.store.models import CampaignRow, TrialRow
 from riobed_results.store.queries import Results, counted, stored_spec
 from riobed_results.store.recovery_report import is_direct
 from riobed_results.tables.render import printable
@@ -46,35 +46,48 @@ def planted(row: TrialRow) -> bool:
 
 def control_warnings(results: Results) -> list[str]:
     """Return what is to be known before any number about faults is believed; the rows need their faults."""
-    return [*failed_controls(results.rows), *missing_controls(results)]
+    return [*failed_controls(results.rows, losing_modes(results.campaign)), *missing_controls(results)]
 
 
-def judged(row: TrialRow) -> bool:
+def losing_modes(campaign: CampaignRow) -> frozenset[str]:
+    """Return the modes in which a reset must lose data, a user's own modes included."""
+    own = stored_spec(campaign).get("own_modes")
+    modes = own.items() if isinstance(own, dict) else ()
+    return LOSING_MODES | {str(name) for name, mode in modes if isinstance(mode, dict) and _loses(mode)}
+
+
+def _loses(mode: dict[str, Any]) -> bool:
+    """Return whether a mode of a stored spec, which has no keys at their defaults, keeps nothing at once."""
+    kept = mode.get("sync_writes") or mode.get("restores_memory")
+    return mode.get("filesystem") == "tmpfs" or not kept
+
+
+def judged(row: TrialRow, losing: frozenset[str] = LOSING_MODES) -> bool:
     """Can this row show that a control failed? Where data is lost anyway, a change that is found cannot."""
     reset = row.outcome == "crash" and row.fault_class == "none"
-    return reset or (planted(row) and row.mode not in LOSING_MODES)
+    return reset or (planted(row) and row.mode not in losing)
 
 
-def failed_controls(rows: Iterable[TrialRow]) -> list[str]:
+def failed_controls(rows: Iterable[TrialRow], losing: frozenset[str] = LOSING_MODES) -> list[str]:
     """Return a sentence for each control that failed in a mode; none if none ran."""
-    rows = list(filter(judged, rows))
+    rows = [row for row in rows if judged(row, losing)]
     modes = dict.fromkeys(row.mode for row in rows)
     return [
         printable(f"Control failed in mode {mode}: {sentence}.")
         for mode in modes
-        for sentence in _failures(mode, [row for row in rows if row.mode == mode])
+        for sentence in _failures(mode in losing, [row for row in rows if row.mode == mode])
     ]
 
 
-def _failures(mode: str, rows: list[TrialRow]) -> Iterator[str]:
+def _failures(loses: bool, rows: list[TrialRow]) -> Iterator[str]:
     alone = [row for row in rows if row.fault_class == "none"]
     resets = [row for row in alone if row.crash_kind == "reset"]
     if crashed := len(alone) - len(resets):
         yield f"{crashed} of {len(alone)} guests without a fault crashed by themselves"
     lost = sum(row.corruption != "none" for row in resets)
-    if mode in LOSING_MODES and resets and not lost:
+    if loses and resets and not lost:
         yield f"none of {len(resets)} resets without a fault lost anything, and data had not been written"
-    if mode not in LOSING_MODES and lost:
+    if lost and not loses:
         yield f"{lost} of {len(resets)} resets without a fault lost or changed a file"
     if direct := sum(bool(is_direct(row.recovery)) for row in resets):
         yield (
@@ -102,14 +115,15 @@ def missing_controls(results: Results) -> list[str]:
     spec = stored_spec(results.campaign)
     classes = spec.get("fault_classes")
     plants = "planted" in control_rates(spec) or (isinstance(classes, list) and "planted" in classes)
-    ran = {(row.fault_class, row.mode) for row in filter(judged, results.rows)}
+    losing = losing_modes(results.campaign)
+    ran = {(row.fault_class, row.mode) for row in results.rows if judged(row, losing)}
     faulty = dict.fromkeys(
         row.mode for row in results.rows if counted(row) and row.fault_class not in CONTROLS
     )
     missing = {
         "none": [mode for mode in faulty if ("none", mode) not in ran],
         "planted": [
-            mode for mode in faulty if plants and mode not in LOSING_MODES and ("planted", mode) not in ran
+            mode for mode in faulty if plants and mode not in losing and ("planted", mode) not in ran
         ],
     }
     said = [

@@ -20,7 +20,7 @@ from riobed_results.tables.comparison import (
     fault_crashes,
     fault_totals,
 )
-from riobed_results.tables.controls import CONTROLS, failed_controls, missing_controls
+from riobed_results.tables.controls import CONTROLS, failed_controls, losing_modes, missing_controls
 from riobed_results.tables.paper import NOTE as PAPER_NOTE
 from riobed_results.tables.paper import Beside, beside_paper, paper_grid
 from riobed_results.tables.proportions import (
@@ -123,7 +123,7 @@ def corruption_table(results: Results) -> CorruptionTable:
         mean_time={mode: mean_time(share) for mode, share in shares.items()},
         comparisons=compare(totals, fault_crashes(results)),
         paper=beside_paper({row.fault_class: row.cells for row in faulty}, modes),
-        failed_controls=failed_controls(results.rows),
+        failed_controls=failed_controls(results.rows, losing_modes(results.campaign)),
         missing_controls=missing_controls(results),
         environment=campaign.provenance,
         kernels=kernels(campaign),

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each file system as a mode of one's own: nothing is lost by a reset, and what is planted is found."""
+
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from riobed.guest.config import MachineSpec, WorkloadSpec
+from riobed.guest.filesystems import FILE_SYSTEMS
+from riobed.guest.guest import Guest, machine_config
+from riobed.guest.modes import CacheMode
+from riobed.guest.setup import check_mode, guest_setup
+from riobed.plan.rounds import PlannedTrial
+from riobed.plan.spec import CampaignSpec
+from riobed.trial.record import TrialRecord
+from riobed.trial.trial import run_trial
+from riobed.vm.connection import connect
+from riobed.vm.libvirt import LibvirtMachine
+from riobed.vm.scratch import scratch_dir
+
+from .conftest import MEMTEST
+
+LIMIT = 2_000_000
+
+
+def mode_of(name: str) -> CacheMode:
+    return CacheMode.model_validate(
+        {
+            "summary": "of a test",
+            "filesystem": name,
+            "kernel": {"config": ["filesystems"]} if FILE_SYSTEMS[name].config else None,
+            "sync_writes": True,
+            "cache": "writeback",
+            "throttle": {"bytes_per_s": 100 * LIMIT},
+            "devices": [{"name": "slow", "size_mib": 16, "throttle": {"write_bytes_per_s": LIMIT}}],
+        }
+    )
+
+
+@pytest.fixture(params=FILE_SYSTEMS)
+def guest(request: pytest.FixtureRequest) -> Iterator[Guest]:
+    mode = mode_of(request.param)
+    setup = guest_setup(MachineSpec(disk_mib=300), None, WorkloadSpec(path=MEMTEST))
+    check_mode(request.param, mode, setup)
+    config = machine_config(setup, mode, scratch_dir() / f"fs-{request.param}")
+    guest = Guest(setup, mode, LibvirtMachine(connect(), config))
+    yield guest
+    guest.discard()
+    shutil.rmtree(config.folder)
+
+
+def trial(guest: Guest, spec: CampaignSpec, fault_class: str, number: int) -> TrialRecord:
+    planned = PlannedTrial(number, "mine", fault_class, f"fs/{number}", 0.5 + number * 0.17, False)
+    record = TrialRecord(planned, [])
+    run_trial(guest, spec, record)
+    assert record.recovery is not None and record.recovery["mount_error"] == 0
+    assert record.recovery["e2fsck_status"] == 0
+    return record
+
+
+def test_a_file_system_of_ones_own(guest: Guest, spec: CampaignSpec) -> None:
+    survives = guest.mode.file_system.survives
+    for number in range(3):
+        record = trial(guest, spec, "none", number)
+        assert record.progress.done > 0 and record.check is not None
+        assert record.check["equal"] == survives, record.check
+    for number in range(2):
+        record = trial(guest, spec, "planted", number)
+        assert record.check is not None and not record.check["equal"]
+    guest.ready()
+    write = "time -p dd if=/dev/zero of=/dev/disk/by-id/virtio-slow bs=1M count=8 oflag=direct"
+    result = guest.machine.run(["/bin/bash", "-c", write], timeout=120)
+    assert result.status == 0, result.stderr
+    seconds = float(result.stderr.decode().partition("real ")[2].split()[0])
+    assert seconds > 0.5 * 8 * 2**20 / LIMIT
