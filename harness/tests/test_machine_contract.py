@@ -12,7 +12,7 @@ from riobed.errors import InfraError, UsageError
 from riobed.guest.boot import STAGE0, wait_stage0, wait_until
 from riobed.guest.config import MachineSpec
 from riobed.guest.guest import open_guest
-from riobed.guest.images import make_test_disk
+from riobed.guest.images import make_empty_disk
 from riobed.guest.layout import MIB
 from riobed.guest.modes import cache_mode
 from riobed.guest.registry import mapped
@@ -55,7 +55,7 @@ def fake(folder: Path) -> Machine:
 
 def libvirt(folder: Path) -> Machine:
     machine = open_guest(guest_setup(MachineSpec(), None), cache_mode("rio"), "contract").machine
-    make_test_disk(machine.config.test_disk, 32 * MIB, ())
+    make_empty_disk(machine.config.test_disk, 32 * MIB)
     return machine
 
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from riobed.errors import UsageError
 from riobed.guest.config import MachineSpec
 from riobed.guest.filesystems import FILE_SYSTEMS
-from riobed.guest.kernel import INJECTOR_NEEDS
+from riobed.guest.kernel import GUEST_NEEDS
 from riobed.guest.layout import MIB, Layout
 from riobed.guest.modes import CacheMode, all_modes, cache_mode, find_mode, read_modes
 from riobed.guest.setup import check_mode
@@ -139,7 +139,7 @@ def test_a_disk_that_is_too_small_is_refused(name: str) -> None:
 @pytest.mark.parametrize("ready", [False, True])
 def test_the_kernels_that_mount_a_file_system_must_have_it(tmp_path: Path, ready: bool) -> None:
     """A ready kernel may have it as a module; the one that recovers has no modules."""
-    options = [f"{option}=m" for option in INJECTOR_NEEDS]
+    options = [f"{option}=m" for option in GUEST_NEEDS]
     (tmp_path / "with").write_text("\n".join([*options, "CONFIG_XFS_FS=y"]))
     (tmp_path / "without").write_text("\n".join([*options, "CONFIG_XFS_FS=m" if ready else ""]))
     mode = CacheMode(summary="s", filesystem="xfs")

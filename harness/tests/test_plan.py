@@ -13,7 +13,8 @@ from riobed.plan.rounds import plan
 
 MODES = list(all_modes())
 CLASSES = ["kernel_text", "delete_branch", "copy_overrun"]
-WIDE = {"modes": MODES, "fault_classes": CLASSES, "max_trials_per_cell": 40}
+# The largest disk that any mode asks for.
+WIDE = {"machine": {"disk_mib": 512}, "modes": MODES, "fault_classes": CLASSES, "max_trials_per_cell": 40}
 
 
 def test_the_same_spec_gives_the_same_plan() -> None:

@@ -16,6 +16,7 @@ from riobed.errors import EnvironmentFault
 from riobed.faults import CLASSES, Catalogue
 from riobed.guest.config import MachineSpec
 from riobed.guest.guest import GuestSetup
+from riobed.guest.kernel import GUEST_NEEDS
 from riobed.plan.rounds import plan
 from riobed.plan.spec import CampaignSpec
 
@@ -27,7 +28,9 @@ def built(
     vmlinux: Path, catalogue: Catalogue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> SimpleNamespace:
     """The victim is the kernel that is set up."""
-    kernel = SimpleNamespace(vmlinux=vmlinux, build_id=catalogue.build_id)
+    config = tmp_path / "config"
+    config.write_text("".join(f"{name}=y\n" for name in [*GUEST_NEEDS, "CONFIG_RIO"]))
+    kernel = SimpleNamespace(vmlinux=vmlinux, build_id=catalogue.build_id, config=config)
     monkeypatch.setattr(faults_cli, "load_manifest", lambda: SimpleNamespace(kernel=kernel))
     monkeypatch.setattr("riobed.faults.cache_dir", lambda: tmp_path / "cache")
     return kernel
@@ -161,8 +164,7 @@ def test_a_campaign_without_sites_is_refused_before_there_is_a_store(
     monkeypatch.setattr("riobed.faults.cache_dir", lambda: tmp_path / "cache")
     path = tmp_path / "s.yaml"
     path.write_text(
-        "name: x\nmodes: [rio]\nfault_classes: [copy_overrun, off_by_one]\n"
-        "sites: {functions: [short_branch]}\n"
+        "name: x\nmodes: [rio]\nfault_classes: [allocation, off_by_one]\nsites: {functions: [short_branch]}\n"
     )
     monkeypatch.setattr(
         sys, "argv", ["riobed", "run", str(path), "--store", str(tmp_path / "new/store.sqlite")]

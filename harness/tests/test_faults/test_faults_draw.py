@@ -12,6 +12,7 @@ from riobed.errors import UsageError
 from riobed.faults import CLASSES, Catalogue, Fault, SiteFilter, commands
 from riobed.faults.classes.rules import RULES
 from riobed.faults.sites.nops import NOPS, deleted
+from riobed.guest.config import MachineSpec
 from riobed.guest.modes import all_modes
 from riobed.plan.rounds import plan
 from riobed.plan.spec import CampaignSpec
@@ -49,7 +50,9 @@ def test_a_seed_names_its_faults(catalogue: Catalogue, name: str) -> None:
 def test_the_same_seed_has_the_same_faults_in_every_mode(catalogue: Catalogue, name: str) -> None:
     modes = list(all_modes())
     drawn: dict[str, dict[str, list[Fault]]] = {}
-    for trial in plan(CampaignSpec(name="x", modes=modes, fault_classes=[name], max_trials_per_cell=4)):
+    machine = MachineSpec(disk_mib=512)
+    spec = CampaignSpec(name="x", modes=modes, fault_classes=[name], max_trials_per_cell=4, machine=machine)
+    for trial in plan(spec):
         faults = CLASSES[name].draw(catalogue, trial.fault_rng(), 20)
         drawn.setdefault(trial.seed, {})[trial.mode] = faults
     assert len(drawn) == 4 and len(modes) > 2

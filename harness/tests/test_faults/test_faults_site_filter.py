@@ -152,14 +152,14 @@ def test_a_file_that_cannot_be_used(content: bytes | None, says: str, tmp_path: 
 
 def test_a_class_without_enough_sites_is_refused_before_anything_is_drawn(catalogue: Catalogue) -> None:
     narrow = catalogue.filtered(SiteFilter(functions=("short_branch",)))
-    check_classes(narrow, [CLASSES[name] for name in ("delete_branch", "copy_overrun", "none")], 1)
+    check_classes(narrow, [CLASSES[name] for name in ("delete_branch", "allocation", "none")], 1)
     for name, count, rest in [
         ("off_by_one", 1, "the part of this kernel that `sites` leaves has 0 sites; widen it"),
         ("delete_branch", 2, "the part of this kernel that `sites` leaves has 1 sites; ask for fewer"),
         ("kernel_text", 20, "the part of this kernel that `sites` leaves has 0 sites; widen it"),
     ]:
         with pytest.raises(UsageError) as caught:
-            check_classes(narrow, [CLASSES["copy_overrun"], CLASSES[name]], count)
+            check_classes(narrow, [CLASSES["allocation"], CLASSES[name]], count)
         assert str(caught.value) == f"{name}: {count} faults asked for, {rest}"
 
 

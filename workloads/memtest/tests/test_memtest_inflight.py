@@ -131,7 +131,7 @@ def test_before_and_after_are_accepted(flights: Callable[[str], Flight], case: s
     assert flight.differences(flight.after) == []
 
 
-@pytest.mark.parametrize("case", set(CASES) - {"read"})
+@pytest.mark.parametrize("case", [case for case in CASES if case != "read"])
 def test_neither_is_accepted_in_place_of_the_other(flights: Callable[[str], Flight], case: str) -> None:
     """Without an intent the step has not begun, and a step done has to be there."""
     flight = flights(case)

@@ -24,7 +24,7 @@ def campaign_claims(results: Results) -> list[Claim]:
     """Return all that is stated of a campaign; StoreError if it has no trial yet."""
     if not results.rows:
         raise results.without("trials yet")
-    sources = (*SOURCES, *SPECIAL.get(results.campaign.name, ()))
+    sources = (*SOURCES, *SPECIAL.get((results.campaign.name, results.campaign.created), ()))
     return [claim for source in sources for claim in source(results)]
 
 
