@@ -20,7 +20,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from riobed_results.store.recovery_report import RecoveryReport as RecoveryReport
+    from riobed_results.store import RecoveryReport as RecoveryReport
 
     from riobed.crash.formats import clean as clean
     from riobed.crash.formats import ended as ended
@@ -29,24 +29,24 @@ if TYPE_CHECKING:
     from riobed.errors import RiobedError as RiobedError
     from riobed.errors import UsageError as UsageError
     from riobed.errors import complaint as complaint
-    from riobed.guest.boot import boot_production as boot_production
-    from riobed.guest.boot import wait_stage0 as wait_stage0
-    from riobed.guest.config import MachineSpec as MachineSpec
-    from riobed.guest.guest import Guest as Guest
-    from riobed.guest.guest import GuestSetup as GuestSetup
-    from riobed.guest.guest import open_guest as open_guest
-    from riobed.guest.images import workload_image as workload_image
-    from riobed.guest.modes import CacheMode as CacheMode
-    from riobed.guest.modes import cache_mode as cache_mode
-    from riobed.guest.setup import guest_setup as guest_setup
-    from riobed.guest.transfer import copy_in as copy_in
-    from riobed.guest.workload import GUEST_FOLDER as GUEST_FOLDER
-    from riobed.guest.workload import PROGRESS_PORT as PROGRESS_PORT
+    from riobed.guest import GUEST_FOLDER as GUEST_FOLDER
+    from riobed.guest import PROGRESS_PORT as PROGRESS_PORT
+    from riobed.guest import CacheMode as CacheMode
+    from riobed.guest import Guest as Guest
+    from riobed.guest import GuestSetup as GuestSetup
+    from riobed.guest import MachineSpec as MachineSpec
+    from riobed.guest import boot_production as boot_production
+    from riobed.guest import cache_mode as cache_mode
+    from riobed.guest import copy_in as copy_in
+    from riobed.guest import guest_setup as guest_setup
+    from riobed.guest import open_guest as open_guest
+    from riobed.guest import wait_stage0 as wait_stage0
+    from riobed.guest import workload_image as workload_image
     from riobed.products import Manifest as Manifest
-    from riobed.trial.recover import read_recovery as read_recovery
-    from riobed.vm.agent import AgentLost as AgentLost
-    from riobed.vm.agent import ExecResult as ExecResult
-    from riobed.vm.machine import Machine as Machine
+    from riobed.trial import read_recovery as read_recovery
+    from riobed.vm import AgentLost as AgentLost
+    from riobed.vm import ExecResult as ExecResult
+    from riobed.vm import Machine as Machine
 
 _HOME = {
     "riobed.crash.formats": "clean ended recognise",

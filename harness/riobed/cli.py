@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 import typer
 from riobed_results import cli as results_cli
 from riobed_results.errors import StoreError
-from riobed_results.store.location import DEFAULT_STORE
+from riobed_results.store import DEFAULT_STORE
 
 from riobed.errors import BootError, RiobedError
 from riobed.products import CHECKOUT
@@ -121,7 +121,7 @@ def cost(
     """
     from riobed_results.report.claims import write_claims
 
-    from riobed.cost.series import WORKLOADS, run_cost
+    from riobed.cost import WORKLOADS, run_cost
 
     try:
         run_cost(out, of, workload or list(WORKLOADS), rounds, counted, seed, connect)
@@ -248,8 +248,8 @@ def soak(
     """Stress a guest without faults; reset it after each stressor and compare every file."""
     from riobed_results.report.claims import write_claims
 
+    from riobed.soak import soak as run_soak
     from riobed.soak.session import Request
-    from riobed.soak.session import soak as run_soak
 
     place = folder or Path("campaigns") / f"soak-{mode}"
     request = Request(mode, minutes, seed, only or [], suite.resolve(), memory, disk, vcpus, place)

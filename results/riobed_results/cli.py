@@ -19,11 +19,16 @@ from riobed_results.errors import StoreError, StoreUsageError
 from riobed_results.files import write_whole
 from riobed_results.report.claims import read_claims, unbacked, write_claims
 from riobed_results.report.publish import publish
-from riobed_results.store.export import trials_parquet
-from riobed_results.store.location import DEFAULT_STORE, REPORT_FILE
-from riobed_results.store.logs import Links, Logs, label
-from riobed_results.store.queries import read_results
-from riobed_results.store.store import open_store
+from riobed_results.store import (
+    DEFAULT_STORE,
+    REPORT_FILE,
+    Links,
+    Logs,
+    label,
+    open_store,
+    read_results,
+    trials_parquet,
+)
 from riobed_results.tables.registry import CAMPAIGN_TABLES, FOLDER_TABLES
 from riobed_results.tables.render import printable, render
 from riobed_results.tables.table import CampaignTable, FolderTable, Table

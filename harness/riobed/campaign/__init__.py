@@ -3,3 +3,8 @@
 
 May import trial, plan, guest, faults, vm and products.
 """
+
+from riobed.campaign.campaign import Campaign, Cell, draw_faults
+from riobed.campaign.workers import LocalWorkers, Workers
+
+__all__ = ["Campaign", "Cell", "LocalWorkers", "Workers", "draw_faults"]

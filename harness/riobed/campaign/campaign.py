@@ -13,20 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
-from riobed_results.store.models import CampaignRow, TrialRow
-from riobed_results.store.provenance import CAMPAIGN
-from riobed_results.store.queries import counted, kernels, trial_rows
-from riobed_results.store.store import Store
+from riobed_results.store import CAMPAIGN, CampaignRow, Store, TrialRow, counted, kernels, trial_rows
 
 from riobed.campaign.workers import Attempt, Workers
 from riobed.errors import EnvironmentFault, UsageError
 from riobed.faults import Catalogue, Fault
-from riobed.guest.guest import GuestSetup
-from riobed.guest.setup import provenance
-from riobed.plan.rounds import PlannedTrial, plan
-from riobed.plan.spec import CampaignSpec
-from riobed.plan.stored import comparable, spec_data
-from riobed.trial.rows import trial_row, write_log
+from riobed.guest import GuestSetup, provenance
+from riobed.plan import CampaignSpec, PlannedTrial, comparable, plan, spec_data
+from riobed.trial import trial_row, write_log
 
 # A trial that fails for our own reasons is tried again, but not for ever: then this run goes on without it.
 _MAX_ATTEMPTS = 4

@@ -25,16 +25,13 @@ import yaml
 from distributed import Client, KilledWorker, Reschedule, Scheduler, Worker, WorkerPlugin, get_worker
 from distributed.diagnostics.plugin import SchedulerPlugin
 from distributed.versions import VersionMismatchWarning
-from riobed_results.store.provenance import WORKER, Provenance
+from riobed_results.store import WORKER, Provenance
 
 from riobed.campaign.workers import Attempt, Guests, Stopped
 from riobed.errors import EnvironmentFault, RiobedError, UsageError
 from riobed.faults import Fault
-from riobed.guest.guest import GuestSetup
-from riobed.guest.setup import guest_setup, provenance
-from riobed.plan.rounds import PlannedTrial
-from riobed.plan.spec import CampaignSpec
-from riobed.plan.stored import spec_data, stored_spec
+from riobed.guest import GuestSetup, guest_setup, provenance
+from riobed.plan import CampaignSpec, PlannedTrial, spec_data, stored_spec
 
 # Of this process as a worker; the campaign's own --connect is for its own host.
 URI_VARIABLE = "RIOBED_LIBVIRT_URI"

@@ -11,16 +11,14 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Protocol
 
-from riobed_results.store.models import utc_now
+from riobed_results.store import utc_now
 
 from riobed.errors import EnvironmentFault, InfraError
 from riobed.faults import Fault
-from riobed.guest.guest import Guest, GuestSetup, open_guest
-from riobed.plan.rounds import PlannedTrial
-from riobed.plan.spec import CampaignSpec
-from riobed.trial.record import TrialRecord
-from riobed.trial.trial import run_trial
-from riobed.vm.host import LEAST_ROOM, need_room
+from riobed.guest import Guest, GuestSetup, open_guest
+from riobed.plan import CampaignSpec, PlannedTrial
+from riobed.trial import TrialRecord, run_trial
+from riobed.vm import LEAST_ROOM, need_room
 
 # What runs a trial and fills in its record.
 Run = Callable[[Guest, CampaignSpec, TrialRecord], None]

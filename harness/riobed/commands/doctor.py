@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 from riobed.errors import RiobedError
-from riobed.guest.layout import MIB
+from riobed.guest import MIB
 from riobed.products import cache_dir, load_manifest
-from riobed.vm.host import find_tool, run_tool
+from riobed.vm import find_tool, run_tool
 
 _NEEDED_MIB = 2048
 
@@ -78,7 +78,7 @@ def _mke2fs(_uri: str | None) -> Finding:
 
 def _libvirt(uri: str | None) -> Finding:
     try:
-        from riobed.vm.connection import connect
+        from riobed.vm import connect
 
         version = connect(uri).getLibVersion()
     except ImportError as error:
@@ -110,7 +110,7 @@ def _room(_uri: str | None) -> Finding:
 
 
 def _accelerators(uri: str | None) -> tuple[Finding, Finding]:
-    from riobed.guest.accelerator import boots
+    from riobed.guest import boots
 
     def look(name: str, mend: Callable[[], str]) -> Finding:
         complaint = boots(name, load_manifest(), uri)

@@ -11,11 +11,8 @@ from rich.console import Console
 
 from riobed.errors import InfraError, UsageError
 from riobed.faults import catalogue_of
-from riobed.guest.config import MachineSpec, WorkloadSpec
-from riobed.guest.guest import Guest, open_guest
-from riobed.guest.modes import cache_mode
-from riobed.guest.setup import guest_setup
-from riobed.vm.machine import LogsCode
+from riobed.guest import Guest, MachineSpec, WorkloadSpec, cache_mode, guest_setup, open_guest
+from riobed.vm import LogsCode
 
 # A line of QEMU's log item `in_asm`: address, bytes, assembly.
 _LINE = re.compile(rb"0x([0-9a-f]{16}):")

@@ -14,7 +14,7 @@ from rich.text import Text
 from riobed.commands.table import new_table, printed
 from riobed.errors import UsageError, complaint
 from riobed.faults import CLASSES, Catalogue, Fault, SiteFilter, catalogue_of
-from riobed.plan.rounds import fault_rng, trial_seed
+from riobed.plan import fault_rng, trial_seed
 from riobed.products import load_manifest
 
 _LARGEST_SEED = 2**63 - 1

@@ -4,7 +4,7 @@
 import os
 from typing import IO
 
-from riobed_results.store.models import TrialRow
+from riobed_results.store import TrialRow
 from riobed_results.tables.render import printable
 from riobed_results.tables.replays import Ending, ReplayRun
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.text import Text
 
 from riobed.commands.table import new_table, printed
-from riobed.guest.modes import CacheMode, all_modes, read_modes
+from riobed.guest import CacheMode, all_modes, read_modes
 
 
 def list_modes(file: Path | None, as_json: bool, width: int) -> str:

@@ -15,38 +15,34 @@ from typing import Any
 
 from rich.console import Console
 from riobed_results.errors import StoreError
-from riobed_results.store.location import locate
-from riobed_results.store.logs import Logs
-from riobed_results.store.models import CampaignRow, FaultRow, TrialRow, utc_now
-from riobed_results.store.provenance import KERNEL
-from riobed_results.store.queries import result_at
-from riobed_results.store.store import open_store
+from riobed_results.store import (
+    KERNEL,
+    CampaignRow,
+    FaultRow,
+    Logs,
+    TrialRow,
+    locate,
+    open_store,
+    result_at,
+    utc_now,
+)
 from riobed_results.tables.proportions import count_text, interval_text, share_of
 from riobed_results.tables.render import printable
 from riobed_results.tables.replays import JUDGED, Ending, ReplayRun
 
-from riobed.campaign.campaign import draw_faults
+from riobed.campaign import draw_faults
 from riobed.commands.lines import ending
 from riobed.commands.run import beside
 from riobed.crash import formats
 from riobed.errors import EnvironmentFault, InfraError, UsageError
 from riobed.faults import Fault, catalogue_of
 from riobed.faults.sites.vmlinux import Vmlinux
-from riobed.guest.guest import GuestSetup, open_guest
+from riobed.guest import GuestSetup, guest_setup, open_guest, provenance
 from riobed.guest.registry import mapped
-from riobed.guest.setup import guest_setup, provenance
-from riobed.plan.rounds import PlannedTrial, plan
-from riobed.plan.spec import CampaignSpec
-from riobed.plan.stored import stored_spec
-from riobed.trace.answer import trace_answer, trace_text
-from riobed.trace.log import TraceLog, find_chunks
-from riobed.trace.symbols import Symbols
-from riobed.trial.evidence import Evidence
-from riobed.trial.planting import PLANTED
-from riobed.trial.record import TrialRecord
-from riobed.trial.rows import fault_row, trial_row
-from riobed.trial.trial import run_trial
-from riobed.vm.host import LEAST_ROOM, need_room
+from riobed.plan import CampaignSpec, PlannedTrial, plan, stored_spec
+from riobed.trace import Symbols, TraceLog, find_chunks, trace_answer, trace_text
+from riobed.trial import PLANTED, Evidence, TrialRecord, fault_row, run_trial, trial_row
+from riobed.vm import LEAST_ROOM, need_room
 
 # What is no part of the crash in a stored log: trial.py.
 _BEHIND = b"\n=== recovery"

@@ -13,10 +13,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 
 from riobed_results.report.claims import write_claims
-from riobed_results.store.models import CampaignRow, TrialRow
-from riobed_results.store.provenance import SERIES
-from riobed_results.store.queries import in_order, trial_rows
-from riobed_results.store.store import open_store
+from riobed_results.store import SERIES, CampaignRow, TrialRow, in_order, open_store, trial_rows
 from riobed_results.tables.render import render
 from riobed_results.tables.replays import FILE, REPLAYS, ReplayRun, add_replay, read_replays
 from riobed_results.tables.titles import titled
@@ -25,9 +22,8 @@ from riobed.commands.lines import columns, ending, fitted, named
 from riobed.commands.replay import Replayer, Request, find, make_folder, redraw, replay_setup
 from riobed.commands.run import beside
 from riobed.errors import UsageError
-from riobed.guest.guest import GuestSetup
-from riobed.guest.setup import provenance
-from riobed.plan.stored import stored_spec
+from riobed.guest import GuestSetup, provenance
+from riobed.plan import stored_spec
 
 
 @dataclass(frozen=True)

@@ -10,22 +10,17 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 from riobed_results.report.live import FreshReport
-from riobed_results.store.location import REPORT_FILE, locate
-from riobed_results.store.lock import locked
-from riobed_results.store.models import TrialRow
-from riobed_results.store.store import open_store, try_store
+from riobed_results.store import REPORT_FILE, TrialRow, locate, locked, open_store, try_store
 from riobed_results.tables.comparison import kernel_note
 from riobed_results.tables.controls import CONTROLS, LOSING_MODES, failed_controls, losing_modes
 
-from riobed.campaign.campaign import Campaign, Cell
-from riobed.campaign.workers import LocalWorkers, Workers
+from riobed.campaign import Campaign, Cell, LocalWorkers, Workers
 from riobed.commands.lines import columns, ending, fitted, named
 from riobed.errors import UsageError
 from riobed.faults import Catalogue, catalogue_of, check_classes
-from riobed.guest.guest import GuestSetup
-from riobed.guest.setup import check_mode, guest_setup
-from riobed.plan.spec import CampaignSpec, load_spec
-from riobed.trial.planting import PLANTED
+from riobed.guest import GuestSetup, check_mode, guest_setup
+from riobed.plan import CampaignSpec, load_spec
+from riobed.trial import PLANTED
 
 
 @dataclass(frozen=True)

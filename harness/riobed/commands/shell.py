@@ -12,11 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from riobed.errors import UsageError
-from riobed.guest.guest import open_guest
-from riobed.guest.modes import find_mode
-from riobed.guest.setup import guest_setup
-from riobed.guest.transfer import copy_in
-from riobed.vm.machine import HasTerminal, Machine
+from riobed.guest import copy_in, find_mode, guest_setup, open_guest
+from riobed.vm import HasTerminal, Machine
 
 _ESCAPE = b"\x1d"  # Ctrl-]
 

@@ -13,7 +13,7 @@ from distributed.comm.addressing import get_local_address_for
 from riobed.campaign.cluster import check_certificates, in_short, wrong_address
 from riobed.errors import EnvironmentFault
 from riobed.products import load_manifest
-from riobed.vm.scratch import scratch_dir
+from riobed.vm import scratch_dir
 
 
 def serve(address: str, count: int) -> None:

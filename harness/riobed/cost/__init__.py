@@ -3,3 +3,7 @@
 
 May import trial, guest, faults, vm and products.
 """
+
+from riobed.cost.series import WORKLOADS, run_cost
+
+__all__ = ["WORKLOADS", "run_cost"]

@@ -10,10 +10,8 @@ from dataclasses import dataclass
 
 from riobed.cost.variants import Variant
 from riobed.errors import InfraError
-from riobed.guest.boot import boot_error
-from riobed.guest.guest import Guest
-from riobed.guest.workload import PROGRESS_PORT
-from riobed.trial.trial import INJECTOR
+from riobed.guest import PROGRESS_PORT, Guest, boot_error
+from riobed.trial import INJECTOR
 
 _POLL_S = 0.1
 _RUN_S = 900.0

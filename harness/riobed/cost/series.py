@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from riobed_results.store.provenance import SERIES, Provenance
+from riobed_results.store import SERIES, Provenance
 from riobed_results.tables.cost import COST
 from riobed_results.tables.cost_runs import FILE, CostRun, add_run, read_runs
 from riobed_results.tables.render import render
@@ -22,11 +22,9 @@ from riobed.cost.measure import measure
 from riobed.cost.variants import Variant, parts
 from riobed.errors import UsageError
 from riobed.faults import catalogue_of
-from riobed.guest.config import MachineSpec, WorkloadSpec
-from riobed.guest.guest import Guest, GuestSetup, open_guest
-from riobed.guest.setup import guest_setup, provenance
+from riobed.guest import Guest, GuestSetup, MachineSpec, WorkloadSpec, guest_setup, open_guest, provenance
 from riobed.products import CHECKOUT
-from riobed.vm.emulator import COUNTED
+from riobed.vm import COUNTED
 
 Kind = Literal["instructions", "time"]
 What = Literal["rio", "faults"]

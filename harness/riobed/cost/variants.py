@@ -3,7 +3,7 @@
 
 from dataclasses import dataclass
 
-from riobed.guest.modes import CacheMode, cache_mode
+from riobed.guest import CacheMode, cache_mode
 
 # Without Rio the flusher would write dirty pages that are old; here nobody does.
 _NO_FLUSHER = {"vm.dirty_writeback_centisecs": 0}

@@ -14,7 +14,7 @@ mm/usercopy.c.
 import re
 from dataclasses import dataclass, field
 
-from riobed_results.store.models import CrashKind
+from riobed_results.store import CrashKind
 
 from riobed.crash import frames
 

@@ -3,3 +3,51 @@
 
 May import vm, crash and products.
 """
+
+from riobed.guest.accelerator import boots
+from riobed.guest.boot import BOOT_S, STAGE0, STAGE0_READY, boot_error, boot_production, wait_stage0
+from riobed.guest.config import MachineSpec, Strict, WorkloadSpec, as_value_error
+from riobed.guest.filesystems import TEST_DEVICE
+from riobed.guest.guest import Guest, GuestSetup, open_guest
+from riobed.guest.images import workload_image
+from riobed.guest.layout import MIB, PAGE, Layout
+from riobed.guest.modes import CacheMode, ModeName, all_modes, cache_mode, find_mode, not_shipped, read_modes
+from riobed.guest.setup import check_mode, guest_setup, provenance
+from riobed.guest.transfer import copy_in
+from riobed.guest.workload import GUEST_DIR, GUEST_FOLDER, PROGRESS_PORT
+
+__all__ = [
+    "BOOT_S",
+    "GUEST_DIR",
+    "GUEST_FOLDER",
+    "MIB",
+    "PAGE",
+    "PROGRESS_PORT",
+    "STAGE0",
+    "STAGE0_READY",
+    "TEST_DEVICE",
+    "CacheMode",
+    "Guest",
+    "GuestSetup",
+    "Layout",
+    "MachineSpec",
+    "ModeName",
+    "Strict",
+    "WorkloadSpec",
+    "all_modes",
+    "as_value_error",
+    "boot_error",
+    "boot_production",
+    "boots",
+    "cache_mode",
+    "check_mode",
+    "copy_in",
+    "find_mode",
+    "guest_setup",
+    "not_shipped",
+    "open_guest",
+    "provenance",
+    "read_modes",
+    "wait_stage0",
+    "workload_image",
+]

@@ -16,8 +16,7 @@ from riobed.guest.images import make_empty_disk
 from riobed.guest.layout import MIB
 from riobed.guest.modes import cache_mode
 from riobed.products import Manifest, cache_dir
-from riobed.vm.driver import driver
-from riobed.vm.emulator import SINGLE_THREADED
+from riobed.vm import SINGLE_THREADED, driver
 
 _TRY_S = {"kvm": 20.0, "tcg": 90.0}
 

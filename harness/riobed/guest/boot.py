@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from riobed.crash.formats import clean
 from riobed.errors import BootError, InfraError
-from riobed.vm.machine import Machine
+from riobed.vm import Machine
 
 # The first line of stage 0; the two below begin like it.
 STAGE0 = b"riobed: stage 0"

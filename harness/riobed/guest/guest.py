@@ -20,11 +20,17 @@ from riobed.guest.modes import CacheMode, Device
 from riobed.guest.snapshots import keep_snapshot, restore_disks
 from riobed.guest.workload import Workload
 from riobed.products import KernelPart, Manifest
-from riobed.vm.driver import Driver, driver
-from riobed.vm.emulator import REPEATABLE
-from riobed.vm.host import need_room, qemu_version
-from riobed.vm.machine import Disk, Machine, MachineConfig
-from riobed.vm.scratch import scratch_dir
+from riobed.vm import (
+    REPEATABLE,
+    Disk,
+    Driver,
+    Machine,
+    MachineConfig,
+    driver,
+    need_room,
+    qemu_version,
+    scratch_dir,
+)
 
 _PREPARE_S = 300.0
 _SNAPSHOT = "ready"

@@ -12,7 +12,7 @@ from riobed_results.files import replacing
 from riobed.errors import UsageError
 from riobed.guest.layout import MIB
 from riobed.products import Manifest, cache_dir
-from riobed.vm.host import need_room, run_tool
+from riobed.vm import need_room, run_tool
 
 # A built workload may be this large; an image a little larger than its files is made.
 _MAX_WORKLOAD = 1024 * MIB

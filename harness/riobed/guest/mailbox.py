@@ -12,7 +12,7 @@ import shlex
 from riobed.errors import InfraError
 from riobed.guest.layout import PAGE
 from riobed.guest.registry import mapped
-from riobed.vm.machine import Machine
+from riobed.vm import Machine
 
 _PAGES = 4
 _MARK = "riobed mailbox"

@@ -13,7 +13,7 @@ from riobed.guest.config import MachineSpec, Strict
 from riobed.guest.filesystems import FILE_SYSTEMS, FileSystem
 from riobed.guest.layout import Layout
 from riobed.products import KernelSpec
-from riobed.vm.machine import CachePolicy
+from riobed.vm import CachePolicy
 from riobed.yamltext import parse_yaml
 
 ModeName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]

@@ -4,8 +4,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from riobed_results.store.models import utc_now
-from riobed_results.store.provenance import KernelProvenance, Provenance
+from riobed_results.store import KernelProvenance, Provenance, utc_now
 
 from riobed.errors import UsageError
 from riobed.guest.accelerator import choose, for_processors
@@ -16,9 +15,7 @@ from riobed.guest.kernel import GUEST_NEEDS, check_config, kernel_config
 from riobed.guest.modes import CacheMode
 from riobed.guest.workload import check_options, load_workload
 from riobed.products import Manifest, content_key, load_manifest
-from riobed.vm.driver import driver
-from riobed.vm.emulator import REPEATABLE
-from riobed.vm.host import qemu_version
+from riobed.vm import REPEATABLE, driver, qemu_version
 
 # Hashed when imported: files may change while a worker runs.
 _HARNESS = content_key(Path(__file__).parents[1])

@@ -14,8 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from riobed.errors import EnvironmentFault
-from riobed.vm.host import need_room
-from riobed.vm.machine import Machine, MachineConfig
+from riobed.vm import Machine, MachineConfig, need_room
 
 _SUMS = "sha256.json"
 

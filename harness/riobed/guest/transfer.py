@@ -7,7 +7,7 @@ import tarfile
 from pathlib import Path
 
 from riobed.errors import InfraError
-from riobed.vm.machine import Machine
+from riobed.vm import Machine
 
 # guest-exec takes its input in one message; larger files go in pieces.
 _PIECE = 4 << 20

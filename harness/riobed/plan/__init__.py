@@ -3,3 +3,19 @@
 
 May import guest and faults, for the names that a spec may use.
 """
+
+from riobed.plan.rounds import PlannedTrial, fault_rng, plan, trial_seed
+from riobed.plan.spec import CampaignSpec, load_spec
+from riobed.plan.stored import comparable, spec_data, stored_spec
+
+__all__ = [
+    "CampaignSpec",
+    "PlannedTrial",
+    "comparable",
+    "fault_rng",
+    "load_spec",
+    "plan",
+    "spec_data",
+    "stored_spec",
+    "trial_seed",
+]

@@ -9,8 +9,17 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator, mo
 
 from riobed.errors import UsageError, complaint
 from riobed.faults import CLASSES, FaultClass, SiteFilter
-from riobed.guest.config import MachineSpec, Strict, WorkloadSpec, as_value_error
-from riobed.guest.modes import CacheMode, ModeName, cache_mode, not_shipped, read_modes
+from riobed.guest import (
+    CacheMode,
+    MachineSpec,
+    ModeName,
+    Strict,
+    WorkloadSpec,
+    as_value_error,
+    cache_mode,
+    not_shipped,
+    read_modes,
+)
 from riobed.yamltext import parse_yaml
 
 Seconds = Annotated[float, Field(gt=0, le=86400)]

@@ -3,3 +3,7 @@
 
 May import trial, guest, crash, vm and products.
 """
+
+from riobed.soak.session import soak
+
+__all__ = ["soak"]

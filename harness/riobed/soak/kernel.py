@@ -4,7 +4,7 @@
 import re
 
 from riobed.crash import formats
-from riobed.vm.machine import Machine
+from riobed.vm import Machine
 
 _FOLDER = "/sys/kernel/debug/rio"
 _VERIFY_S = 300.0

@@ -7,14 +7,12 @@ from riobed_results.tables.soak import SoakRow
 
 from riobed.crash import formats
 from riobed.errors import BootError, InfraError
-from riobed.guest.boot import boot_production, wait_stage0
-from riobed.guest.guest import Guest
+from riobed.guest import Guest, boot_production, wait_stage0
 from riobed.soak.kernel import complaints, counters, dirty_kib, mismatches
 from riobed.soak.suite import Turn
 from riobed.soak.tree import Tree, differences, list_tree
-from riobed.trial.recover import read_recovery
-from riobed.vm.agent import ExecResult
-from riobed.vm.machine import Machine
+from riobed.trial import read_recovery
+from riobed.vm import ExecResult, Machine
 
 # A stressor finishes its round when its time is up, and removes its files.
 _PATIENCE_S = 900.0

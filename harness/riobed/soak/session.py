@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import ValidationError
-from riobed_results.store.models import utc_now
+from riobed_results.store import utc_now
 from riobed_results.tables.render import render
 from riobed_results.tables.soak import (
     FILE,
@@ -21,11 +21,16 @@ from riobed_results.tables.soak import (
 )
 
 from riobed.errors import InfraError, UsageError, complaint
-from riobed.guest.config import MachineSpec
-from riobed.guest.guest import Guest, GuestSetup, open_guest
-from riobed.guest.images import workload_image
-from riobed.guest.modes import cache_mode
-from riobed.guest.setup import guest_setup, provenance
+from riobed.guest import (
+    Guest,
+    GuestSetup,
+    MachineSpec,
+    cache_mode,
+    guest_setup,
+    open_guest,
+    provenance,
+    workload_image,
+)
 from riobed.soak.life import go_on, take_turn
 from riobed.soak.suite import Turn, load_suite, turns
 

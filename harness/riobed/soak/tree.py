@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from riobed.errors import InfraError
-from riobed.vm.machine import Machine
+from riobed.vm import Machine
 
 # A listing reads every file, in an emulated guest.
 _LIST_S = 1800.0

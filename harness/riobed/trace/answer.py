@@ -5,15 +5,13 @@ from dataclasses import asdict
 from typing import Any
 
 from riobed.faults import Fault
-from riobed.guest.guest import Guest
+from riobed.guest import Guest
 from riobed.guest.registry import CHANGING, METADATA, STATE_MASK
 from riobed.trace.damage import Damage, damages
 from riobed.trace.log import Event, TraceLog
 from riobed.trace.propagation import Follower, Place, Way
 from riobed.trace.symbols import Symbols
-from riobed.trial.evidence import Evidence
-from riobed.trial.record import TrialRecord
-from riobed.trial.rows import fault_row
+from riobed.trial import Evidence, TrialRecord, fault_row
 
 # Events printed per page; the JSON answer has more.
 _PRINTED = 30

@@ -9,15 +9,12 @@ other than memtest may name nothing; then only the checksums can be followed.
 import re
 from dataclasses import dataclass
 
-from riobed_results.store.check_report import CheckReport, Difference
-from riobed_results.store.recovery_report import RecoveryReport
+from riobed_results.store import CheckReport, Difference, RecoveryReport
 
 from riobed.errors import InfraError
-from riobed.guest.guest import Guest
-from riobed.guest.layout import PAGE
-from riobed.guest.workload import GUEST_DIR
+from riobed.guest import GUEST_DIR, PAGE, Guest
 from riobed.trace.propagation import Place
-from riobed.trial.record import TrialRecord
+from riobed.trial import TrialRecord
 
 # Limits on how many damages are followed, and how many pages of each.
 _MOST = 32

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from riobed.guest.layout import PAGE
+from riobed.guest import PAGE
 from riobed.guest.registry import FREE, METADATA, STATE_MASK
 from riobed.trace.log import Event
 

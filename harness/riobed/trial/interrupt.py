@@ -9,10 +9,10 @@ there all along.
 import re
 import time
 
-from riobed_results.store.recovery_report import ENDED, Interruption
+from riobed_results.store import ENDED, Interruption
 
-from riobed.guest.boot import BOOT_S, STAGE0_READY, boot_error
-from riobed.vm.machine import Machine
+from riobed.guest import BOOT_S, STAGE0_READY, boot_error
+from riobed.vm import Machine
 
 _PHASE = re.compile(rb"^riorecover: ([a-z0-9]+)\r?$", re.MULTILINE)
 # Recovery as a whole takes tenths of a second.

@@ -16,14 +16,9 @@ from mmap import mmap
 from typing import Any, Literal
 
 from riobed.errors import InfraError
-from riobed.guest import registry
-from riobed.guest.filesystems import TEST_DEVICE
-from riobed.guest.guest import Guest
-from riobed.guest.layout import PAGE, Layout
-from riobed.guest.modes import CacheMode
-from riobed.guest.workload import GUEST_DIR
+from riobed.guest import GUEST_DIR, PAGE, TEST_DEVICE, CacheMode, Guest, Layout, registry
 from riobed.trial.extents import place
-from riobed.vm.machine import WritesDisk
+from riobed.vm import WritesDisk
 
 PLANTED = "planted"
 

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from riobed_results.store.check_report import CheckReport
-from riobed_results.store.recovery_report import Interruption, RecoveryReport
+from riobed_results.store import CheckReport, Interruption, RecoveryReport
 
 from riobed.faults import Fault
-from riobed.plan.rounds import PlannedTrial
+from riobed.plan import PlannedTrial
 from riobed.trial.evidence import Evidence
 from riobed.trial.planting import Plant
 from riobed.trial.progress import Progress

@@ -7,16 +7,15 @@ must not be drawn again.
 """
 
 from pydantic import ValidationError
-from riobed_results.store.recovery_report import RecoveryReport
+from riobed_results.store import RecoveryReport
 
 from riobed.crash import formats
 from riobed.errors import BootError, InfraError, complaint
-from riobed.guest.boot import wait_stage0
-from riobed.guest.guest import Guest
+from riobed.guest import Guest, wait_stage0
 from riobed.trial.interrupt import interrupt_recovery
 from riobed.trial.record import TrialRecord
 from riobed.trial.verdict import read_check
-from riobed.vm.agent import AgentLost
+from riobed.vm import AgentLost
 
 _CHECK_S = 300.0
 _TRIES = 3

@@ -5,7 +5,7 @@ import gzip
 from pathlib import Path
 
 from riobed_results.files import write_whole
-from riobed_results.store.models import FaultRow, TrialRow, utc_now
+from riobed_results.store import FaultRow, TrialRow, utc_now
 
 from riobed.errors import EnvironmentFault
 from riobed.faults import Fault

@@ -8,8 +8,8 @@ from riobed.crash import formats
 from riobed.crash.formats import Crash
 from riobed.errors import InfraError
 from riobed.faults import CLASSES, commands
-from riobed.guest.guest import Guest
-from riobed.plan.spec import CampaignSpec
+from riobed.guest import Guest
+from riobed.plan import CampaignSpec
 from riobed.trial.evidence import read_evidence
 from riobed.trial.planting import PLANTED, plant
 from riobed.trial.progress import Progress
@@ -17,8 +17,7 @@ from riobed.trial.record import TrialRecord
 from riobed.trial.recover import recover
 from riobed.trial.verdict import decide
 from riobed.trial.watch import Observation, Watcher, crash_on
-from riobed.vm.agent import AgentLost
-from riobed.vm.machine import Machine
+from riobed.vm import AgentLost, Machine
 
 _WARMUP_SLACK_S = 30.0
 # Of a guest whose seconds are longer than the host's.

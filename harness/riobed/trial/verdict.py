@@ -5,13 +5,18 @@ import json
 from dataclasses import dataclass
 from typing import Literal
 
-from riobed_results.store.check_report import CheckReport
-from riobed_results.store.models import Corruption, CorruptionWhere, CrashKind
-from riobed_results.store.recovery_report import RecoveryReport, is_direct
+from riobed_results.store import (
+    CheckReport,
+    Corruption,
+    CorruptionWhere,
+    CrashKind,
+    RecoveryReport,
+    is_direct,
+)
 
 from riobed.errors import InfraError
 from riobed.trial.watch import Observation
-from riobed.vm.agent import ExecResult
+from riobed.vm import ExecResult
 
 # Exit status of a workload's check: the contract in riobed.guest.workload.
 _EQUAL, _DIFFERS = 0, 3

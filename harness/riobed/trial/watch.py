@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from riobed.crash import formats, frames
 from riobed.crash.formats import Crash
 from riobed.errors import InfraError
-from riobed.guest.boot import STAGE0
-from riobed.plan.spec import CampaignSpec
+from riobed.guest import STAGE0
+from riobed.plan import CampaignSpec
 from riobed.trial.evidence import read_evidence
 from riobed.trial.progress import Progress
-from riobed.vm.machine import Machine
+from riobed.vm import Machine
 
 _POLL_S = 0.05
 # From the first line of a crash report to its last; a report may itself crash and never end.

@@ -3,3 +3,35 @@
 
 May import products. It knows nothing of what runs inside the guest.
 """
+
+from riobed.vm.agent import AgentLost, ExecResult
+from riobed.vm.connection import connect
+from riobed.vm.driver import Driver, driver
+from riobed.vm.emulator import COUNTED, REPEATABLE, SINGLE_THREADED
+from riobed.vm.host import LEAST_ROOM, find_tool, need_room, qemu_version, run_tool
+from riobed.vm.machine import CachePolicy, Disk, HasTerminal, LogsCode, Machine, MachineConfig, WritesDisk
+from riobed.vm.scratch import scratch_dir
+
+__all__ = [
+    "COUNTED",
+    "LEAST_ROOM",
+    "REPEATABLE",
+    "SINGLE_THREADED",
+    "AgentLost",
+    "CachePolicy",
+    "Disk",
+    "Driver",
+    "ExecResult",
+    "HasTerminal",
+    "LogsCode",
+    "Machine",
+    "MachineConfig",
+    "WritesDisk",
+    "connect",
+    "driver",
+    "find_tool",
+    "need_room",
+    "qemu_version",
+    "run_tool",
+    "scratch_dir",
+]

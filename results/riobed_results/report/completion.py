@@ -4,8 +4,7 @@
 import math
 from dataclasses import dataclass
 
-from riobed_results.store.models import CampaignRow, TrialRow
-from riobed_results.store.queries import Counts, cell_counts, stored_spec
+from riobed_results.store import CampaignRow, Counts, TrialRow, cell_counts, stored_spec
 from riobed_results.tables.controls import CONTROLS, control_rates
 
 

@@ -13,11 +13,20 @@ import sqlalchemy as sa
 from riobed_results.errors import StoreError
 from riobed_results.files import replacing
 from riobed_results.report.claims import write_claims
-from riobed_results.store.location import REPORT_FILE, STORE_FILE
-from riobed_results.store.logs import ARCHIVE, Links, Logs, pack
-from riobed_results.store.models import CampaignRow, FaultRow, TrialRow
-from riobed_results.store.queries import read_results
-from riobed_results.store.store import Store, open_store
+from riobed_results.store import (
+    ARCHIVE,
+    REPORT_FILE,
+    STORE_FILE,
+    CampaignRow,
+    FaultRow,
+    Links,
+    Logs,
+    Store,
+    TrialRow,
+    open_store,
+    pack,
+    read_results,
+)
 from riobed_results.tables.registry import campaign_pages
 from riobed_results.tables.render import render
 

@@ -11,10 +11,7 @@ from markupsafe import Markup
 
 from riobed_results.report import plots
 from riobed_results.report.completion import Progress, progress
-from riobed_results.store.logs import Links
-from riobed_results.store.models import CampaignRow, TrialRow, utc_now
-from riobed_results.store.queries import in_order, read_results
-from riobed_results.store.store import Store
+from riobed_results.store import CampaignRow, Links, Store, TrialRow, in_order, read_results, utc_now
 from riobed_results.tables.controls import failed_controls, judged, losing_modes, missing_controls
 from riobed_results.tables.corruption import CORRUPTION, CorruptionTable, corruption_table
 from riobed_results.tables.paper import SYSTEMS, total

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
-from riobed_results.store.models import TrialRow
-from riobed_results.store.provenance import Provenance
-from riobed_results.store.queries import Results, in_order
+from riobed_results.store import Provenance, Results, TrialRow, in_order
 from riobed_results.tables.render import Grid, Page, csv_text, printable
 from riobed_results.tables.table import CampaignTable, Section, campaign_page
 

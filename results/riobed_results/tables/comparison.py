@@ -9,10 +9,10 @@ import typer
 from pydantic import BaseModel, Field
 
 from riobed_results.errors import StoreUsageError
-from riobed_results.store.provenance import Provenance
-from riobed_results.store.queries import (
+from riobed_results.store import (
     Counts,
     CrashesBySeed,
+    Provenance,
     Results,
     cell_counts,
     crashes_by_seed,

@@ -4,9 +4,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from riobed_results.store.models import CampaignRow, TrialRow
-from riobed_results.store.queries import Results, counted, stored_spec
-from riobed_results.store.recovery_report import is_direct
+from riobed_results.store import CampaignRow, Results, TrialRow, counted, is_direct, stored_spec
 from riobed_results.tables.render import printable
 
 # Classes that inject nothing: rows of the table, but no part of its totals.

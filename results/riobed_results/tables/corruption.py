@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 
 from pydantic import BaseModel, Field
 
-from riobed_results.store.provenance import Provenance
-from riobed_results.store.queries import Counts, Results, cell_counts, in_order, kernels
+from riobed_results.store import Counts, Provenance, Results, cell_counts, in_order, kernels
 from riobed_results.tables.comparison import (
     ALPHA,
     POWER,

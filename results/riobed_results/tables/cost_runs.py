@@ -6,8 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from riobed_results.store.jsonl import add_line, read_lines
-from riobed_results.store.provenance import Provenance
+from riobed_results.store import Provenance, add_line, read_lines
 
 FILE = "runs.jsonl"
 

@@ -4,8 +4,7 @@
 import statistics
 from collections import Counter
 
-from riobed_results.store.models import TrialRow
-from riobed_results.store.recovery_report import counts, cut_short
+from riobed_results.store import TrialRow, counts, cut_short
 from riobed_results.tables.by_mode import Design, Value
 
 # In the order in which riorecover comes to them.

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which oracle found what: the workload's check, checksums, or both."""
 
-from riobed_results.store.models import TrialRow
-from riobed_results.store.recovery_report import is_direct
+from riobed_results.store import TrialRow, is_direct
 from riobed_results.tables.by_mode import Design, Value
 from riobed_results.tables.controls import CONTROLS
 

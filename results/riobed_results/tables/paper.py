@@ -7,7 +7,7 @@ of each of 13 fault types on each of three systems.
 
 from pydantic import BaseModel
 
-from riobed_results.store.queries import Counts
+from riobed_results.store import Counts
 from riobed_results.tables.comparison import fisher_p, p_text
 from riobed_results.tables.proportions import corrupted_share, interval_text, total_text
 from riobed_results.tables.render import Grid, printable

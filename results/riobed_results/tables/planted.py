@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The control `planted`: what was changed on purpose, and whether the oracles found and classed it."""
 
-from riobed_results.store.models import TrialRow
+from riobed_results.store import TrialRow
 from riobed_results.tables.by_mode import Design, Value
 from riobed_results.tables.controls import KINDS, expected, kind, planted
 

@@ -3,7 +3,7 @@
 
 from pydantic import BaseModel
 
-from riobed_results.store.queries import Counts
+from riobed_results.store import Counts
 
 CONFIDENCE = 0.95
 # "A somewhat pessimistic estimate for production-quality operating systems": the paper, section 3.3.

@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from riobed_results.store.queries import Results
+from riobed_results.store import Results
 from riobed_results.tables.by_mode import by_mode
 from riobed_results.tables.comparison import COMPARISON
 from riobed_results.tables.corruption import CORRUPTION

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import jinja2
 
-from riobed_results.store.provenance import Provenance
+from riobed_results.store import Provenance
 
 
 @dataclass(frozen=True)

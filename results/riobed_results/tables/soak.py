@@ -11,8 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from riobed_results.errors import StoreError
 from riobed_results.files import write_whole
-from riobed_results.store.provenance import SERIES, Provenance
-from riobed_results.store.recovery_report import RecoveryReport
+from riobed_results.store import SERIES, Provenance, RecoveryReport
 from riobed_results.tables.proportions import UNKNOWN
 from riobed_results.tables.render import Grid, Page, csv_text, json_text, printable, source_text
 from riobed_results.tables.table import FolderTable

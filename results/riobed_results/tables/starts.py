@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Does it matter that most trials start from a snapshot? Those that began with a boot beside them."""
 
-from riobed_results.store.models import TrialRow
+from riobed_results.store import TrialRow
 from riobed_results.tables.by_mode import Design, Value
 from riobed_results.tables.controls import CONTROLS
 

@@ -5,11 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from riobed_results.store.check_report import Difference
-from riobed_results.store.models import FaultRow, TrialRow
-from riobed_results.store.provenance import Provenance
-from riobed_results.store.queries import Results
-from riobed_results.store.recovery_report import Mismatch, is_direct
+from riobed_results.store import Difference, FaultRow, Mismatch, Provenance, Results, TrialRow, is_direct
 from riobed_results.tables.render import Grid, Page, csv_text, printable
 from riobed_results.tables.table import CampaignTable, campaign_page
 

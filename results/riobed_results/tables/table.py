@@ -9,10 +9,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel
 
-from riobed_results.store.models import TrialRow
-from riobed_results.store.provenance import Provenance
-from riobed_results.store.queries import Results, read_results
-from riobed_results.store.store import Store
+from riobed_results.store import Provenance, Results, Store, TrialRow, read_results
 from riobed_results.tables.controls import CONTROLS, control_warnings
 from riobed_results.tables.render import Dumped, Grid, Page, json_text, source_text
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from riobed_results.store.models import TrialRow, values
+from riobed_results.store import TrialRow, values
 from riobed_results.tables.render import printable
 
 

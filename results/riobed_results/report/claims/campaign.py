@@ -9,7 +9,7 @@ from riobed_results.report.claims.claim import Claim, count, is_result, number, 
 from riobed_results.report.claims.controls import CONTROL_SOURCES
 from riobed_results.report.claims.crashes import CRASH_SOURCES
 from riobed_results.report.claims.special import SPECIAL
-from riobed_results.store.queries import Results, in_order, stored_spec
+from riobed_results.store import Results, in_order, stored_spec
 from riobed_results.tables.controls import CONTROLS
 from riobed_results.tables.phases import timed
 from riobed_results.tables.proportions import CONFIDENCE

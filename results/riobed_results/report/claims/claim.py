@@ -5,8 +5,7 @@ import re
 
 from pydantic import BaseModel, Field
 
-from riobed_results.store.models import TrialRow
-from riobed_results.store.queries import Results
+from riobed_results.store import Results, TrialRow
 from riobed_results.tables.comparison import p_text
 from riobed_results.tables.controls import CONTROLS
 from riobed_results.tables.proportions import count_text, interval_text, share_of

@@ -5,9 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from riobed_results.report.claims.claim import Claim, count, interval, part, slug
-from riobed_results.store.models import TrialRow
-from riobed_results.store.queries import Results, counted, stored_spec
-from riobed_results.store.recovery_report import cut_short, is_direct
+from riobed_results.store import Results, TrialRow, counted, cut_short, is_direct, stored_spec
 from riobed_results.tables.controls import LOSING_MODES, expected
 from riobed_results.tables.losses import NO_FAULT, PHASES, RECOVERY_CRASH, loss_lines
 from riobed_results.tables.planted import PLANTED

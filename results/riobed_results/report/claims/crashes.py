@@ -16,8 +16,7 @@ from riobed_results.report.claims.claim import (
     rows_of,
     slug,
 )
-from riobed_results.store.models import TrialRow
-from riobed_results.store.queries import Counts, Results, in_order, stored_spec
+from riobed_results.store import Counts, Results, TrialRow, in_order, stored_spec
 from riobed_results.tables.controls import CONTROLS, LOSING_MODES
 from riobed_results.tables.corruption import corruption_table
 from riobed_results.tables.fault_classes import ClassLine, asked, class_line

@@ -13,9 +13,7 @@ from riobed_results.report.claims.cost import cost_claims
 from riobed_results.report.claims.replays import AGAIN_FILE, again_claims, read_again, replay_claims
 from riobed_results.report.claims.soak import soak_claims
 from riobed_results.report.claims.special import SPECIAL_AGAIN
-from riobed_results.store.location import STORE_FILE
-from riobed_results.store.queries import read_results
-from riobed_results.store.store import open_store
+from riobed_results.store import STORE_FILE, open_store, read_results
 from riobed_results.tables import cost_runs, replays, soak
 from riobed_results.tables.cost import cost_table
 

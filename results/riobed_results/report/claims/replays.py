@@ -8,8 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from riobed_results.report.claims.claim import Claim, count, interval, part, slug
-from riobed_results.store.jsonl import read_lines
-from riobed_results.store.queries import Results
+from riobed_results.store import Results, read_lines
 from riobed_results.tables.replays import JUDGED, ReplayRun
 
 # What `riobed replay ID --times N --json` said of each corruption, a line each.

@@ -18,8 +18,7 @@ from riobed_results.report.claims.claim import (
     slug,
 )
 from riobed_results.report.claims.replays import Again, corrupted
-from riobed_results.store.models import TrialRow
-from riobed_results.store.queries import Counts, Results
+from riobed_results.store import Counts, Results, TrialRow
 from riobed_results.tables.comparison import fisher_p
 from riobed_results.tables.controls import CONTROLS
 from riobed_results.tables.controls import kind as planted_kind
