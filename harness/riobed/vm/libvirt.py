@@ -99,7 +99,8 @@ class LibvirtMachine:
             log.clear()
         # RAM takes its room as it is written, and QEMU dies of the first byte there is no room for.
         need_room(memory_dir(), self.config.memory)
-        self._give(*filter(None, (self.config.test_disk, self.config.swap_disk)))
+        disks = (self.config.test_disk, self.config.swap_disk, *(each.path for each in self.config.devices))
+        self._give(*filter(None, disks))
         definition = self.definition()
         with self._call("QEMU does not start", BootError):
             self._domain = self._connection.createXML(definition)

@@ -7,16 +7,14 @@ from collections.abc import Iterator
 import pytest
 from riobed.guest.config import MachineSpec, WorkloadSpec
 from riobed.guest.filesystems import FILE_SYSTEMS
-from riobed.guest.guest import Guest, machine_config
+from riobed.guest.guest import Guest, open_guest
 from riobed.guest.modes import CacheMode
 from riobed.guest.setup import check_mode, guest_setup
 from riobed.plan.rounds import PlannedTrial
 from riobed.plan.spec import CampaignSpec
+from riobed.products import missing
 from riobed.trial.record import TrialRecord
 from riobed.trial.trial import run_trial
-from riobed.vm.connection import connect
-from riobed.vm.libvirt import LibvirtMachine
-from riobed.vm.scratch import scratch_dir
 
 from .conftest import MEMTEST
 
@@ -40,21 +38,24 @@ def mode_of(name: str) -> CacheMode:
 @pytest.fixture(params=FILE_SYSTEMS)
 def guest(request: pytest.FixtureRequest) -> Iterator[Guest]:
     mode = mode_of(request.param)
+    if mode.kernel and missing(mode.kernel):
+        # `make test` builds the default kernel only.
+        pytest.skip("its kernel is not built: riobed guest run write-through-xfs -- true")
     setup = guest_setup(MachineSpec(disk_mib=300), None, WorkloadSpec(path=MEMTEST))
     check_mode(request.param, mode, setup)
-    config = machine_config(setup, mode, scratch_dir() / f"fs-{request.param}")
-    guest = Guest(setup, mode, LibvirtMachine(connect(), config))
+    guest = open_guest(setup, mode, f"fs-{request.param}")
     yield guest
     guest.discard()
-    shutil.rmtree(config.folder)
+    shutil.rmtree(guest.machine.config.folder)
 
 
 def trial(guest: Guest, spec: CampaignSpec, fault_class: str, number: int) -> TrialRecord:
     planned = PlannedTrial(number, "mine", fault_class, f"fs/{number}", 0.5 + number * 0.17, False)
     record = TrialRecord(planned, [])
     run_trial(guest, spec, record)
-    assert record.recovery is not None and record.recovery["mount_error"] == 0
-    assert record.recovery["e2fsck_status"] == 0
+    assert record.recovery is not None and record.recovery.mount_error == 0
+    # e2fsck(8): 1 is "errors corrected", such as an orphaned inode.
+    assert record.recovery.e2fsck_status in (0, 1)
     return record
 
 
@@ -63,10 +64,10 @@ def test_a_file_system_of_ones_own(guest: Guest, spec: CampaignSpec) -> None:
     for number in range(3):
         record = trial(guest, spec, "none", number)
         assert record.progress.done > 0 and record.check is not None
-        assert record.check["equal"] == survives, record.check
+        assert record.check.equal == survives, record.check
     for number in range(2):
         record = trial(guest, spec, "planted", number)
-        assert record.check is not None and not record.check["equal"]
+        assert record.check is not None and not record.check.equal
     guest.ready()
     write = "time -p dd if=/dev/zero of=/dev/disk/by-id/virtio-slow bs=1M count=8 oflag=direct"
     result = guest.machine.run(["/bin/bash", "-c", write], timeout=120)
