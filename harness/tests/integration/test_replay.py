@@ -81,7 +81,7 @@ def test_an_oops_that_is_sure_to_come_has_the_same_title(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault_in: Callable[[str, bytes], Fault]
 ) -> None:
     fault = fault_in("vfs_mkdir", UD2)
-    drawn = SimpleNamespace(draw=lambda catalogue, rng, count: [fault])
+    drawn = SimpleNamespace(draw=lambda catalogue, rng, count: [fault], needs="")
     monkeypatch.setattr(CampaignSpec, "fault_class", lambda spec, name: drawn)
     store = run(tmp_path, "kernel_text", 1)
     before = Path(store).read_bytes()
