@@ -22,13 +22,10 @@ GIT = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
 SCHEDULER = "tcp://127.0.0.1:1"
 # On what trials run on a host, as a worker is compared.
 BASIS = """
-from dataclasses import asdict
-from json import dumps
+from riobed.guest import MachineSpec, guest_setup, provenance
 from riobed.products import CHECKOUT
-from riobed.campaign.basis import basis
-from riobed.guest.setup import guest_setup
-from riobed.guest.config import MachineSpec
-print(dumps(asdict(basis(guest_setup(MachineSpec(accelerator="tcg"), None), CHECKOUT / "workloads/memtest"))))
+setup = guest_setup(MachineSpec(accelerator="tcg"))
+print(provenance(setup, "", CHECKOUT / "workloads/memtest").model_dump_json(exclude={"created"}))
 """
 
 

@@ -51,6 +51,8 @@ workload: {{path: {MEMTEST}, options: {{twins: 2}}}}
 def scratch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A short path, for sockets, of which all processes of the test can be known."""
     with tempfile.TemporaryDirectory(prefix="rb", dir="/var/tmp", ignore_cleanup_errors=True) as name:
+        # QEMU is another user.
+        Path(name).chmod(0o711)
         monkeypatch.setenv("RIOBED_SCRATCH", name)
         yield Path(name)
         end_qemus(f"{name}/".encode())
@@ -186,7 +188,7 @@ def test_no_room_for_a_guests_memory(scratch: Path) -> None:
 
 def test_no_room_left_for_guests(tmp_path: Path, scratch: Path) -> None:
     """The working folder is on a disk of its own that gets full in the middle of a trial."""
-    command = Command(tmp_path / "run", on_own_disk(scratch, "1400m"))
+    command = Command(tmp_path / "run", on_own_disk(scratch, "1800m"))
     wait_for_trials(command, 3)
     time.sleep(1.0)
     # What the process sees there.
