@@ -24,7 +24,7 @@ help: ## say what there is
 lint: $(BIN)/ruff lint-python ## check the sources only
 	$(BIN)/pytest -q playbooks/tests/test_lint.py
 
-check: $(BIN)/ruff lint-python ## check the sources and run the tests that need no guest (2 minutes on 2 cores)
+check: $(BIN)/ruff lint-python ## check the sources and run the tests that need no guest
 	$(BIN)/pytest -q -n auto -m "not integration and not slow"
 
 mutants: $(BIN)/ruff ## what share of a sample of mutants the tests without guests catch (half an hour)
@@ -53,13 +53,13 @@ else
 setup: ## install what is needed and build kernel and images (about 12 minutes on 2 cores, then seconds)
 	@playbooks/setup -e riobed_jobs=$(JOBS)
 
-campaign: setup ## run harness/specs/quick.yaml and print its corruption table (10 minutes more)
+campaign: setup ## run harness/specs/quick.yaml and print its corruption table
 	@mkdir -p $(CAMPAIGN)
 	$(BIN)/riobed run harness/specs/quick.yaml --store $(STORE)
 	$(BIN)/riobed table corruption --store $(STORE)
 	@echo
-	@echo "How to read it: in nearly every crash, delayed loses what it had not yet written. The other modes"
-	@echo "are too alike for so few crashes to tell them apart. Each crash: $(CAMPAIGN)/report.html"
+	@echo "How to read it: each cell counts the crashes after which a file was wrong. With so few crashes the modes"
+	@echo "that keep their data cannot be told apart. Each crash: $(CAMPAIGN)/report.html"
 
 test: setup lint-python ## set up, check the sources, run all tests (real guests included)
 	$(BIN)/pytest -n auto

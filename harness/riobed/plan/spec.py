@@ -109,7 +109,7 @@ class CampaignSpec(Strict):
     def _makes_sense(self) -> "CampaignSpec":
         for what, names in (("modes", self.modes), ("fault_classes", self.fault_classes)):
             if len(set(names)) != len(names):
-                raise ValueError(f"{what}: a name stands twice")
+                raise ValueError(f"{what}: duplicate name")
         for what, bounds in (("warmup_s", self.warmup_s), ("recovery_reset_s", self.recovery_reset_s)):
             if bounds and bounds[0] > bounds[1]:
                 raise ValueError(f"{what}: the first number must not be larger than the second")
