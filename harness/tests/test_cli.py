@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 from riobed import cli
+from riobed import soak as soak_room
 from riobed.commands import doctor, run
 from riobed.commands import shell as interactive
 from riobed.errors import BootError, EnvironmentFault, InfraError, RiobedError, UsageError
-from riobed.soak import session as soak_run
 from riobed_results.store.models import CampaignRow, TrialRow
 from riobed_results.store.store import open_store
 
@@ -236,7 +236,7 @@ def test_an_interrupted_run_says_how_to_go_on(
 
     monkeypatch.setattr(run, "run_campaign", interrupted)
     assert refusal(monkeypatch, capsys, "run", spec) == (130, "stopped; run the same command to go on")
-    monkeypatch.setattr(soak_run, "soak", interrupted)
+    monkeypatch.setattr(soak_room, "soak", interrupted)
     assert refusal(monkeypatch, capsys, "soak") == (130, "stopped; run the same command to go on")
 
 

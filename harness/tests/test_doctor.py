@@ -5,10 +5,10 @@ import json
 from pathlib import Path
 
 import pytest
+from riobed import guest
 from riobed.commands import doctor
 from riobed.commands.doctor import Finding
 from riobed.errors import EnvironmentFault
-from riobed.guest import accelerator
 from riobed.vm import host as host_tools
 
 LOOKS = ["_qemu", "_mke2fs", "_libvirt", "_products", "_room"]
@@ -26,7 +26,7 @@ def host(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 
 def boots(monkeypatch: pytest.MonkeyPatch, **complaints: str) -> None:
-    monkeypatch.setattr(accelerator, "boots", lambda name, manifest, uri: complaints[name])
+    monkeypatch.setattr(guest, "boots", lambda name, manifest, uri: complaints[name])
 
 
 def report(capsys: Capture, status: int) -> dict[str, object]:
@@ -74,7 +74,7 @@ def test_nothing_is_booted_where_something_is_missing(
     host: pytest.MonkeyPatch, capsys: Capture, missing: str
 ) -> None:
     host.setattr(doctor, missing, lambda uri: Finding(missing, False, "not there", "make setup"))
-    host.setattr(accelerator, "boots", lambda name, manifest, uri: pytest.fail("a guest was booted"))
+    host.setattr(guest, "boots", lambda name, manifest, uri: pytest.fail("a guest was booted"))
     found = report(capsys, 1)
     assert (found["ready"], found["accelerator"]) == (False, None)
     bad = [finding for finding in found["findings"] if not finding["good"]]  # type: ignore[attr-defined]
