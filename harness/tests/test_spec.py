@@ -11,6 +11,7 @@ from riobed.faults import CLASSES, SiteFilter
 from riobed.guest.modes import all_modes
 from riobed.plan.spec import CampaignSpec, load_spec
 from riobed.plan.stored import spec_data, stored_spec
+from riobed.products import Fragment
 
 FOLDER = Path(__file__).parents[1] / "specs"
 GOOD = "name: quick\nmodes: [write-through, rio]\nfault_classes: [kernel_text]\n"
@@ -111,18 +112,25 @@ machine: {disk_mib: 300}
 )
 
 
-def test_own_modes_are_kept_with_the_campaign(tmp_path: Path) -> None:
-    path = tmp_path / "specs" / "s.yaml"
+def write_own(folder: Path, spec: str = WITH_OWN) -> Path:
+    """The spec's file, with its modes and their fragment beside it."""
+    path = folder / "specs" / "s.yaml"
     path.parent.mkdir()
-    path.write_text(WITH_OWN)
-    (tmp_path / "my.yaml").write_text(OWN)
-    spec = load_spec(path)
+    path.write_text(spec)
+    (folder / "my.yaml").write_text(OWN)
+    (folder / "fast.config").write_text("CONFIG_FAST=y\n")
+    return path
+
+
+def test_own_modes_are_kept_with_the_campaign(tmp_path: Path) -> None:
+    spec = load_spec(write_own(tmp_path))
     assert set(spec.own_modes) == {"mine", "inline"}
     mine = spec.mode("mine")
     assert mine.filesystem == "xfs" and mine.kernel
-    assert mine.kernel.config == (str(tmp_path / "fast.config"),)
+    assert mine.kernel.config == (Fragment(name="fast", text="CONFIG_FAST=y\n"),)
     text = yaml.safe_dump(spec_data(spec))
     (tmp_path / "my.yaml").unlink()
+    (tmp_path / "fast.config").unlink()
     stored = stored_spec("test", text)
     assert [stored.mode(name) for name in stored.modes] == [spec.mode(name) for name in spec.modes]
 
@@ -140,12 +148,8 @@ def test_own_modes_are_kept_with_the_campaign(tmp_path: Path) -> None:
     ],
 )
 def test_own_modes_that_are_wrong(tmp_path: Path, old: str, new: str, word: str) -> None:
-    path = tmp_path / "specs" / "s.yaml"
-    path.parent.mkdir()
     assert old in WITH_OWN
-    path.write_text(WITH_OWN.replace(old, new))
-    (tmp_path / "my.yaml").write_text(OWN)
-    assert re.search(word, refusal(path))
+    assert re.search(word, refusal(write_own(tmp_path, WITH_OWN.replace(old, new))))
 
 
 MODES = ", ".join(all_modes())

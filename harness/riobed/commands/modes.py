@@ -29,7 +29,7 @@ def _kernel(mode: CacheMode) -> str:
     if mode.kernel.bzimage:
         return mode.kernel.bzimage.name
     series = [mode.kernel.series.name] if mode.kernel.series else []
-    return ", ".join([*(Path(name).stem for name in mode.kernel.config), *series])
+    return ", ".join([*mode.kernel.fragments, *series])
 
 
 def _devices(mode: CacheMode) -> str:

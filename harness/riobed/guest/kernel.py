@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import subprocess
 import sys
@@ -66,12 +65,12 @@ def build(kernel: KernelSpec) -> None:
         if not missing(kernel):
             return
         _say(f"Building {kernel}, once (about 10 minutes on 2 cores)")
-        status, output = _play({"riobed_kernel": kernel.model_dump(mode="json")})
+        status, output = _play(kernel)
     if status:
         raise EnvironmentFault(f"{kernel} cannot be built: {_reason(output)}")
 
 
-def _play(variables: dict[str, object]) -> tuple[int, list[str]]:
+def _play(kernel: KernelSpec) -> tuple[int, list[str]]:
     """Run the playbook; its exit status and lines. EnvironmentFault when Ansible is not there."""
     playbook = Path(sys.executable).with_name("ansible-playbook")
     if not playbook.exists():
@@ -81,10 +80,12 @@ def _play(variables: dict[str, object]) -> tuple[int, list[str]]:
         "ANSIBLE_CONFIG": str(_BUILD.with_name("ansible.cfg")),
         "PYTHONPATH": str(CHECKOUT / "harness"),
         "LC_ALL": "C.UTF-8",
+        # Not by --extra-vars: Ansible would run what it takes for a template in a fragment.
+        "RIOBED_KERNEL": kernel.model_dump_json(),
     }
     # In a session of its own: Ctrl-C comes here alone, and then everything that runs is ended.
     with subprocess.Popen(
-        [str(playbook), str(_BUILD), "--extra-vars", json.dumps(variables)],
+        [str(playbook), str(_BUILD)],
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -192,9 +192,9 @@ def load_spec(path: Path) -> CampaignSpec:
         raise UsageError(f"spec {path}: workload.path: {error}") from None
     try:
         sites = spec.sites.with_list(path.parent)
+        own = {name: mode.beside(path.parent) for name, mode in spec.own_modes.items()}
     except UsageError as error:
         raise UsageError(f"spec {path}: {error}") from None
-    own = {name: mode.beside(path.parent) for name, mode in spec.own_modes.items()}
     load = spec.workload.model_copy(update={"path": workload})
     return spec.model_copy(update={"own_modes": own, "workload": load, "sites": sites})
 

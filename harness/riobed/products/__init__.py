@@ -5,7 +5,7 @@ May import errors and riobed_results.files, else nothing but the standard librar
 the project is installed.
 """
 
-from riobed.products.kernel import KernelSpec
+from riobed.products.kernel import Fragment, KernelSpec
 from riobed.products.manifest import (
     ImagePart,
     KernelPart,
@@ -20,6 +20,7 @@ from riobed.products.stages import CHECKOUT, MIB, cache_dir, content_key, missin
 __all__ = [
     "CHECKOUT",
     "MIB",
+    "Fragment",
     "ImagePart",
     "KernelPart",
     "KernelSpec",

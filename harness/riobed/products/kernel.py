@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from riobed.errors import UsageError
 
@@ -16,7 +16,18 @@ PATCHES = "guest-kernel-patches"
 CONFIGS = f"{PATCHES}/configs"
 FRAGMENTS = f"{CONFIGS}/fragments"
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
+# It becomes a file's name in the build.
+_STEM = r"^[A-Za-z0-9_-]{1,64}$"
 _READY = ("bzimage", "vmlinux", "modules")
+
+
+class Fragment(BaseModel):
+    """Options of the user's own, as stores and clusters keep them: without the file they came from."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(pattern=_STEM)
+    text: str = Field(max_length=100_000)
 
 
 class KernelSpec(BaseModel):
@@ -24,13 +35,14 @@ class KernelSpec(BaseModel):
 
     `config` and `series` ask for a kernel built from Debian's source: the shipped configuration, then the
     fragments in their order, with the patches of the folder `series` (None: the shipped ones). A fragment
-    is the name of a shipped one or the path of a file. `bzimage`, `vmlinux` and `modules` are a ready kernel;
-    `modules` is a folder as `make modules_install` leaves it, with the tree for external modules in `build`.
+    is the name of a shipped one or the path of a file, which `beside` reads. `bzimage`, `vmlinux` and
+    `modules` are a ready kernel; `modules` is a folder as `make modules_install` leaves it, with the tree for
+    external modules in `build`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    config: tuple[str, ...] = ()
+    config: tuple[str | Fragment, ...] = ()
     series: Path | None = None
     bzimage: Path | None = None
     vmlinux: Path | None = None
@@ -49,9 +61,14 @@ class KernelSpec(BaseModel):
     def __str__(self) -> str:
         if self.bzimage:
             return f"the kernel {self.bzimage}"
-        extra = [Path(name).stem for name in self.config]
         patches = f"the patches of {self.series.name}" if self.series else "the shipped patches"
-        return f"the kernel with {patches}" + (f" and the options of {', '.join(extra)}" if extra else "")
+        options = f" and the options of {', '.join(self.fragments)}" if self.config else ""
+        return f"the kernel with {patches}{options}"
+
+    @property
+    def fragments(self) -> list[str]:
+        """Names of its fragments, in their order."""
+        return [each.name if isinstance(each, Fragment) else Path(each).stem for each in self.config]
 
     @property
     def ready(self) -> bool:
@@ -59,30 +76,36 @@ class KernelSpec(BaseModel):
         return self.bzimage is not None
 
     def beside(self, folder: Path) -> KernelSpec:
-        """The same with paths that are relative to `folder` made absolute."""
+        """The same with fragments read and other paths made absolute; paths are relative to `folder`.
+
+        UsageError if a fragment cannot be read.
+        """
         paths = {name: getattr(self, name) for name in ("series", *_READY)}
         found: dict[str, object] = {name: (folder / path).resolve() for name, path in paths.items() if path}
-        config = [name if is_shipped(name) else str((folder / name).resolve()) for name in self.config]
-        return self.model_copy(update={**found, "config": tuple(config)})
+        return self.model_copy(update={**found, "config": tuple(_read(each, folder) for each in self.config)})
 
 
-def is_shipped(fragment: str) -> bool:
-    """Is that the name of a shipped fragment, and not the path of a file?"""
-    return _NAME.fullmatch(fragment) is not None
+def _read(fragment: str | Fragment, folder: Path) -> str | Fragment:
+    """A fragment that needs no file outside the checkout: the name of a shipped one, or the options."""
+    if isinstance(fragment, Fragment) or _NAME.fullmatch(fragment):
+        return fragment
+    path = folder / fragment
+    name = re.sub("[^A-Za-z0-9_-]", "-", path.stem)[:64]
+    try:
+        return Fragment(name=name, text=path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"kernel: config: {path}: {error.strerror}; name a file of CONFIG_ lines") from None
+    except ValueError:
+        raise UsageError(f"kernel: config: {path} is no short text; name a file of CONFIG_ lines") from None
 
 
-def fragment_file(fragment: str, checkout: Path) -> Path:
-    """The file of a fragment; UsageError if there is none."""
-    if not is_shipped(fragment):
-        path = Path(fragment)
-        if not path.is_file():
-            raise UsageError(f"kernel: config: {fragment} is not there; want a file of CONFIG_ lines")
-        return path
+def shipped_fragment(name: str, checkout: Path) -> Path:
+    """The file of a fragment of the checkout; UsageError if there is none of that name."""
     for folder in (FRAGMENTS, CONFIGS):
-        if (path := checkout / folder / f"{fragment}.config").is_file():
+        if (path := checkout / folder / f"{name}.config").is_file():
             return path
     known = ", ".join(sorted(path.stem for path in (checkout / FRAGMENTS).glob("*.config")))
-    raise UsageError(f"kernel: config: no shipped fragment {fragment!r}; there are: {known}; or give a path")
+    raise UsageError(f"kernel: config: no shipped fragment {name!r}; there are: {known}; or give a path")
 
 
 def kernel_from_environment() -> KernelSpec | None:

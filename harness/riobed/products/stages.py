@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from riobed_results.files import write_whole
+
 from riobed.errors import EnvironmentFault, UsageError
-from riobed.products.kernel import CONFIGS, FRAGMENTS, PATCHES, KernelSpec, fragment_file
+from riobed.products.kernel import CONFIGS, FRAGMENTS, PATCHES, Fragment, KernelSpec, shipped_fragment
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 MIB = 1 << 20
@@ -125,10 +127,23 @@ def _kernel_inputs(checkout: Path, kernel: KernelSpec) -> dict[str, Path]:
     found = {SERIES: series, **{f"{PATCHES}/{path.name}": path for path in patches(series)}}
     if kernel.series:
         found[_SERIES_CONFIG] = _EMPTY
-    for number, name in enumerate(kernel.config):
-        path = fragment_file(name, checkout)
-        found[f"{CONFIGS}/{number:02}-{path.stem}.config"] = path
+    for number, each in enumerate(kernel.config):
+        if isinstance(each, Fragment):
+            name, path = each.name, _kept(each)
+        else:
+            name, path = each, shipped_fragment(each, checkout)
+        found[f"{CONFIGS}/{number:02}-{name}.config"] = path
     return found
+
+
+def _kept(fragment: Fragment) -> Path:
+    """A file in the cache with the text of a fragment."""
+    text = fragment.text.encode()
+    path = cache_dir() / "fragments" / f"{hashlib.sha256(text).hexdigest()[:KEY_DIGITS]}.config"
+    if not path.is_file():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, text)
+    return path
 
 
 def _ready_inputs(kernel: KernelSpec) -> dict[str, Path]:
