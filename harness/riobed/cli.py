@@ -173,6 +173,7 @@ def faults_list(as_json: AsJson = False) -> None:
 @faults_app.command("executed")
 def faults_executed(
     mode: Annotated[str, typer.Argument(help="Cache mode of the guest.")],
+    modes_file: ModesFile = None,
     workload: Annotated[Path, typer.Option(help="Folder of a workload.", show_default="memtest")] = (
         CHECKOUT / "workloads/memtest"
     ),
@@ -184,9 +185,9 @@ def faults_executed(
     connect: Uri = None,
 ) -> None:
     """Functions of the kernel that a workload executes: for `sites: {functions_file: ...}` of a spec."""
-    from riobed.commands.executed import executed
+    from riobed.commands.executed import Request, executed
 
-    executed(mode, workload, seconds, seed, output, connect)
+    executed(Request(mode, modes_file, workload, seconds, seed), output, connect)
 
 
 @faults_app.command("sites")

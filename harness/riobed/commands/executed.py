@@ -5,34 +5,48 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 
 from riobed.errors import InfraError, UsageError
 from riobed.faults import catalogue_of
-from riobed.guest import Guest, MachineSpec, WorkloadSpec, cache_mode, guest_setup, open_guest
+from riobed.guest import Guest, WorkloadSpec, check_mode, find_mode, guest_setup, open_guest
 from riobed.vm import LogsCode
 
 # A line of QEMU's log item `in_asm`: address, bytes, assembly.
 _LINE = re.compile(rb"0x([0-9a-f]{16}):")
 
 
-def executed(
-    mode: str, workload: Path, seconds: float, seed: int, output: Path | None, uri: str | None
-) -> None:
+@dataclass(frozen=True)
+class Request:
+    """A workload that runs for so many seconds in a mode, shipped or in a `file` of modes."""
+
+    mode: str
+    file: Path | None
+    workload: Path
+    seconds: float
+    seed: int
+
+
+def executed(request: Request, output: Path | None, uri: str | None) -> None:
     """Write the names of the functions, one a line, that a guest executes in so many seconds of a workload.
 
     What the guest's own housekeeping executes is among them. Exact, because the emulator is asked: it
     meets each block of code anew after a snapshot. UsageError, EnvironmentFault as `riobed run`.
     """
-    with Console(stderr=True).status(f"Running {workload.name} in mode {mode} for {seconds:g} s"):
-        # Only an emulator sees what is executed.
-        setup = guest_setup(MachineSpec(accelerator="tcg"), uri, WorkloadSpec(path=workload.resolve()))
-        catalogue = catalogue_of(setup.products(cache_mode(mode)).kernel)
-        guest = open_guest(setup, cache_mode(mode), f"executed-{mode}")
+    mode = find_mode(request.mode, request.file)
+    # Only an emulator sees what is executed.
+    machine = mode.default_machine().model_copy(update={"accelerator": "tcg"})
+    setup = guest_setup(machine, uri, WorkloadSpec(path=request.workload.resolve()))
+    check_mode(request.mode, mode, setup)
+    what = f"Running {request.workload.name} in mode {request.mode} for {request.seconds:g} s"
+    with Console(stderr=True).status(what):
+        catalogue = catalogue_of(setup.products(mode).kernel)
+        guest = open_guest(setup, mode, f"executed-{request.mode}")
         try:
-            log = _run(guest, seconds, seed)
+            log = _run(guest, request.seconds, request.seed)
             with log.open("rb") as lines:
                 names = sorted(catalogue.functions_at(addresses(lines)))
         finally:

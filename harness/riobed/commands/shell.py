@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from riobed.errors import UsageError
-from riobed.guest import copy_in, find_mode, guest_setup, open_guest
+from riobed.guest import check_mode, copy_in, find_mode, guest_setup, open_guest
 from riobed.vm import HasTerminal, Machine
 
 _ESCAPE = b"\x1d"  # Ctrl-]
@@ -21,7 +21,9 @@ _ESCAPE = b"\x1d"  # Ctrl-]
 @contextmanager
 def _booted(mode: str, file: Path | None, uri: str | None, interactive: bool) -> Iterator[Machine]:
     wanted = find_mode(mode, file)
-    guest = open_guest(guest_setup(wanted.default_machine(), uri), wanted, f"guest-{mode}", interactive)
+    setup = guest_setup(wanted.default_machine(), uri)
+    check_mode(mode, wanted, setup)
+    guest = open_guest(setup, wanted, f"guest-{mode}", interactive)
     try:
         guest.boot()
         yield guest.machine
