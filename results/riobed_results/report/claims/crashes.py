@@ -89,8 +89,8 @@ def comparisons(results: Results) -> Iterator[Claim]:
         if each.fisher_p is not None:
             yield probability(f"fisher_p_{key}", each.fisher_p)
         if (needed := each.crashes_needed) is not None:
-            rounded = round(needed, -2)
-            yield Claim(key=f"crashes_needed_{key}", value=needed, text=f"about {rounded} crashes")
+            about = needed if needed < 100 else round(needed, -2)
+            yield Claim(key=f"crashes_needed_{key}", value=needed, text=f"about {about} crashes")
         if each.mcnemar_p is not None:
             yield count(f"pairs_{key}", each.pairs, "pair")
             yield probability(f"mcnemar_p_{key}", each.mcnemar_p)
