@@ -15,7 +15,10 @@ from riobed.vm import libvirt as driver
 from riobed.vm.emulator import REPEATABLE
 from riobed.vm.libvirt import LibvirtMachine
 
-ELSEWHERE = SimpleNamespace(getURI=lambda: "qemu:///system")
+
+def elsewhere(version: int = 10_000_000) -> Any:
+    """A libvirt that is not this process, with that version of QEMU."""
+    return SimpleNamespace(getURI=lambda: "qemu:///system", getVersion=lambda: version)
 
 
 def setup(tmp_path: Path, save_memory: bool, workload: bool, accelerator: str = "tcg") -> GuestSetup:
@@ -36,7 +39,7 @@ def setup(tmp_path: Path, save_memory: bool, workload: bool, accelerator: str = 
 @pytest.mark.skipif(not shutil.which("qemu-system-x86_64"), reason="needs QEMU's program")
 def test_disks_are_known_by_their_serial_numbers(tmp_path: Path, save_memory: bool, workload: bool) -> None:
     config = machine_config(setup(tmp_path, save_memory, workload), cache_mode("rio"), tmp_path / "guest")
-    domain = ElementTree.fromstring(LibvirtMachine(cast(Any, ELSEWHERE), config).definition())
+    domain = ElementTree.fromstring(LibvirtMachine(elsewhere(), config).definition())
     disks = domain.findall("devices/disk")
     # The first two are in fixed places: the kernel's root=, and the file system under test.
     sources = [disk.find("source") for disk in disks]
@@ -66,11 +69,22 @@ def test_without_a_swap_disk(tmp_path: Path) -> None:
     assert "swap" not in config.stage0_cmdline + config.production_cmdline
 
 
+@pytest.mark.parametrize("accelerator", ["tcg", "kvm"])
+@pytest.mark.parametrize("qemu", [7_002_022, 8_000_000])
+def test_an_emulator_with_wrong_flags_after_cmpxchg16b_does_not_offer_it(
+    tmp_path: Path, accelerator: str, qemu: int
+) -> None:
+    config = machine_config(setup(tmp_path, False, False, accelerator), cache_mode("rio"), tmp_path / "guest")
+    domain = ElementTree.fromstring(LibvirtMachine(elsewhere(qemu), config).definition())
+    disabled = {feature.get("name") for feature in domain.findall("cpu/feature")}
+    assert ("cx16" in disabled) == (accelerator == "tcg" and qemu < 8_000_000)
+
+
 @pytest.mark.parametrize("accelerator", ["tcg", REPEATABLE])
 @pytest.mark.skipif(not shutil.which("qemu-system-x86_64"), reason="needs QEMU's program")
 def test_a_repeatable_guest_has_nothing_of_the_hosts_time(tmp_path: Path, accelerator: str) -> None:
     config = machine_config(setup(tmp_path, False, False, accelerator), cache_mode("rio"), tmp_path / "guest")
-    domain = ElementTree.fromstring(LibvirtMachine(cast(Any, ELSEWHERE), config).definition())
+    domain = ElementTree.fromstring(LibvirtMachine(elsewhere(), config).definition())
     repeatable = accelerator == REPEATABLE
     features = {feature.get("name") for feature in domain.findall("cpu/feature")}
     assert features == {"fsrm"} | ({"rdrand", "rdseed"} if repeatable else set())

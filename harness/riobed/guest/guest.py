@@ -36,6 +36,8 @@ _PREPARE_S = 300.0
 _SNAPSHOT = "ready"
 # Serial number of the swap disk in domain.xml.j2.
 _SWAP = "swap"
+# To be raised when a driver makes another machine of the same MachineConfig, as vm/domain.xml.j2 does.
+_MACHINE = 1
 _INJECTOR = "/lib/riobed/riobed_inject.ko"
 # What riobed-init says of a file system just made.
 _NO_MOUNT = "production failed: mount of"
@@ -313,6 +315,7 @@ class Guest:
         if not setup.snapshots or setup.accelerator != REPEATABLE:
             return None
         made_of = [
+            _MACHINE,
             config.stage0_cmdline,
             config.production_cmdline,
             config.memory,

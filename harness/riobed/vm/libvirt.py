@@ -68,6 +68,8 @@ class LibvirtMachine:
             c=self._reachable(),
             emulator=emulator(self.config, self._drop),
             repeatable=self.config.accelerator == REPEATABLE,
+            # As 7002022 for 7.2.22; asked only where it matters.
+            wrong_flags=self.config.accelerator != "kvm" and self._connection.getVersion() < 8_000_000,
             start=_START,
             production_file=production,
             console=self.console.path,
