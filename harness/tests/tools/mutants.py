@@ -11,7 +11,9 @@ import multiprocessing
 import os
 import random
 import re
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -36,7 +38,9 @@ from statsmodels.stats.proportion import proportion_confint
 _TYPES = "ReplaceBinaryOperator_BitOr"
 # What the tests of one mutant may take, as a share of all tests: does not depend on how busy the host is.
 _BUDGET = 0.02
-_LIMIT_S = 120.0
+# Of processor time, so that a busy host catches no more mutants; and of the clock, for those that sleep.
+_LIMIT_CPU_S = 60
+_LIMIT_S = 900.0
 _DURATION = re.compile(r"^([\d.]+)s (?:setup|call|teardown) +(.+)$", re.MULTILINE)
 _QUIET = ["-q", "-p", "no:cacheprovider"]
 # Imported once, before the processes of the mutants are forked.
@@ -107,6 +111,7 @@ def run_tests(tree: Path, tests: list[str]) -> int | None:
 
     def child() -> None:
         os.chdir(tree)
+        resource.setrlimit(resource.RLIMIT_CPU, (_LIMIT_CPU_S, _LIMIT_CPU_S))
         os.environ["PYTHONPATH"] = "harness:results"
         # Stale bytecode of one mutant must not be taken for the next.
         os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
@@ -122,7 +127,7 @@ def run_tests(tree: Path, tests: list[str]) -> int | None:
     process.join(_LIMIT_S)
     process.kill()
     process.join()
-    return process.exitcode if process.exitcode != -9 else None
+    return process.exitcode if process.exitcode not in (-signal.SIGKILL, -signal.SIGXCPU) else None
 
 
 def judge(spec: MutationSpec, tree: Path, tests: list[str]) -> str:
