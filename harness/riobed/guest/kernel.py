@@ -62,9 +62,11 @@ def build(kernel: KernelSpec) -> None:
     """Build a kernel and its images by the playbook; EnvironmentFault with the log's end if that fails."""
     prepare_cache(kernel=kernel)
     with _locked():
-        if not missing(kernel):
+        todo = missing(kernel)
+        if not todo:
             return
-        _say(f"Building {kernel}, once (about 10 minutes on 2 cores)")
+        time = "about 10 minutes on 2 cores" if "kernel" in todo else "about a minute"
+        _say(f"Building {kernel}, once ({time})")
         status, output = _play(kernel)
     if status:
         raise EnvironmentFault(f"{kernel} cannot be built: {_reason(output)}")
