@@ -45,7 +45,7 @@ int memory_open(struct memory *memory, const char *path, uint64_t limit,
 	if (S_ISREG(st.st_mode) && (uint64_t)st.st_size < limit)
 		limit = (uint64_t)st.st_size & ~(uint64_t)(MEMORY_PAGE_SIZE - 1);
 
-	memory->page = mapped_page;
+	memory->find = mapped_page;
 	memory->fd = fd;
 	memory->writable = writable;
 	memory->limit = limit;
@@ -71,11 +71,11 @@ void memory_close(struct memory *memory)
 void *memory_at(struct memory *memory, uint64_t address, size_t size)
 {
 	size_t offset = address % MEMORY_PAGE_SIZE;
-	char *page;
+	char *start;
 
 	if (address >= memory->limit || memory->limit - address < size ||
 	    offset + size > MEMORY_PAGE_SIZE)
 		return NULL;
-	page = memory->page(memory, address - offset);
-	return page ? page + offset : NULL;
+	start = memory->find(memory, address - offset);
+	return start ? start + offset : NULL;
 }

@@ -14,7 +14,7 @@
 
 struct memory {
 	/* The page at that address, NULL if it is not there. */
-	void *(*page)(struct memory *memory, uint64_t address);
+	void *(*find)(struct memory *memory, uint64_t address);
 	uint64_t limit;		/* highest address plus one that may be asked for */
 	int fd;
 	/* Of memory that is mapped: */

@@ -105,7 +105,7 @@ bool save_open(struct save *save, const char *path, const uint8_t uuid[16])
 	memset(save, 0, sizeof(*save));
 	if (fd < 0)
 		return false;
-	save->memory = (struct memory){ .page = saved_page, .limit = UINT64_MAX, .fd = fd };
+	save->memory = (struct memory){ .find = saved_page, .limit = UINT64_MAX, .fd = fd };
 	if (read_header(fd, &save->header) && !memcmp(save->header.uuid, uuid, 16)) {
 		save->nr_pages = le64toh(save->header.nr_pages);
 		if (read_table(save)) {
