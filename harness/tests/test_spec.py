@@ -284,4 +284,4 @@ def test_only_one_emulated_processor_counts_its_instructions(tmp_path: Path, oth
     path.write_text(GOOD + "machine: {icount: true}\n")
     assert load_spec(path).machine.icount
     path.write_text(GOOD + f"machine: {{icount: true, {other}}}\n")
-    assert "icount: for one emulated processor" in refusal(path)
+    assert "icount: needs one emulated processor" in refusal(path)

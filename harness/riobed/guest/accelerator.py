@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which accelerator really boots a guest here.
+"""Find the accelerator that really boots a guest on this host.
 
-Looking for /dev/kvm is not enough: there are hosts where it opens, a VM is created and the
-BIOS runs, and yet no Linux guest boots. So each candidate is tried by booting stage 0.
+Looking for /dev/kvm is not enough. On some hosts it opens, a VM is created and the BIOS runs, and yet no
+Linux guest boots. So each candidate is tried by booting stage 0.
 """
 
 import os
@@ -22,7 +22,7 @@ _TRY_S = {"kvm": 20.0, "tcg": 90.0}
 
 
 def boots(accelerator: str, manifest: Manifest, uri: str | None) -> str:
-    """Empty if a guest boots with this accelerator, else why not, in one line."""
+    """Boot stage 0 with this accelerator; return why that failed, in one line, or "" if it booted."""
     if accelerator == "kvm" and not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return "/dev/kvm cannot be opened"
     setup = GuestSetup(manifest, MachineSpec(), accelerator, driver=driver(uri))
@@ -39,14 +39,14 @@ def boots(accelerator: str, manifest: Manifest, uri: str | None) -> str:
 
 
 def shortened(error: str) -> str:
-    """Its end, in one line a table has room for: the last thing QEMU or the guest said."""
+    """Cut an error to its last 120 characters, to fit a table; QEMU's or the guest's last words are there."""
     return error if len(error) <= 120 else f"...{error[-117:]}"
 
 
 def choose(wanted: str, manifest: Manifest, uri: str | None) -> str:
-    """The accelerator to use: the wanted one, or with "auto" KVM if it boots a guest.
+    """Return the accelerator to use: the wanted one, or for "auto" KVM if it boots a guest, else TCG.
 
-    What was found is kept for this boot of the host and this kernel of the guest.
+    The answer is cached for this boot of the host and this guest image.
     """
     if wanted != "auto":
         return wanted
@@ -61,9 +61,9 @@ def choose(wanted: str, manifest: Manifest, uri: str | None) -> str:
 
 
 def for_processors(accelerator: str, vcpus: int) -> str:
-    """The accelerator for a guest of so many processors.
+    """Return the accelerator for a guest with `vcpus` processors.
 
-    With a thread for each, QEMU 7.2's TCG can loop on a breakpoint that another processor has
-    removed, and breakpoints are how activation is proven.
+    With one thread per processor, QEMU 7.2's TCG can loop on a breakpoint that another processor has removed.
+    Activation is detected by breakpoints, so TCG runs all processors in a single thread.
     """
     return SINGLE_THREADED if accelerator == "tcg" and vcpus > 1 else accelerator

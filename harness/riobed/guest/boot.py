@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Boot in two stages: what the guest prints on its console as it gets there, and waiting for it.
+"""The boot protocol: console markers of the two boot stages, and functions that wait for them.
 
-harness/guest/stage0/init and riobed-init print these lines.
+harness/guest/stage0/init and riobed-init print the markers.
 """
 
 import time
@@ -11,7 +11,7 @@ from riobed.crash.formats import clean
 from riobed.errors import BootError, InfraError
 from riobed.vm import Machine
 
-# The first line of stage 0; the two below begin like it.
+# Prefix of the first line of stage 0 and of the two markers below.
 STAGE0 = b"riobed: stage 0"
 STAGE0_READY = b"riobed: stage 0 ready"
 _STAGE0_FAILED = b"riobed: stage 0 failed"
@@ -20,8 +20,8 @@ _PRODUCTION_FAILED = b"riobed: production failed"
 
 # Seconds, on a busy host.
 BOOT_S = 120.0
-# Stage 0 with recovery, which writes what memory held and checks a whole file system: tenths of a second for
-# a trial's 128 MiB, half a minute for the GiB of a soak.
+# Stage 0 with recovery, which writes back the restored cache and checks a whole file system. That takes
+# tenths of a second for a trial's 128 MiB and half a minute for the GiB of a soak.
 RECOVERY_S = 300.0
 _POLL_S = 0.02
 # Lines of the console that an error carries.
@@ -29,18 +29,18 @@ _TAIL = 30
 
 
 def wait_stage0(machine: Machine, timeout: float = RECOVERY_S) -> None:
-    """Wait for stage 0 to have recovered and answer; BootError after `timeout` seconds."""
+    """Wait until stage 0 has recovered and its agent answers; BootError after `timeout` seconds."""
     _wait_for(machine, STAGE0_READY, _STAGE0_FAILED, timeout)
 
 
 def boot_production(machine: Machine, timeout: float = BOOT_S) -> None:
-    """From stage 0 to the production kernel; BootError after `timeout` seconds."""
+    """Boot the production kernel from stage 0; BootError after `timeout` seconds."""
     machine.run(["/bin/sh", "-c", "echo >/run/boot"])
     _wait_for(machine, _PRODUCTION_READY, _PRODUCTION_FAILED, timeout)
 
 
 def wait_until(machine: Machine, condition: Callable[[], bool], timeout: float) -> bool:
-    """Wait for a condition; False after `timeout` seconds. InfraError when the machine cannot run on."""
+    """Wait for a condition; return False after `timeout` seconds. InfraError if the machine has failed."""
     deadline = time.monotonic() + timeout
     while not condition():
         if time.monotonic() > deadline:
@@ -52,7 +52,7 @@ def wait_until(machine: Machine, condition: Callable[[], bool], timeout: float) 
 
 
 def boot_error(machine: Machine, what: str) -> BootError:
-    """An error with the last lines of the console, the very last in its message."""
+    """Make an error that carries the last console lines; its message quotes the very last one."""
     lines = [line for line in clean(machine.console.text()).splitlines() if line.strip()][-_TAIL:]
     last = f"; the console ends: {lines[-1].strip()[:120]}" if lines else "; the console is empty"
     return BootError(f"{machine.config.name}: {what}{last}", "\n".join(lines))

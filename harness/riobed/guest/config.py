@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user says of a guest: its machine and its workload, as parts of a spec."""
+"""The parts of a spec that describe a guest: its machine and its workload."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ from riobed.products import CHECKOUT
 
 @contextmanager
 def as_value_error() -> Iterator[None]:
-    """A complaint in the form in which pydantic adds the key to it."""
+    """Turn a UsageError into a ValueError, to which pydantic adds the key."""
     try:
         yield
     except UsageError as error:
@@ -23,28 +23,28 @@ def as_value_error() -> Iterator[None]:
 
 
 class Strict(BaseModel):
-    """A part of a spec: no keys but its own, and it never changes."""
+    """A part of a spec: unknown keys are errors, and instances are immutable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class WorkloadSpec(Strict):
-    """Which workload runs in the guest; `path` is relative to the spec's folder or absolute."""
+    """The workload to run in the guest; `path` is absolute or relative to the spec's folder."""
 
     path: Path = CHECKOUT / "workloads/memtest"
     options: dict[str, str | int] = {}
 
 
 class MachineSpec(Strict):
-    """The guest. Sizes in MiB."""
+    """The guest's machine. Sizes in MiB."""
 
     memory_mib: int = 512
     disk_mib: Annotated[int, Field(ge=32, le=16384)] = 128
     vcpus: Annotated[int, Field(ge=1, le=4)] = 1
     accelerator: Literal["auto", "kvm", "tcg"] = "auto"
-    # The guest's clock counts its instructions, so that a replay can be the same one by one.
+    # The guest's clock counts instructions, so a replay can repeat a trial instruction by instruction.
     icount: bool = False
-    # Before recovery old memory is saved to a swap disk, as in the paper.
+    # Stage 0 saves old memory to a swap disk before it recovers, as in the paper.
     save_memory: bool = False
 
     @field_validator("memory_mib")
@@ -57,5 +57,5 @@ class MachineSpec(Strict):
     @model_validator(mode="after")
     def _can_count(self) -> "MachineSpec":
         if self.icount and (self.accelerator == "kvm" or self.vcpus > 1):
-            raise ValueError("icount: for one emulated processor; change accelerator or vcpus")
+            raise ValueError("icount: needs one emulated processor; change accelerator or vcpus")
         return self

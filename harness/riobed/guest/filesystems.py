@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""File systems that can be under test, each with the programs of the guest's root that serve it."""
+"""The file systems that can be tested, with the guest's programs that make and check them."""
 
 from dataclasses import dataclass
 
@@ -11,12 +11,15 @@ TEST_DEVICE = "/dev/vdb"
 class FileSystem:
     """One file system.
 
-    `mkfs` makes it: the command, to which a mode's options and the device are added; () if nothing is to be
-    made. `smallest_mib` is the least disk that `mkfs` takes. After a crash its mount replays its log; then
-    `check` reports what is wrong, or `repair` mends what cannot be mounted; the device is added to both. ext4
-    has neither: riorecover has e2fsck check it before the mount. `config` are the options of the kernel that
-    it needs beyond those every guest has. `on_disk`: the file map tells where on the disk a file's bytes
-    lie, so that they can be changed there. `survives`: a reset leaves what was written to it.
+    `mkfs` is the command that makes it; a mode's options and the device are appended. It is () for a file
+    system that is only mounted. `smallest_mib` is the smallest disk that `mkfs` accepts, in MiB.
+
+    After a crash the mount replays the log. Then `check` reports what is wrong; if the mount fails, `repair`
+    runs. The device is appended to both. ext4 has neither: riorecover runs e2fsck on it before the mount.
+
+    `config` lists the kernel options that it needs beyond GUEST_NEEDS. `on_disk` says whether FIEMAP gives a
+    file's disk addresses, so that its bytes can be changed on the disk. `survives` says whether its content
+    survives a reset.
     """
 
     mkfs: tuple[str, ...] = ()
@@ -28,7 +31,7 @@ class FileSystem:
     survives: bool = True
 
     def stage0_parameters(self, name: str) -> list[str]:
-        """What stage 0 is told; nothing for ext4."""
+        """Return the kernel parameters that tell stage 0 about it; none for ext4."""
         if name == "ext4":
             return []
         steps = {"check": self.check, "repair": self.repair}
@@ -38,12 +41,12 @@ class FileSystem:
 
 FILE_SYSTEMS = {
     "ext4": FileSystem(
-        # Tables written now, so that no kernel thread does it later during a trial.
+        # Write the tables now; otherwise a kernel thread does it later, during a trial.
         mkfs=("mke2fs", "-q", "-F", "-t", "ext4", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"),
     ),
     "xfs": FileSystem(
         mkfs=("mkfs.xfs", "-q", "-f", "-K"),
-        # mkfs.xfs refuses less since xfsprogs 5.19.
+        # The minimum of mkfs.xfs since xfsprogs 5.19.
         smallest_mib=300,
         check=("xfs_repair", "-n"),
         repair=("xfs_repair", "-L"),
@@ -51,12 +54,12 @@ FILE_SYSTEMS = {
     ),
     "btrfs": FileSystem(
         mkfs=("mkfs.btrfs", "-q", "-f", "-K"),
-        # mkfs.btrfs refuses less than 109 MiB unless data and metadata are mixed.
+        # mkfs.btrfs needs 109 MiB unless data and metadata are mixed.
         smallest_mib=112,
         check=("btrfs", "check", "--readonly"),
         repair=("btrfs", "rescue", "zero-log"),
         config=("CONFIG_BTRFS_FS",),
-        # FIEMAP gives addresses of its own address space there.
+        # Here FIEMAP gives logical addresses of btrfs, not disk addresses.
         on_disk=False,
     ),
     "f2fs": FileSystem(

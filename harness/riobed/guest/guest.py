@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A guest in one cache mode, ready for trials: booted once, then restored from a snapshot."""
+"""A guest in one cache mode: it is booted once, then restored from a snapshot for each trial."""
 
 import hashlib
 import json
@@ -39,28 +39,28 @@ _SWAP = "swap"
 # To be raised when a driver makes another machine of the same MachineConfig, as vm/domain.xml.j2 does.
 _MACHINE = 1
 _INJECTOR = "/lib/riobed/riobed_inject.ko"
-# What riobed-init says of a file system just made.
+# riobed-init prints this when the new file system cannot be mounted.
 _NO_MOUNT = "production failed: mount of"
 _TRACE = "/lib/riobed/riobed_trace.ko"
-# Kernel parameters of both stages. A crash stops the machine with its report on the console;
-# it is the harness that resets it. An oops is a panic (recorded here: it is a factor).
-# The kernel's test of its timer counts ticks against a busy loop: on a loaded host an emulated
-# machine fails it ("IO-APIC + timer doesn't work!", check_timer() in arch/x86/kernel/apic/io_apic.c).
-# The stamps are how riobed.crash tells the kernel's lines from a program's.
+# Kernel parameters of both stages. After a crash the machine stands still with the report on its console, and
+# the harness resets it. An oops is a panic; this is a factor of the experiment, so it is set here.
+# no_timer_check: the kernel tests its timer by counting ticks against a busy loop. On a loaded host an
+# emulated machine fails ("IO-APIC + timer doesn't work!", check_timer() in arch/x86/kernel/apic/io_apic.c).
+# printk.time: riobed.crash tells the kernel's lines from a program's by their time stamps.
 _COMMON = ["console=ttyS0,115200", "panic=0", "oops=panic", "unknown_nmi_panic=1", "no_timer_check"]
 _COMMON += ["printk.time=1"]
-# QEMU never lets the TSC go back, so that a snapshot restored in the same process finds it
-# ahead by all the time since it was taken (softmmu/cpu-timers.c, cpu_get_ticks()): timers,
-# stall detectors and time stamps would jump. The HPET is restored with the snapshot.
+# QEMU never turns the TSC back. After a restore in the same process it is ahead by all the time since the
+# snapshot (softmmu/cpu-timers.c, cpu_get_ticks()), and timers, stall detectors and time stamps would jump.
+# The HPET is restored with the snapshot.
 _CLOCK = ["tsc=unstable", "clocksource=hpet"]
-# A processor that never sleeps: where it waits for a disk, a clock that goes by instructions goes on.
+# The processor never sleeps: a clock that counts instructions must also advance while it waits for a disk.
 _AWAKE = ["idle=poll"]
 _PRODUCTION = ["root=/dev/vda", "ro", "init=/usr/sbin/riobed-init", "softlockup_panic=1", "nokaslr", *_CLOCK]
 
 
 @dataclass(frozen=True)
 class GuestSetup:
-    """What a guest is made of, besides its mode."""
+    """Everything a guest is made of, except its mode."""
 
     manifest: Manifest
     machine: MachineSpec
@@ -68,26 +68,26 @@ class GuestSetup:
     workload: Workload | None = None
     workload_image: Path | None = None
     options: dict[str, str | int] | None = None
-    # What happens to the file cache is written down: `riobed replay --trace`.
+    # Trace the file cache, for `riobed replay --trace`.
     trace: bool = False
-    # Where snapshots of repeatable guests are kept, so that replays begin from the same; None: they are not.
+    # Folder of the snapshot cache of deterministic guests, from which replays start; None: no cache.
     snapshots: Path | None = None
-    # What makes its machine.
+    # The back-end that makes its machine.
     driver: Driver = field(default_factory=driver)
 
     def products(self, mode: CacheMode) -> Manifest:
-        """What guests of a mode run on; the mode's own kernel is built first if it is not there."""
+        """Return what guests of a mode run on; build the mode's own kernel first if it is missing."""
         return kernel_products(mode.kernel) if mode.kernel else self.manifest
 
     def layout(self, mode: CacheMode) -> Layout:
-        """The memory of guests of a mode; a ready kernel is as large as a distribution's."""
+        """Return the memory layout of a mode; a ready kernel may be as large as a distribution's."""
         ready = mode.kernel and mode.kernel.ready
         return Layout(self.machine.memory_mib * MIB, LARGE_STAGE0_SIZE if ready else STAGE0_SIZE)
 
     def stage0_kernel(self, mode: CacheMode) -> KernelPart:
-        """What recovers in a mode: its own kernel, which can read its file system.
+        """Return the recovery kernel of a mode: its own kernel, which can read its file system.
 
-        A ready one has not what stage 0 needs built in, and is started by the checkout's.
+        A ready kernel lacks what stage 0 needs built in; the checkout's kernel recovers for it.
         """
         ready = mode.kernel and mode.kernel.ready
         return (self.manifest if ready else self.products(mode)).kernel
@@ -96,7 +96,7 @@ class GuestSetup:
 def machine_config(
     setup: GuestSetup, mode: CacheMode, folder: Path, interactive: bool = False
 ) -> MachineConfig:
-    """The machine of a mode, with its files in `folder`; UsageError if the mode cannot be on it."""
+    """Describe a mode's machine, with its files in `folder`; UsageError if mode and machine do not fit."""
     mode.check_machine(setup.machine)
     layout = setup.layout(mode)
     common = [*_COMMON, *(_AWAKE if setup.accelerator == REPEATABLE else [])]
@@ -106,7 +106,7 @@ def machine_config(
         stage0.append(f"riobed.registry={layout.registry}")
     production = [*common, *_PRODUCTION, *mode.production_parameters(layout)]
     if setup.machine.save_memory:
-        # The machine is the same in every mode; there is something to save only in some.
+        # Every mode has the swap disk, so all machines are equal; only some modes have memory to save.
         production.append(f"riobed.swap={_SWAP}")
         if mode.restores_memory:
             stage0.append(f"riobed.save={_SWAP}")
@@ -135,13 +135,13 @@ def machine_config(
 
 
 def _disk(device: Device, folder: Path) -> Disk:
-    # No other file there begins so.
+    # No other file in the folder has this prefix.
     path = folder / f"device-{device.name}.qcow2"
     return Disk(path, device.name, device.size_mib * MIB, device.cache, device.throttle.iotune())
 
 
 def open_guest(setup: GuestSetup, mode: CacheMode, name: str, interactive: bool = False) -> "Guest":
-    """A guest in that mode, powered off; `name` is that of its folder, one for each guest of this process.
+    """Make a guest in that mode, powered off; `name` names its folder and is unique in this process.
 
     With `interactive` its console is a terminal with a shell. EnvironmentFault if there is no hypervisor.
     """
@@ -161,23 +161,23 @@ class Guest:
 
     @property
     def reports_steps(self) -> bool:
-        """Does the workload say which step it is at?"""
+        """Whether the workload reports its steps."""
         return bool(self.setup.workload and self.setup.workload.progress != "none")
 
     @property
     def repeatable(self) -> bool:
-        """Does the same happen again at the same instructions, if nobody talks to the guest?"""
+        """Whether the guest is deterministic, instruction by instruction, as long as nobody talks to it."""
         return self.setup.accelerator == REPEATABLE and not self.setup.trace
 
     def boot(self) -> None:
-        """A new, empty file system under test, mounted in the production kernel."""
+        """Boot the production kernel with a new, empty file system under test mounted."""
         self._snapshot = False
         self.machine.destroy()
         config = self.machine.config
         disk_size = self.setup.machine.disk_mib * MIB
         swap_size = Layout(config.memory).swap_size if config.swap_disk else 0
         more = sum(device.size for device in config.devices)
-        # Disks, snapshots of those under test and of RAM, and RAM itself.
+        # The disks, their snapshots with RAM in them, and RAM itself.
         need_room(config.folder, 2 * (disk_size + more) + swap_size + 2 * config.memory)
         make_empty_disk(config.test_disk, disk_size)
         for device in config.devices:
@@ -198,7 +198,7 @@ class Guest:
             raise
 
     def _make_file_system(self) -> None:
-        """By the guest's own tools, which are those that check it after a crash."""
+        """Use the guest's own tools; the same tools check the file system after a crash."""
         mkfs = self.mode.file_system.mkfs
         if not mkfs:
             return
@@ -210,9 +210,9 @@ class Guest:
             )
 
     def take_snapshot(self, fresh: bool = False) -> None:
-        """From power-on to where trials begin, or unless `fresh` from a snapshot that was kept.
+        """Bring the guest to where trials begin, and let it run.
 
-        The guest runs on from there.
+        It starts from a cached snapshot, or boots if there is none or if `fresh`.
         """
         kept = None if fresh else self._kept()
         if not kept or not kept.exists():
@@ -227,14 +227,14 @@ class Guest:
             self.machine.load(_SNAPSHOT)
         self._memory = self._hash_memory()
         self.machine.resume()
-        # Trials after one with a fresh boot begin from what is kept.
+        # After a trial with a fresh boot, the next one starts from the cached snapshot.
         self._snapshot = not (fresh and self._kept())
 
     def ready(self, fresh: bool = False, check: bool = False) -> bool:
-        """Bring the guest to where a trial begins, with empty logs; was its memory compared?
+        """Bring the guest to where a trial begins, with empty logs; return whether memory was compared.
 
-        From the snapshot if there is one, else (or if `fresh`) from power-on: nothing to compare there.
-        InfraError if there is a `check` and memory is not what it was when the snapshot was taken.
+        It starts from the snapshot, or from power-on if there is none or if `fresh`. With `check`, restored
+        memory is compared with the snapshot's; InfraError if they differ. After power-on nothing is compared.
         """
         restored = self._snapshot and self.machine.alive() and not fresh
         if not restored:
@@ -242,7 +242,7 @@ class Guest:
             self._clear_logs()
         else:
             self._load(check)
-            # The guest of the trial before may have said something until now.
+            # The guest of the previous trial may have printed until now.
             self._clear_logs()
             self.machine.resume()
         if not self.machine.agent_answers(10):
@@ -252,7 +252,7 @@ class Guest:
         return restored and check
 
     def start(self, argv: list[str], stdin: bytes, fresh: bool = False, check: bool = False) -> int:
-        """Bring a repeatable guest to where a trial begins, as ready() does, and have it run a command.
+        """Bring a deterministic guest to where a trial begins, as ready() does, and start a command in it.
 
         Returns the command's process id in the guest.
         """
@@ -265,12 +265,12 @@ class Guest:
         return pid
 
     def discard(self) -> None:
-        """Throw the machine away; the next ready() starts from power-on."""
+        """Destroy the machine; the next ready() starts from power-on."""
         self._snapshot = False
         self.machine.destroy()
 
     def command(self, key: str, *, seed: int, done: int = 0, intent: int = 0) -> list[str]:
-        """One of the workload's commands, for this mode."""
+        """Return one of the workload's commands for this mode; `key` is its key in workload.yaml."""
         workload = self.setup.workload
         if not workload:
             raise InfraError("a guest without a workload has no commands")
@@ -293,7 +293,7 @@ class Guest:
             if done.status:
                 error = (done.stderr or done.stdout).decode("utf-8", "replace").strip()[-200:]
                 raise BootError(f"workload's prepare failed with status {done.status}: {error}")
-            # The trial is about what is written after injection, not about this.
+            # A trial tests what is written after injection, not the prepared files.
             self.machine.run(["/bin/sync"], timeout=_PREPARE_S)
 
     def _hash_memory(self) -> bytes:
@@ -301,15 +301,15 @@ class Guest:
             return hashlib.file_digest(memory, "sha256").digest()
 
     def _load(self, check: bool) -> None:
-        """Go back to the snapshot; InfraError if there is a `check` and memory is not what it was."""
+        """Restore the snapshot; with `check`, InfraError if memory differs from the snapshot's."""
         self.machine.load(_SNAPSHOT)
         if check and self._hash_memory() != self._memory:
             raise InfraError(f"{self.machine.config.name}: restored memory is not that of the snapshot")
 
     def _kept(self) -> Path | None:
-        """The folder of the snapshot that such guests begin from, there or not; None if none is kept.
+        """Return the folder of this guest's cached snapshot, which may not exist yet; None without a cache.
 
-        Its name is a hash over all that the guest is made of.
+        Its name is a hash over everything the guest is made of.
         """
         setup, config = self.setup, self.machine.config
         if not setup.snapshots or setup.accelerator != REPEATABLE:
@@ -341,7 +341,7 @@ class Guest:
             log.clear()
 
     def _start_trace(self) -> None:
-        """Behind the snapshot, so that it is the same with and without a trace."""
+        """Start the trace after the snapshot, which is then the same with and without a trace."""
         started = self.machine.run(["/usr/bin/staprun", "-b", "1", "-L", _TRACE])
         if started.status:
             error = started.stderr.decode("utf-8", "replace").strip()[-200:]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Disks of a guest: empty ones, and a workload's folder as a disk."""
+"""Disk images of a guest: empty disks, and a workload's folder packed as a disk."""
 
 import hashlib
 import os
@@ -14,23 +14,23 @@ from riobed.guest.layout import MIB
 from riobed.products import Manifest, cache_dir
 from riobed.vm import need_room, run_tool
 
-# A built workload may be this large; an image a little larger than its files is made.
+# The size limit of a built workload, and how much larger than its files the image is at least.
 _MAX_WORKLOAD = 1024 * MIB
 _SLACK = 8 * MIB
 
 
 def make_empty_disk(path: Path, size: int) -> None:
-    """A disk of zeros as a qcow2 image, which can hold snapshots and takes room only when written."""
+    """Make an empty disk of `size` bytes as a qcow2 image, which is sparse and can hold snapshots."""
     path.unlink(missing_ok=True)
     run_tool(["qemu-img", "create", "-q", "-f", "qcow2", str(path), str(size)], f"disk {path}")
 
 
 def workload_key(folder: Path, *context: str) -> str:
-    """Hash over a workload's files and whatever they are built with; 16 hex digits."""
+    """Hash a workload's files and `context`, which names what builds them; returns 16 hex digits."""
     digest = hashlib.sha256("\0".join(context).encode())
     for path in sorted(folder.rglob("*")):
         if "__pycache__" in path.parts:
-            continue  # left by whoever ran Python there, not the same everywhere
+            continue  # Python's cache differs from host to host
         if path.is_symlink() or not (path.is_file() or path.is_dir()):
             raise UsageError(f"workload {folder}: {path.name} is neither file nor folder; take it out")
         if path.is_file():
@@ -41,7 +41,10 @@ def workload_key(folder: Path, *context: str) -> str:
 
 
 def workload_image(folder: Path, build: str | None, manifest: Manifest) -> Path:
-    """A workload's folder, built by the command `build`, as a read-only disk image; cached by content."""
+    """Pack a workload's folder, built by the command `build`, as a read-only disk image; cached by content.
+
+    UsageError if the folder cannot be packed, EnvironmentFault if the build fails.
+    """
     key = workload_key(folder, manifest.toolchain.key, build or "")
     image = cache_dir() / "workload" / f"{key}.ext4"
     if image.exists():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel of a cache mode: built when a mode first needs it, and checked before the first trial."""
+"""The kernel of a cache mode: it is built when a mode first needs it and checked before the first trial."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from riobed.products import (
     prepare_cache,
 )
 
-# What every guest needs of its kernel, built in or as a module, and for what.
+# The kernel options that every guest needs, built in or as a module, and the reason for each.
 GUEST_NEEDS = {
     "CONFIG_MODULES": "the injector is a module",
     "CONFIG_KPROBES": "faults wait at probes",
@@ -39,8 +39,8 @@ GUEST_NEEDS = {
     "CONFIG_VIRTIO_BLK": "the guest's disks are virtio's",
     "CONFIG_VIRTIO_CONSOLE": "the agent answers through virtio's console",
     "CONFIG_EXT4_FS": "the guest's root is ext4",
-    "CONFIG_DEVTMPFS": "nobody else makes device files",
-    "CONFIG_TMPFS": "the root is read-only, what is written lies in tmpfs",
+    "CONFIG_DEVTMPFS": "nothing else makes device files",
+    "CONFIG_TMPFS": "the root is read-only, and tmpfs holds what is written",
 }
 _BUILD = CHECKOUT / "playbooks/kernel.yml"
 _TASK = "TASK ["
@@ -48,10 +48,10 @@ _TASK = "TASK ["
 
 @cache
 def kernel_products(kernel: KernelSpec) -> Manifest:
-    """What guests with that kernel run on, built first if it is not there; the same for the whole process.
+    """Return what guests with that kernel run on; build it first if missing. The answer is cached.
 
-    Lines about a build go to stderr. Raises UsageError when the kernel cannot be what it says, and
-    EnvironmentFault when it cannot be built.
+    Progress of a build goes to stderr. Raises UsageError if the kernel's files do not fit its description,
+    and EnvironmentFault if it cannot be built.
     """
     if missing(kernel):
         build(kernel)
@@ -59,7 +59,7 @@ def kernel_products(kernel: KernelSpec) -> Manifest:
 
 
 def build(kernel: KernelSpec) -> None:
-    """Build a kernel and its images by the playbook; EnvironmentFault with the log's end if that fails."""
+    """Build a kernel and its images with the playbook; EnvironmentFault if that fails."""
     prepare_cache(kernel=kernel)
     with _locked():
         todo = missing(kernel)
@@ -85,7 +85,7 @@ def _play(kernel: KernelSpec) -> tuple[int, list[str]]:
         # Not by --extra-vars: Ansible would run what it takes for a template in a fragment.
         "RIOBED_KERNEL": kernel.model_dump_json(),
     }
-    # In a session of its own: Ctrl-C comes here alone, and then everything that runs is ended.
+    # In its own session, so only this process gets Ctrl-C; it then ends everything the playbook started.
     with subprocess.Popen(
         [str(playbook), str(_BUILD)],
         env=environment,
@@ -108,7 +108,7 @@ def _say(text: str) -> None:
 
 
 def _told(process: subprocess.Popen[str]) -> Iterator[str]:
-    """The playbook's lines; those that begin a task which says how long it takes are shown."""
+    """Yield the playbook's lines; print the names of tasks that state a duration."""
     assert process.stdout
     for line in process.stdout:
         if line.startswith(_TASK) and "(about" in line:
@@ -117,14 +117,14 @@ def _told(process: subprocess.Popen[str]) -> Iterator[str]:
 
 
 def _reason(output: list[str]) -> str:
-    """What the failed task says, in one line."""
+    """Return the failed task's message, in one line of at most 400 characters."""
     said = output[max((i for i, line in enumerate(output) if line.startswith("fatal: ")), default=0) :]
     lines = [line.strip() for line in said if line.strip() and not line.startswith("PLAY RECAP")]
     return " ".join(lines)[-400:] or "no reason given"
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """End a playbook with all it started; Ansible gives its tasks sessions of their own."""
+    """End a playbook and all its descendants; Ansible runs its tasks in separate sessions."""
     for each in [*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)]:
         each.terminate()
     process.wait()
@@ -132,7 +132,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 @contextmanager
 def _locked() -> Iterator[None]:
-    """As `make setup` holds it: one build at a time in a cache."""
+    """Hold the lock that `make setup` also takes: one build at a time per cache."""
     with (cache_dir() / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -143,13 +143,13 @@ def _locked() -> Iterator[None]:
 
 
 def kernel_config(kernel: KernelPart) -> dict[str, str]:
-    """The options that are set in a kernel's .config, as CONFIG_NAME: value."""
+    """Return the options set in a kernel's .config, as CONFIG_NAME: value."""
     lines = kernel.config.read_text(encoding="utf-8").splitlines()
     return dict(line.split("=", 1) for line in lines if line.startswith("CONFIG_"))
 
 
 def check_config(who: str, config: Mapping[str, str], needs: Mapping[str, str]) -> None:
-    """UsageError unless a kernel has all options that `needs` names, built in or as a module."""
+    """Raise UsageError unless a kernel has every option in `needs`, built in or as a module."""
     for option, why in needs.items():
         if option not in config:
-            raise UsageError(f"{who}: its kernel has no {option}, but {why}; change its kernel or the mode")
+            raise UsageError(f"{who}: the kernel lacks {option}, but {why}; change the kernel or the mode")

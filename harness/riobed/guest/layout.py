@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guest's physical memory: who may use which part, so that the file cache survives a reset.
+"""The layout of the guest's physical memory, chosen so that the file cache survives a reset.
 
-Measured on QEMU's pc machine with SeaBIOS: a reset followed by the start of stage 0
-overwrites the first megabyte, the boot window (where the firmware loads stage 0's kernel and
-where that kernel runs and later starts the production kernel), and the top of RAM, where the
-firmware puts the initrd and its ACPI tables. The file cache must stay out of these three ranges, and
-stage 0 must use nothing else.
+A reset followed by the start of stage 0 overwrites three ranges (measured on QEMU's pc machine with SeaBIOS):
+the first megabyte; the boot window, where the firmware loads stage 0's kernel, which runs there and later
+starts the production kernel; and the top of RAM, where the firmware puts the initrd and its ACPI tables.
+The file cache must stay out of these ranges, and stage 0 must use nothing else.
 """
 
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ PAGE = 4096
 # A bzImage runs from its preferred address (CONFIG_PHYSICAL_START) upwards.
 STAGE0_START = 16 * MIB
 STAGE0_SIZE = 96 * MIB
-# For a large kernel: kexec refuses what takes more than half of RAM (sanity_check_segment_list()).
+# For a large kernel. kexec refuses a kernel that needs more than half of RAM (sanity_check_segment_list()).
 LARGE_STAGE0_SIZE = 224 * MIB
 # Stage 0's initrd (kernel image, e2fsck, tools) and the firmware's tables.
 TOP_SIZE = 32 * MIB
@@ -49,7 +48,7 @@ class Layout:
 
     @property
     def registry_size(self) -> int:
-        """Header page and one pair for each page of RAM, in whole MiB."""
+        """Size in bytes of a header page and one pair per page of RAM, rounded up to whole MiB."""
         need = PAGE + self.ram // PAGE * PAIR_SIZE
         return -(-need // MIB) * MIB
 
@@ -60,7 +59,7 @@ class Layout:
 
     @property
     def swap_size(self) -> int:
-        """Size of a disk on which riorecover can save all of RAM, in whole MiB."""
+        """Size in bytes of a disk on which riorecover can save all of RAM, rounded up to whole MiB."""
         # A header and, for each page, 16 bytes of the table (riorecover's save.h).
         need = 2 * PAGE + self.ram // PAGE * 16 + self.ram
         return -(-need // MIB) * MIB
@@ -68,8 +67,8 @@ class Layout:
     @property
     def keepout(self) -> str:
         """Value of the production kernel's rio.keepout=."""
-        # The first MiB Linux keeps out by itself, after taking its real-mode trampoline there
-        # (reserve_real_mode() in arch/x86/realmode/init.c): it must be able to.
+        # Not the first MiB: Linux must be able to put its real-mode trampoline there, and then reserves
+        # that MiB itself (reserve_real_mode() in arch/x86/realmode/init.c).
         window = self.registry_start - MIB
         return f"{window:#x}@{MIB:#x},{TOP_SIZE:#x}@{self.ram - TOP_SIZE:#x}"
 

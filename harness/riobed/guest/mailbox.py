@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A command put into the memory of a guest that stands still, for a shell that waits for it there.
+"""Give a paused guest a command through its memory, where a shell waits for it.
 
-Through the agent's channel it would come when the emulator's main loop has time, at another instruction
-each time: QEMU gives that channel nothing while the guest is paused.
+A command through the agent's channel would arrive at a different instruction each time: QEMU delivers nothing
+to that channel while the guest is paused, and later whenever the emulator's main loop gets to it.
 """
 
 import mmap
@@ -18,9 +18,8 @@ _PAGES = 4
 _MARK = "riobed mailbox"
 _HEAD = f"#{_MARK} ".encode()
 _LINE = re.compile(_HEAD + rb"(\d) (\d+) *\n")
-# Until the command is there each page is one line, a comment with its number and the shell's process id;
-# the command begins with a line that is a colon. The mark is put together by the shell, so that no copy of
-# this script has it.
+# Before the command arrives, each page is one line: a comment with the page's number and the shell's process
+# id. The command's first line is a colon. The shell assembles the mark, so copies of this script lack it.
 _WAIT = f"""
 for page in {" ".join(map(str, range(_PAGES)))}; do
     printf '%-{PAGE - 1}s\\n' "#$1 $page $$"
@@ -31,7 +30,7 @@ until read -r first </run/mailbox && [ "$first" = : ]; do sleep 0.02; done
 
 
 def open_mailbox(machine: Machine) -> None:
-    """Have a shell of the guest wait for a command; InfraError if it does not."""
+    """Start a shell in the guest that waits for a command; InfraError if that fails."""
     machine.spawn(["/bin/sh", "-c", _WAIT, "mailbox", _MARK])
     written = f"[ $(wc -c </run/mailbox) = {_PAGES * PAGE} ]"
     if machine.run(["/bin/sh", "-c", f"until {written}; do sleep 0.02; done"], timeout=30).status:
@@ -39,9 +38,9 @@ def open_mailbox(machine: Machine) -> None:
 
 
 def put_command(machine: Machine, argv: list[str], stdin: bytes) -> int:
-    """Have a paused guest execute a command when it runs on; its process id there.
+    """Give a paused guest a command, which it executes when it resumes; return the process id in the guest.
 
-    InfraError if the command is too long, or no mailbox is found in the guest's memory.
+    InfraError if the command is too long, or if the guest's memory holds no mailbox.
     """
     text = f":\nexec {shlex.join(argv)} <<'stdin'\n{stdin.decode()}stdin\n".encode()
     if len(text) > _PAGES * PAGE:
@@ -57,11 +56,11 @@ def put_command(machine: Machine, argv: list[str], stdin: bytes) -> int:
 
 
 def find_mailbox(memory: mmap.mmap | bytes) -> dict[int, tuple[int, int]]:
-    """Where in RAM each page of a mailbox lies, and the process id in it."""
+    """Map each mailbox page's number to its address in RAM and the process id that it holds."""
     found = {}
     at = memory.find(_HEAD)
     while at >= 0:
-        # Copies of a line in buffers begin elsewhere in a page.
+        # A copy of the line in some buffer does not start at a page boundary.
         match = None if at % PAGE else _LINE.fullmatch(memory[at : at + PAGE])
         if match:
             found[int(match[1])] = (at, int(match[2]))

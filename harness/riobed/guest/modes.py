@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cache modes: those of modes.yaml, and a user's own of the same keys."""
+"""Cache modes: the shipped ones of modes.yaml, and a user's own with the same keys."""
 
 from functools import cache
 from importlib.resources import files
@@ -17,10 +17,10 @@ from riobed.vm import CachePolicy
 from riobed.yamltext import parse_yaml
 
 ModeName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
-# Of a command line of the kernel, which is split at blanks and has quotes.
+# A word of a kernel command line: no blanks, no quotes, no backslash.
 Word = Annotated[str, StringConstraints(pattern=r"^[!#-&(-\[\]-~]+$")]
 Count = Annotated[int, Field(ge=1, lt=2**40)]
-# Serial numbers of the machine's other disks (domain.xml.j2).
+# Serial numbers that the machine's other disks already have (domain.xml.j2).
 _TAKEN = ("swap", "workload")
 _MOST_DEVICES = 8
 _IOTUNE = {
@@ -34,7 +34,7 @@ _IOTUNE = {
 
 
 class Throttle(Strict):
-    """How fast a disk is, by QEMU's throttle; what is not given has no limit."""
+    """The speed limits of a disk, enforced by QEMU's throttle; None is no limit."""
 
     iops: Count | None = None
     read_iops: Count | None = None
@@ -52,13 +52,13 @@ class Throttle(Strict):
         return self
 
     def iotune(self) -> tuple[tuple[str, int], ...]:
-        """As elements of libvirt's <iotune>."""
+        """Return the limits as elements of libvirt's <iotune>."""
         given = self.model_dump(exclude_none=True)
         return tuple((_IOTUNE[key], limit) for key, limit in given.items())
 
 
 class Device(Strict):
-    """One more disk of a mode's machine; in the guest it is /dev/disk/by-id/virtio-NAME."""
+    """An additional disk of a mode's machine; the guest finds it at /dev/disk/by-id/virtio-NAME."""
 
     # A virtio disk's serial number has 20 characters.
     name: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,19}$")]
@@ -71,7 +71,7 @@ class Device(Strict):
     @classmethod
     def _is_free(cls, value: str) -> str:
         if value in _TAKEN:
-            raise ValueError(f"{value!r} is a disk of the machine; choose another name")
+            raise ValueError(f"{value!r} already names a disk of the machine; choose another name")
         return value
 
 
@@ -93,10 +93,10 @@ class CacheMode(Strict):
 
     @property
     def kernel_needs(self) -> dict[str, str]:
-        """Options that its kernel must have, and why."""
+        """The options that its kernel must have, each with the reason."""
         needs = dict.fromkeys(self.file_system.config, f"its file system is {self.filesystem}")
         if self.restores_memory or "rio" in self.mount.split(","):
-            needs["CONFIG_RIO"] = "the mode keeps a registry of the file cache"
+            needs["CONFIG_RIO"] = "the mode records the file cache in a registry"
         return needs
 
     @field_validator("filesystem")
@@ -110,43 +110,43 @@ class CacheMode(Strict):
     def _makes_sense(self) -> "CacheMode":
         if self.filesystem != "ext4":
             if self.restores_memory:
-                raise ValueError(f"restores_memory: recovery knows ext4 only, not {self.filesystem}")
+                raise ValueError(f"restores_memory: recovery supports ext4 only, not {self.filesystem}")
             if "rio" in self.mount.split(","):
                 raise ValueError(f"mount: rio is an option of ext4, not of {self.filesystem}")
         if self.mkfs and not self.file_system.mkfs:
-            raise ValueError(f"mkfs: {self.filesystem} is not made, only mounted; leave it out")
+            raise ValueError(f"mkfs: {self.filesystem} has no mkfs, it is only mounted; remove this key")
         names = [device.name for device in self.devices]
         if len(set(names)) != len(names):
-            raise ValueError("devices: a name stands twice")
+            raise ValueError("devices: a name is used twice")
         return self
 
     @property
     def file_system(self) -> FileSystem:
-        """The entry of its file system."""
+        """Its file system's entry in FILE_SYSTEMS."""
         return FILE_SYSTEMS[self.filesystem]
 
     def check_machine(self, machine: MachineSpec) -> None:
-        """UsageError if the mode cannot be on that machine."""
+        """Raise UsageError if the mode does not fit that machine."""
         if machine.disk_mib < self.file_system.smallest_mib:
             raise UsageError(
                 f"{self.filesystem} needs a disk of {self.file_system.smallest_mib} MiB, machine.disk_mib is "
-                f"{machine.disk_mib}; make it larger"
+                f"{machine.disk_mib}; make the disk larger"
             )
         limits = [self.throttle, *(device.throttle for device in self.devices)]
         if machine.icount and any(limit != Throttle() for limit in limits):
-            raise UsageError("throttle: goes by the host's clock, machine.icount by none; leave one out")
+            raise UsageError("throttle needs the host's clock, which machine.icount excludes; remove one")
 
     def beside(self, folder: Path) -> "CacheMode":
-        """The same, with the kernel's files that are given relative to `folder` made absolute."""
+        """Return a copy in which the kernel's file names, relative to `folder`, are absolute."""
         return self.model_copy(update={"kernel": self.kernel.beside(folder)}) if self.kernel else self
 
     def default_machine(self) -> MachineSpec:
-        """A machine for a guest of this mode where nobody asks for a special one."""
+        """Return the machine for this mode where no spec describes one."""
         usual = MachineSpec()
         return usual.model_copy(update={"disk_mib": max(usual.disk_mib, self.file_system.smallest_mib)})
 
     def production_parameters(self, layout: Layout) -> list[str]:
-        """Kernel parameters of this mode's production kernel on that memory layout."""
+        """Return the parameters of this mode's production kernel for that memory layout."""
         parameters = [f"riobed.mount={self.mount}"]
         if self.filesystem != "ext4":
             parameters.append(f"riobed.filesystem={self.filesystem}")
@@ -158,7 +158,7 @@ class CacheMode(Strict):
 
 
 def parse_modes(text: str | bytes, what: str) -> dict[str, CacheMode]:
-    """Modes by name from a text like modes.yaml; UsageError in one line, which begins with `what`."""
+    """Parse a text like modes.yaml into modes by name; UsageError with a line that starts with `what`."""
     try:
         return TypeAdapter(dict[ModeName, CacheMode]).validate_python(parse_yaml(text, what))
     except ValidationError as error:
@@ -166,7 +166,7 @@ def parse_modes(text: str | bytes, what: str) -> dict[str, CacheMode]:
 
 
 def read_modes(path: Path) -> dict[str, CacheMode]:
-    """A user's own modes; UsageError in one line if the file cannot be used."""
+    """Read a user's own modes; UsageError if the file cannot be used."""
     what = f"modes {path}"
     try:
         text = path.read_bytes()
@@ -179,24 +179,24 @@ def read_modes(path: Path) -> dict[str, CacheMode]:
 
 
 def not_shipped(name: str, what: str) -> None:
-    """UsageError if a mode of one's own has the name of a shipped one."""
+    """Raise UsageError if a user's own mode has the name of a shipped one."""
     if name in all_modes():
         raise UsageError(f"{what}: {name!r} is the name of a shipped mode; choose another")
 
 
 @cache
 def all_modes() -> dict[str, CacheMode]:
-    """Every shipped cache mode by name, in the order of modes.yaml."""
+    """Return every shipped cache mode by name, in the order of modes.yaml."""
     return parse_modes(files("riobed.guest").joinpath("modes.yaml").read_text(encoding="utf-8"), "modes.yaml")
 
 
 def find_mode(name: str, file: Path | None) -> CacheMode:
-    """The mode of that name, shipped or in a file of one's own; UsageError if there is none."""
+    """Return the mode of that name, shipped or from a user's file; UsageError if there is none."""
     return cache_mode(name, read_modes(file) if file else None)
 
 
 def cache_mode(name: str, own: dict[str, CacheMode] | None = None) -> CacheMode:
-    """The mode of that name, shipped or among one's `own`; UsageError names those there are."""
+    """Return the mode of that name, shipped or from `own`; UsageError with all names if there is none."""
     known = all_modes() | (own or {})
     try:
         return known[name]

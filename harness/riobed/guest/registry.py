@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The registry in a guest's RAM, read from outside and independently of riorecover.
+"""A reader of the registry in a guest's RAM, independent of riorecover.
 
-The format is that of include/uapi/linux/rio_registry.h. The kernel may still be running, so the checksums of
-entries are ignored.
+The format is defined by include/uapi/linux/rio_registry.h. The kernel may still be running, so the checksums
+of entries are ignored.
 """
 
 import mmap

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every command that starts a guest needs first: what is built, and the accelerator."""
+"""The first step of every command that starts a guest: find the built products and the accelerator."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,7 +24,10 @@ _HARNESS = content_key(Path(__file__).parents[1])
 def guest_setup(
     machine: MachineSpec, uri: str | None = None, workload: WorkloadSpec | None = None
 ) -> GuestSetup:
-    """Everything a guest is made of; UsageError or EnvironmentFault in one line if it is not there."""
+    """Collect what a guest is made of.
+
+    UsageError if the workload is not valid, EnvironmentFault if something is not built or installed.
+    """
     loaded, image = None, None
     if workload:
         loaded = load_workload(workload.path)
@@ -47,14 +50,14 @@ def guest_setup(
 
 
 def check_mode(name: str, mode: CacheMode, setup: GuestSetup) -> None:
-    """UsageError unless the kernel of a mode has what its guests need; it is built first if it is missing."""
+    """Raise UsageError unless a mode's kernel, built first if missing, has what its guests need."""
     config = kernel_config(setup.products(mode).kernel)
     check_config(f"mode {name}", config, GUEST_NEEDS | mode.kernel_needs)
     recovery = setup.stage0_kernel(mode)
     for option in mode.file_system.config:
         if kernel_config(recovery).get(option) != "y":
             raise UsageError(
-                f"mode {name}: the kernel that recovers has {option} not built in, but the file system is "
+                f"mode {name}: the recovery kernel does not have {option} built in, but the file system is "
                 f"{mode.filesystem}; give the mode a kernel with it, as `kernel: {{config: [filesystems]}}`"
             )
 
@@ -62,7 +65,7 @@ def check_mode(name: str, mode: CacheMode, setup: GuestSetup) -> None:
 def provenance(
     setup: GuestSetup, seed: str, workload: Path | None = None, modes: Mapping[str, CacheMode] | None = None
 ) -> Provenance:
-    """What runs with that seed are made on and with; `workload` is the folder of theirs."""
+    """Return the provenance of runs with this seed; `workload` is the workload's folder."""
     kernels = {name: setup.products(mode).kernel for name, mode in (modes or {}).items()}
     kernel = setup.manifest.kernel
     return Provenance(

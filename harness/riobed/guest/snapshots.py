@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Snapshots that are kept: the disks of a guest, in which RAM and devices are saved, too.
+"""The snapshot cache. A snapshot is a guest's disk images, which also hold the saved RAM and devices.
 
-A repeatable trial ends the same way again from the same snapshot, and only from that. One is kept for each
-kind of guest, and all of a campaign's guests of that kind begin from it.
+A deterministic trial repeats only from the very same snapshot. So the cache holds one for each kind of guest,
+and all guests of that kind in a campaign start from it.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ _SUMS = "sha256.json"
 
 
 def keep_snapshot(machine: Machine, kept: Path) -> None:
-    """Keep the disks of a guest that has just been saved, unless another worker was first.
+    """Copy the disks of a guest that has just been saved to the cache, unless another worker was first.
 
     EnvironmentFault if there is no room for them.
     """
@@ -32,22 +32,22 @@ def keep_snapshot(machine: Machine, kept: Path) -> None:
                 shutil.copyfile(disk, Path(made) / disk.name)
             sums = {disk.name: _hash(Path(made) / disk.name) for disk in disks}
             (Path(made) / _SUMS).write_text(json.dumps(sums), encoding="utf-8")
-            # A folder with something in it is not replaced: rename(2), ENOTEMPTY.
+            # rename(2) does not replace a folder that is not empty (ENOTEMPTY).
             with suppress(OSError):
                 Path(made).rename(kept)
 
 
 def restore_disks(machine: Machine, kept: Path) -> None:
-    """Give a guest, which is ended, the disks that were kept; EnvironmentFault if they are not whole."""
+    """End a guest and give it the cached disks; EnvironmentFault if they are missing or damaged."""
     machine.destroy()
     need_room(machine.config.folder, 2 * machine.config.memory)
     with _explained(kept):
         for disk in _disks(machine.config):
             shutil.copyfile(kept / disk.name, disk)
-        # A host that goes down may leave less in files than was written to them.
+        # If the host went down, files may hold less than was written to them.
         if _sums(kept) != {disk.name: _hash(disk) for disk in _disks(machine.config)}:
             raise EnvironmentFault(
-                f"{kept}: this snapshot is damaged; remove it (its trials will not end the same way again)"
+                f"{kept}: this snapshot is damaged; remove it (replays of its trials may then differ)"
             )
 
 

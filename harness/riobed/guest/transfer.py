@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files from the host into a guest."""
+"""Copy files from the host into a guest."""
 
 import io
 import shlex
@@ -9,14 +9,14 @@ from pathlib import Path
 from riobed.errors import InfraError
 from riobed.vm import Machine
 
-# guest-exec takes its input in one message; larger files go in pieces.
+# guest-exec takes its input in one message, so a larger file is sent in pieces of this size.
 _PIECE = 4 << 20
 
 
 def copy_in(machine: Machine, source: Path, target: str) -> None:
-    """Copy a file or folder to that path in the guest, with its modes."""
+    """Copy a file or folder with its permissions to the path `target` in the guest; InfraError on failure."""
     archive = io.BytesIO()
-    # The agent's channel is slow (about 1 MiB/s in an emulated guest), unpacking is not.
+    # Compressed: the agent's channel is slow (about 1 MiB/s in an emulated guest), and unpacking is not.
     with tarfile.open(fileobj=archive, mode="w:gz") as tar:
         tar.add(source, arcname=target.rstrip("/").rpartition("/")[2])
     data, parent = archive.getvalue(), target.rstrip("/").rpartition("/")[0] or "/"

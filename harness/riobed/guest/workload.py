@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A workload: a folder with a workload.yaml that says how to start, stop and check it."""
+"""A workload: a folder whose workload.yaml says how to start, stop and check it."""
 
 import shlex
 import string
@@ -13,25 +13,29 @@ from riobed.errors import UsageError, complaint
 from riobed.yamltext import parse_yaml
 
 FILE = "workload.yaml"
-# Where the folder is found in the guest, and where the file system under test is mounted.
+# In the guest: the workload's folder, and its directory on the file system under test.
 GUEST_FOLDER = "/workload"
 GUEST_DIR = "/mnt/test/workload"
-# Two ways into the same log: a device that any program can write to, and the I/O port behind no driver.
+# Two ways into the same log: a device that any program can write to, and an I/O port that needs no driver.
 PROGRESS_PORT = "/dev/virtio-ports/org.riobed.progress"
 PROGRESS_IO_PORT = "0x403"
 
 
 class Workload(BaseModel):
-    """workload.yaml. The commands are run by sh in the guest, with /workload as their folder.
+    """The content of workload.yaml. sh runs the commands in the guest, with /workload as current directory.
 
-    Placeholders in them: {dir} the folder on the file system under test, {seed} the trial's
-    64-bit seed, {progress} where to report steps, {progress_port} the I/O port to report them to
-    without a driver, which could lose records when there are faults in it, {done} and {intent} the
-    last step reported done and the last announced (0 if none), {fsync} "--fsync" in modes that make
-    each step durable and nothing otherwise, {option:NAME} an entry of options.
+    Placeholders in commands:
 
-    After `stop` the workload ends with the step it is in. `measure` is a piece of work of fixed size, for
-    `riobed cost`; it begins where prepare ended.
+    - {dir}: the workload's directory on the file system under test
+    - {seed}: the trial's 64-bit seed
+    - {progress}: the device to which steps are reported
+    - {progress_port}: an I/O port for the same reports; no driver is involved that a fault could break
+    - {done}, {intent}: the last step reported as done and the last one announced; 0 if none
+    - {fsync}: "--fsync" in modes that make each step durable, otherwise empty
+    - {option:NAME}: an entry of `options`
+
+    After `stop` the workload finishes its current step and ends. `measure` is work of fixed size for
+    `riobed cost`; it starts from where `prepare` ended.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -50,14 +54,14 @@ class Workload(BaseModel):
 
 
 class _Options(dict[str, str]):
-    """What str.format sees as `option`: {option:NAME} arrives as a format specification."""
+    """The value of `option` for str.format, which passes NAME of {option:NAME} as format specification."""
 
     def __format__(self, name: str) -> str:
         return self[name]
 
 
 class _Placeholders(string.Formatter):
-    """Names only: no parts of values, nor other forms of them that no quoting covers."""
+    """Accepts plain names only: attributes, items and conversions would bypass the quoting."""
 
     def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         return kwargs[field_name], field_name
@@ -69,7 +73,7 @@ class _Placeholders(string.Formatter):
 
 
 def load_workload(folder: Path) -> Workload:
-    """Read the workload in a folder; UsageError in one line when it is none."""
+    """Read the workload in a folder; UsageError if workload.yaml is missing or not valid."""
     path = folder / FILE
     try:
         text = path.read_bytes()
@@ -105,7 +109,7 @@ def command(
     intent: int = 0,
     options: dict[str, str | int] | None = None,
 ) -> list[str]:
-    """One of the workload's commands as an argument vector for the guest."""
+    """Fill in one of the workload's commands; return it as an argument vector for the guest."""
     values = {key: shlex.quote(str(value)) for key, value in {**workload.options, **(options or {})}.items()}
     text = _Placeholders().vformat(
         template,
@@ -121,12 +125,12 @@ def command(
             "option": _Options(values),
         },
     )
-    # Not `exec TEXT`: of "a; b" it would run only a, and a check would pass unseen.
+    # Not `exec TEXT`: it would run only the first command of "a; b", and a check could be skipped unnoticed.
     return ["/bin/sh", "-c", f"cd {GUEST_FOLDER} || exit\n{text}"]
 
 
 def check_options(folder: Path, workload: Workload, options: dict[str, str | int]) -> None:
-    """UsageError when a spec sets an option the workload does not have."""
+    """Raise UsageError if a spec sets an option that the workload does not have."""
     for name in options:
         if name not in workload.options:
             known = ", ".join(workload.options) or "none"
