@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ways riobed stops: wrong use, a wrong environment, our own failure inside a trial."""
+"""The errors that stop riobed: wrong use, a wrong environment, our own failure inside a trial."""
 
 from pydantic import ValidationError
 
@@ -28,7 +28,7 @@ class InfraError(RiobedError):
 
 
 class BootError(InfraError):
-    """The guest did not reach the stage it was booted for; `console` is the last lines it printed."""
+    """The guest did not reach the stage it was booted for; `console` has the last lines it printed."""
 
     def __init__(self, message: str, console: str = "") -> None:
         super().__init__(message)
@@ -36,7 +36,7 @@ class BootError(InfraError):
 
 
 def complaint(error: ValidationError, whole: str) -> str:
-    """The first thing pydantic has to say, in one line; `whole` names what has no key."""
+    """Return pydantic's first complaint, in one line; `whole` names the place if the complaint has no key."""
     first = error.errors()[0]
     where = " ".join(".".join(str(part) for part in first["loc"]).split()) or whole
     return f"{where}: {first['msg'].removeprefix('Value error, ')}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""VM: a virtual machine that keeps its RAM over a reset, and the host that it runs on.
+"""VM: a virtual machine that keeps its RAM across a reset, and the host it runs on.
 
 May import products. It knows nothing of what runs inside the guest.
 """

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Client of qemu-guest-agent over the socket of its virtio port.
 
-The protocol is that of QEMU's docs/interop/qemu-ga-ref: JSON objects, one a line;
-guest-sync-delimited marks the start of an answer with a byte 0xFF, so that whatever an
-earlier, interrupted conversation left in the channel is thrown away. libvirt's own agent
-support is not used: it gives an agent up for lost when a reset or a restored snapshot cuts a
-conversation, which is what happens here all the time.
+The protocol is defined in QEMU's docs/interop/qemu-ga-ref: one JSON object per line. The answer to
+guest-sync-delimited starts with a byte 0xFF, so the client can discard what an earlier, interrupted
+conversation left in the channel. libvirt's own agent support is not used: it gives up an agent when a reset
+or a restored snapshot interrupts a conversation, and here that happens all the time.
 """
 
 import base64
@@ -22,7 +21,7 @@ from typing import Any
 from riobed.errors import InfraError
 
 _POLL_S = 0.02
-# An answer is at most the 16 MiB of output that guest-exec captures, in base64.
+# guest-exec captures at most 16 MiB of output and sends it in base64.
 _MAX_ANSWER = 32 << 20
 
 
@@ -32,7 +31,7 @@ class AgentLost(InfraError):
 
 @dataclass(frozen=True)
 class ExecResult:
-    """How a command in the guest ended; exit status as a shell counts it (128 + signal)."""
+    """How a command in the guest ended; a signal counts as exit status 128 + its number, as in a shell."""
 
     status: int
     stdout: bytes
@@ -41,7 +40,7 @@ class ExecResult:
 
 @contextmanager
 def _known_form() -> Iterator[None]:
-    """What a crashing guest answers need not have the form its protocol promises."""
+    """Turn errors of parsing into AgentLost: a crashing guest's answer may violate the protocol."""
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValueError):
@@ -49,7 +48,7 @@ def _known_form() -> Iterator[None]:
 
 
 class GuestAgent:
-    """One conversation partner; survives resets and restored snapshots by sync()."""
+    """The agent of one guest; after a reset or a restored snapshot, sync() resumes the conversation."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -82,7 +81,7 @@ class GuestAgent:
                 continue
 
     def call(self, command: str, arguments: dict[str, Any] | None = None, timeout: float = 10) -> Any:
-        """Run one agent command and return its result; AgentLost, or InfraError on its error."""
+        """Run one agent command and return its result; AgentLost if none comes, InfraError on an error."""
         self._send(command, arguments or {})
         return self._receive(timeout)
 
@@ -95,7 +94,7 @@ class GuestAgent:
             return int(self.call("guest-exec", arguments)["pid"])
 
     def status(self, pid: int) -> ExecResult | None:
-        """How a spawned command ended, None while it runs. An end can be asked for once."""
+        """Return how a spawned command ended, None while it runs. The agent reports an end only once."""
         answer = self.call("guest-exec-status", {"pid": pid})
         with _known_form():
             if not answer["exited"]:
@@ -108,7 +107,7 @@ class GuestAgent:
             )
 
     def run(self, argv: list[str], stdin: bytes = b"", timeout: float = 60) -> ExecResult:
-        """Run a command in the guest to its end; AgentLost when that takes over `timeout` s."""
+        """Run a command in the guest to its end; AgentLost if that takes over `timeout` seconds."""
         pid = self.spawn(argv, stdin, capture=True)
         deadline = time.monotonic() + timeout
         while (result := self.status(pid)) is None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The connection to libvirt: by default its QEMU driver inside our own process.
+"""The connection to libvirt: by default, its QEMU driver inside this process.
 
-qemu:///embed needs no daemon and no systemd (libvirt, docs/drvqemu, "Embedded driver"). What
-it needs was measured with libvirt 9.0: the event loop registered and running before the
-connection is opened; its settings in ROOT/etc/qemu.conf; logs of its own kept off stderr.
+qemu:///embed needs no daemon and no systemd (libvirt, docs/drvqemu, "Embedded driver"). Measured with libvirt
+9.0: the event loop must be registered and running before the connection is opened, settings belong in
+ROOT/etc/qemu.conf, and libvirt's own logs must be kept off stderr.
 """
 
 import grp
@@ -12,7 +12,7 @@ import pwd
 import threading
 from pathlib import Path
 
-# libvirt logs to stderr as soon as it is imported; what matters arrives as exceptions.
+# libvirt logs to stderr from its import on. Errors reach us as exceptions, so the log is discarded.
 os.environ.setdefault("LIBVIRT_LOG_OUTPUTS", "1:file:/dev/null")
 
 import libvirt
@@ -50,13 +50,13 @@ def _say_nothing(_context: object, _error: object) -> None:
 
 def _start_event_loop() -> None:
     libvirt.virEventRegisterDefaultImpl()
-    # Errors arrive as exceptions; libvirt would print them as well.
+    # Errors arrive as exceptions; libvirt would also print them.
     libvirt.registerErrorHandler(_say_nothing, None)
     threading.Thread(target=_run_event_loop, name="libvirt events", daemon=True).start()
 
 
 def connect(uri: str | None = None) -> libvirt.virConnect:
-    """The connection to `uri`, or to the embedded driver in this process.
+    """Return the connection to `uri`, or to the embedded driver in this process; it is opened once.
 
     Raises EnvironmentFault when libvirt or its QEMU driver is not there.
     """
@@ -80,17 +80,17 @@ def connect(uri: str | None = None) -> libvirt.virConnect:
 
 
 def embedded(connection: libvirt.virConnect) -> bool:
-    """Is it the driver in this process, which is root if we are?"""
+    """Whether this is the driver inside this process, which has our privileges."""
     return str(connection.getURI()).startswith("qemu:///embed")
 
 
 def libvirt_root() -> Path:
-    """Where the embedded driver keeps what is its own."""
+    """Return the root folder of the embedded driver: its settings, state and logs."""
     return scratch_dir() / _ROOT
 
 
 def qemu_log(domain: str) -> Path:
-    """Where the embedded driver keeps what the QEMU of a domain writes."""
+    """Return the file in which the embedded driver logs the output of a domain's QEMU."""
     return libvirt_root() / "log/qemu" / f"{domain}.log"
 
 

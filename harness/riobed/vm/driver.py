@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which back-end makes machines: chosen by the scheme of `--connect`, each known by register()."""
+"""Back-ends that make machines. register() adds one; the scheme of `--connect` selects it."""
 
 from collections.abc import Callable
 from functools import partial
@@ -7,22 +7,22 @@ from functools import partial
 from riobed.errors import UsageError
 from riobed.vm.machine import Machine, MachineConfig
 
-# What makes a machine, powered off.
+# Makes a machine, powered off.
 Driver = Callable[[MachineConfig], Machine]
 Factory = Callable[[str | None, MachineConfig], Machine]
 
-# libvirt's QEMU driver, in this process unless a URI says where.
+# libvirt's QEMU driver; without a URI it runs in this process.
 _DEFAULT = "qemu"
 _factories: dict[str, Factory] = {}
 
 
 def register(scheme: str, factory: Factory) -> None:
-    """Have `factory` make the machines of URIs with that scheme; its URI is None for the default."""
+    """Let `factory` make the machines of URIs with this scheme; it gets None as URI of the default."""
     _factories[scheme] = factory
 
 
 def driver(uri: str | None = None) -> Driver:
-    """What makes machines for `--connect URI`; UsageError for a scheme that is not registered."""
+    """Return the back-end for `--connect URI`; UsageError if the scheme is not registered."""
     # qemu+ssh is qemu over another transport.
     scheme = uri.partition(":")[0].partition("+")[0] if uri else _DEFAULT
     if scheme not in _factories:
@@ -31,7 +31,7 @@ def driver(uri: str | None = None) -> Driver:
 
 
 def _libvirt(uri: str | None, config: MachineConfig) -> Machine:
-    # Not before a machine is wanted: a host without libvirt can still read specs and results.
+    # Imported only when a machine is needed: a host without libvirt can still read specs and results.
     from riobed.vm.connection import connect
     from riobed.vm.libvirt import LibvirtMachine
 

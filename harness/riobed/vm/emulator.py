@@ -9,18 +9,18 @@ from shutil import which
 from riobed.errors import EnvironmentFault
 from riobed.vm.machine import MachineConfig
 
-# As QEMU writes it; also the name under which the store keeps it.
+# As QEMU writes it; the store records this name, too.
 SINGLE_THREADED = "tcg,thread=single"
-# The guest's clock goes by the instructions it executes, 1 ns each; while it is idle, by real time.
+# The guest's clock counts executed instructions, 1 ns each; while the guest is idle it follows real time.
 COUNTED = "tcg -icount shift=0"
-# The same, 4 ns each, and an idle processor finds its next timer at once: no clock of the host comes in.
+# The same with 4 ns each; an idle processor jumps to its next timer, so no host clock has any influence.
 REPEATABLE = "tcg -icount shift=2,sleep=off"
-# Its processor waits until a device has taken a request.
+# Without ioeventfd the processor waits until a device has taken a request.
 _DEVICES = "".join(f" -global virtio-{name}-pci.ioeventfd=off" for name in ("blk", "serial"))
 
-# libvirt's own "-accel tcg" has no such property, and of two accelerators QEMU takes the first:
-# ours cannot go behind it, where <qemu:commandline> would put it. When libvirt only asks QEMU
-# what it can do, there is no -accel, and the script changes nothing.
+# libvirt's own "-accel tcg" has no such properties. QEMU takes the first of two -accel options, and
+# <qemu:commandline> would put ours last, so a script puts it first. When libvirt only probes QEMU's
+# capabilities there is no -accel, and the script changes nothing.
 _SCRIPT = """\
 #!/bin/sh
 case " $* " in *" -accel "*) ;; *) exec {qemu} "$@" ;; esac
@@ -30,9 +30,9 @@ set -- {qemu}{accelerator} "$@"
 
 
 def emulator(config: MachineConfig, drop: str = "") -> Path:
-    """QEMU, or a script for an accelerator libvirt cannot ask for, or that does `drop` before.
+    """Return QEMU's path, or a script's if libvirt cannot request the accelerator or `drop` must run first.
 
-    Machines that are alike share one, beside their folders: libvirt asks each what it can do.
+    Equal machines share one script, beside their folders: libvirt probes the capabilities of each program.
     """
     qemu = which("qemu-system-x86_64")
     if not qemu:

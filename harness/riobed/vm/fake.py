@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A machine in memory, for tests of all that is above the hypervisor.
+"""A machine in memory, for tests of everything above the hypervisor.
 
-It keeps the contract of riobed.vm.machine: test_machine_contract.py holds for it as for libvirt's.
-Instead of a kernel it runs a Program. No scheme of `--connect` leads here: its results would mean nothing.
+It fulfils the contract of riobed.vm.machine: test_machine_contract.py tests it like libvirt's machine.
+It runs a Program instead of a kernel. No scheme of `--connect` selects it: its results would mean nothing.
 """
 
 import itertools
@@ -13,24 +13,24 @@ from riobed.errors import BootError, InfraError
 from riobed.vm.agent import AgentLost, ExecResult
 from riobed.vm.machine import LogFile, MachineConfig
 
-# Behind it in the test disk's file are the snapshots, as QEMU's are in a qcow2 image.
+# In the test disk's file this line separates disk and snapshots; QEMU keeps its own in the qcow2 image, too.
 _SNAPSHOTS = b"\nsnapshots of a fake machine\n"
 
 
 class Program:
     """What runs in a FakeMachine. Its attributes are the guest's state, pickled into snapshots."""
 
-    # Does the guest's agent answer?
+    # Whether the guest's agent answers.
     agent = True
 
     def boot(self, machine: "FakeMachine") -> None:
-        """The power came on, or somebody pressed the reset button."""
+        """Called at power-on and reset."""
 
     def nmi(self, machine: "FakeMachine") -> None:
-        """A non-maskable interrupt came."""
+        """Called at a non-maskable interrupt."""
 
     def execute(self, machine: "FakeMachine", argv: list[str], stdin: bytes) -> ExecResult | None:
-        """How a command ends; None: it runs on, until FakeMachine.end()."""
+        """Return how a command ends; None if it runs until FakeMachine.end()."""
         return ExecResult(0, b"", b"")
 
 
@@ -49,16 +49,16 @@ class FakeMachine:
         self._processes: dict[int, ExecResult | None] = {}
 
     def say(self, log: LogFile, data: bytes) -> None:
-        """What the guest prints."""
+        """Let the guest print."""
         with log.path.open("ab") as file:
             file.write(data)
 
     def end(self, pid: int, result: ExecResult) -> None:
-        """A command of the guest ends."""
+        """Let a command of the guest end."""
         self._processes[pid] = result
 
     def die(self) -> None:
-        """The process that runs the guest ends by itself."""
+        """Let the process that runs the guest end unexpectedly."""
         self._on = False
 
     def start(self) -> None:
@@ -113,7 +113,7 @@ class FakeMachine:
             raise InfraError(f"{self.config.name}: no snapshot {name}")
         state, ram = snapshots[name]
         self.program, self._processes = pickle.loads(state)
-        # The same file: somebody may have it mapped.
+        # Written in place: the file may be mapped.
         with self._ram.open("r+b") as file:
             file.write(ram)
 

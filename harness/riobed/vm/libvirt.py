@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A machine driven through libvirt.
 
-Snapshots go through QEMU's own savevm and loadvm: measured, 0.1 s against 2 s and more of
-libvirt's snapshot calls. So one domain is kept alive and never destroyed between trials.
+Snapshots use QEMU's own savevm and loadvm. Measured: they take 0.1 s, libvirt's snapshot calls 2 s and more.
+So one domain stays alive between trials.
 """
 
 import json
@@ -30,11 +30,11 @@ from riobed.vm.unprivileged import drop_script, give, open_folder, readable
 
 _POLL_S = 0.02
 _HANG_UP_S = 5.0
-# Of the clock of a guest that shall be the same each time: seconds since 1970.
+# Fixed start time of deterministic guests, in Unix seconds.
 _START = 1767225600
-# Of one call that QEMU has to answer; savevm takes longest, seconds on a busy host.
+# Limit of one call to QEMU. savevm takes longest: seconds on a busy host.
 _CALL_S = 120.0
-# QEMU stops a guest whose image cannot be written for lack of room (its werror=enospc).
+# QEMU pauses a guest when the host's disk is too full to write its image (werror=enospc).
 _DISK_FAILED = [libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_IOERROR]
 # libvirt's name of vdb in domain.xml.j2.
 _TEST_DISK = "/machine/peripheral/virtio-disk1/virtio-backend"
@@ -49,18 +49,18 @@ class LibvirtMachine:
     def __init__(self, connection: libvirt.virConnect, config: MachineConfig) -> None:
         self.config = config
         self._connection = connection
-        # A QEMU that we start, and not a daemon, gives up the privileges that we have.
+        # A QEMU that this process starts drops our privileges; one that a daemon starts never had them.
         self._drop = drop_script(memory_dir(), libvirt_root()) if embedded(connection) else ""
         self._domain: libvirt.virDomain | None = None
         open_folder(config.folder)
         self.console = LogFile(config.folder / "console.log")
-        # A step takes about 60 bytes; a trial with a million of them has all of them read.
+        # A step takes about 60 bytes, so this holds a million steps.
         self.progress = LogFile(config.folder / "progress.log", 64 << 20)
         self.evidence = LogFile(config.folder / "evidence.log")
         self._agent = GuestAgent(config.folder / "agent.sock")
 
     def definition(self) -> str:
-        """The domain's XML."""
+        """Return the domain's XML."""
         production = self.config.folder / "production.cmdline"
         production.write_text(self.config.production_cmdline)
         self._give(production)
@@ -79,7 +79,7 @@ class LibvirtMachine:
         )
 
     def _reachable(self) -> MachineConfig:
-        """The configuration, with files that QEMU can read."""
+        """Return the configuration with files that QEMU's user can read."""
         config, files = self.config, self.config.folder.parent / "files"
         if not self._drop:
             return config
@@ -99,7 +99,7 @@ class LibvirtMachine:
         self.destroy()
         for log in (self.console, self.progress, self.evidence):
             log.clear()
-        # RAM takes its room as it is written, and QEMU dies of the first byte there is no room for.
+        # RAM is a sparse file that grows as the guest writes; without room for it QEMU is killed.
         need_room(memory_dir(), self.config.memory)
         disks = (self.config.test_disk, self.config.swap_disk, *(each.path for each in self.config.devices))
         self._give(*filter(None, disks))
@@ -132,7 +132,7 @@ class LibvirtMachine:
             return "QEMU is not running" + (f"; it wrote last: {words}" if words else "")
         with suppress(libvirt.libvirtError):
             if self._domain and self._domain.state() == _DISK_FAILED:
-                return f"QEMU could not write the guest's disk; see if {self.config.folder} has room left"
+                return f"QEMU could not write the guest's disk; make room in {self.config.folder}"
         return ""
 
     def pause(self) -> None:
@@ -161,7 +161,7 @@ class LibvirtMachine:
     def load(self, name: str) -> None:
         paused = self._paused()
         if paused and self.config.accelerator == REPEATABLE:
-            # Measured: from a machine that was paused before, what follows differs by a few microseconds.
+            # Measured: loading into a machine that is already paused shifts events by a few microseconds.
             self.resume()
             paused = False
         self._agent.close()
@@ -172,7 +172,7 @@ class LibvirtMachine:
         self._monitor(f"loadvm {name}")
 
     def write_disk(self, byte: int, value: int) -> None:
-        # What became of it QEMU tells its own log only.
+        # QEMU reports success or failure only in its own log.
         self._monitor(f'qemu-io -d {_TEST_DISK} "write -P {value} {byte} 1"')
 
     def log_code(self, path: Path | None) -> None:
@@ -199,28 +199,28 @@ class LibvirtMachine:
         return True
 
     def console_device(self) -> Path:
-        """The terminal device that is the other end of an interactive console."""
+        """Return the terminal device that is the other end of an interactive console."""
         source = ElementTree.fromstring(self._running().XMLDesc()).find("devices/serial/source")
         if source is None or "path" not in source.attrib:
             raise InfraError(f"{self.config.name}: its console is no terminal")
         return Path(source.attrib["path"])
 
     def ram_path(self) -> Path:
-        # libvirt names the folder by the domain's number and 20 characters of its name.
+        # libvirt names the folder by the domain's number and the first 20 characters of its name.
         name = f"{self._running().ID()}-{self.config.name[:20]}"
         found = sorted(memory_dir().rglob(f"*{name}/*"))
-        # Not of domain 11, nor of one whose name begins like this one's.
+        # Exact match: domain 1 must not match 11, nor a name that only starts like this one.
         mine = re.compile(rf"(?:^|[^0-9]){re.escape(name)}$")
         files = [path for path in found if path.is_file() and mine.search(path.parent.name)]
         if len(files) != 1:
-            raise InfraError(f"{self.config.name}: its RAM is not one file: {files}")
+            raise InfraError(f"{self.config.name}: found {len(files)} files for its RAM, want one: {files}")
         return files[0]
 
     def _paused(self) -> bool:
         return bool(self._running().state()[0] == libvirt.VIR_DOMAIN_PAUSED)
 
     def _hang_up(self) -> None:
-        """End the conversation with the agent, and wait until QEMU has seen it."""
+        """Close the agent's channel, and wait until QEMU has noticed."""
         self._agent.close()
         deadline = time.monotonic() + _HANG_UP_S
         while "disconnected:" not in self._ask("info chardev"):
@@ -236,7 +236,7 @@ class LibvirtMachine:
 
     @contextmanager
     def _call(self, what: str, kind: type[InfraError] = InfraError) -> Iterator[None]:
-        """One call that QEMU has to answer; an error of `kind`, in one line, if it does not."""
+        """Bound one call to QEMU by _CALL_S seconds; raise `kind` if it fails or QEMU does not answer."""
         with time_limit(_CALL_S, f"guest={self.config.name},".encode()) as late:
             try:
                 yield
@@ -245,12 +245,12 @@ class LibvirtMachine:
                 raise kind(f"{self.config.name}: {what}: {' '.join(why.split())}") from None
 
     def _monitor(self, command: str) -> None:
-        """A human monitor command that prints nothing unless it fails."""
+        """Run a human monitor command that prints nothing unless it fails; InfraError if it prints."""
         if output := self._ask(command):
             raise InfraError(f"{self.config.name}: {command}: {output.strip()}")
 
     def _ask(self, command: str) -> str:
-        """What a human monitor command prints."""
+        """Run a human monitor command and return its output."""
         request = json.dumps({"execute": "human-monitor-command", "arguments": {"command-line": command}})
         with self._call(command):
             answer = json.loads(libvirt_qemu.qemuMonitorCommand(self._running(), request, 0))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract of a virtual machine: what a trial needs, whatever runs the guest."""
+"""The contract of a virtual machine: what a trial needs of any back-end."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from typing import Literal, Protocol, runtime_checkable
 
 from riobed.vm.agent import ExecResult
 
-# What QEMU does with a disk's writes and flushes (its documentation of -drive cache=).
+# How QEMU treats a disk's writes and flushes (QEMU's documentation of -drive cache=).
 CachePolicy = Literal["unsafe", "writeback", "writethrough", "none", "directsync"]
 
 
 @dataclass(frozen=True)
 class Disk:
-    """A disk that can be written: its image, and its limits as elements of libvirt's <iotune>."""
+    """A writable disk: its image, its size in bytes, and its limits as elements of libvirt's <iotune>."""
 
     path: Path
     serial: str = ""
@@ -47,10 +47,10 @@ class MachineConfig:
 
 
 class LogFile:
-    """A file that QEMU appends to: console, progress or evidence of one machine.
+    """A file that QEMU appends to: console, progress or evidence log of one machine.
 
-    What is in it was written by a crashing kernel, so it is bytes, not text, and may be without end: of more
-    than `most` bytes the first are kept, with a note, and the file is emptied each time it is looked at.
+    A crashing kernel writes it, so its content is untrusted: it is bytes, not text, and may be endless.
+    Only the first `most` bytes are kept, then a note; the file itself is then emptied at each read.
     """
 
     def __init__(self, path: Path, most: int = 16 << 20) -> None:
@@ -58,32 +58,32 @@ class LogFile:
         self.path.touch()
         self._most = most
         self._kept = bytearray()
-        # How far the file was read, and how much of what is kept new() has told.
+        # Offset up to which the file was read, and up to which new() has returned what was kept.
         self._read = self._told = 0
         self.full = False
 
     def clear(self) -> None:
-        """Forget what was written so far (QEMU appends, so the file can be cut)."""
+        """Discard what was written so far. The file can be truncated because QEMU appends."""
         self._empty()
         self._kept.clear()
         self._told = 0
         self.full = False
 
     def text(self, start: int = 0) -> bytes:
-        """Everything since the last clear(), from byte `start` on."""
+        """Return what was written since the last clear(), from byte `start` on."""
         self._read_on()
         return bytes(memoryview(self._kept)[start:])
 
     def new(self) -> bytes:
-        """What was written since the last call."""
+        """Return what was written since the last call."""
         data = self.text(self._told)
         self._told += len(data)
         return data
 
     def follow(self) -> Callable[[], bytes]:
-        """A function that returns what was written since its last call, in whole lines but for the last.
+        """Return a function that returns what was written since its last call.
 
-        A line is repeated until it is complete.
+        An incomplete last line is included, and returned again until it is complete.
         """
         at = 0
 
@@ -115,7 +115,7 @@ class LogFile:
 
 
 class Machine(Protocol):
-    """A guest that can be crashed, reset with its RAM kept, saved and restored."""
+    """A machine whose guest can be crashed, reset with RAM kept, saved and restored."""
 
     config: MachineConfig
     console: LogFile
@@ -126,49 +126,49 @@ class Machine(Protocol):
         """Power on; BootError if it cannot be started."""
 
     def destroy(self) -> None:
-        """Power off and forget; safe to call at any time."""
+        """Power off and discard the state; safe to call at any time."""
 
     def alive(self) -> bool:
-        """Is the process that runs the guest there?"""
+        """Whether the process that runs the guest exists."""
 
     def trouble(self) -> str:
-        """Why the guest cannot run on, in one line; "" while it can."""
+        """Return why the guest cannot continue, in one line; "" while it can."""
 
     def pause(self) -> None:
-        """Stop the guest's processors, which then cost nothing."""
+        """Stop the guest's processors; a paused guest uses no CPU time of the host."""
 
     def resume(self) -> None:
-        """Let a paused guest run on."""
+        """Let a paused guest continue."""
 
     def reset(self) -> None:
-        """Press the reset button: processors and devices start anew, RAM is kept."""
+        """Press the reset button: processors and devices restart, RAM is kept."""
 
     def nmi(self) -> None:
-        """Raise a non-maskable interrupt, on which a hung kernel still prints its stack."""
+        """Raise a non-maskable interrupt, which makes even a hung kernel print its stack."""
 
     def save(self, name: str) -> None:
-        """Snapshot RAM, devices and disk, in the files of the disks.
+        """Save RAM, devices and disks as a snapshot inside the disks' image files.
 
-        The processors stand still from then on, and nobody talks to the agent.
+        Afterwards the processors are paused and the agent's channel is closed.
         """
 
     def load(self, name: str) -> None:
-        """Go back to a snapshot; the processors stand still, and nobody talks to the agent."""
+        """Restore a snapshot; afterwards the processors are paused and the agent's channel is closed."""
 
     def run(self, argv: list[str], stdin: bytes = b"", timeout: float = 60) -> ExecResult:
-        """Run a command in the guest to its end."""
+        """Run a command in the guest to its end; AgentLost if that takes over `timeout` seconds."""
 
     def spawn(self, argv: list[str], stdin: bytes = b"") -> int:
-        """Start a command in the guest; its process id there."""
+        """Start a command in the guest; return its process id there."""
 
     def status(self, pid: int) -> ExecResult | None:
-        """How a spawned command ended, None while it runs."""
+        """Return how a spawned command ended, None while it runs."""
 
     def agent_answers(self, timeout: float) -> bool:
-        """Does the guest still answer?"""
+        """Whether the guest's agent answers within `timeout` seconds."""
 
     def ram_path(self) -> Path:
-        """The file that is the guest's RAM, to be mapped by tests and controls."""
+        """Return the file that is the guest's RAM, for tests and controls to map."""
 
 
 @runtime_checkable
@@ -176,7 +176,7 @@ class HasTerminal(Protocol):
     """A machine whose console can be a terminal."""
 
     def console_device(self) -> Path:
-        """The terminal device that is the other end of an interactive console."""
+        """Return the terminal device that is the other end of an interactive console."""
 
 
 @runtime_checkable
@@ -184,7 +184,7 @@ class WritesDisk(Protocol):
     """A machine whose test disk can be changed behind the guest's back."""
 
     def write_disk(self, byte: int, value: int) -> None:
-        """Change one byte of the test disk."""
+        """Set byte `byte` of the test disk to `value`."""
 
 
 @runtime_checkable
@@ -192,7 +192,7 @@ class LogsCode(Protocol):
     """A machine that knows which code its guest executes: an emulator."""
 
     def log_code(self, path: Path | None) -> None:
-        """Write each block of code to a file when the emulator meets it first; None: no longer.
+        """Log each block of code to a file when the emulator first translates it; None stops the log.
 
-        After `load` the emulator has met none.
+        After `load` every block counts as new.
         """

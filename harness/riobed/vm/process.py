@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""QEMU as a process of the host: which it is, what it said last, and its end when it does not answer."""
+"""QEMU as a process of the host: find it, read its last words, and kill it if it does not answer."""
 
 import os
 import re
@@ -9,22 +9,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-# A log begins anew at each start; a command line is about 8 KiB of it.
+# A log is truncated at each start; the command line takes about 8 KiB of it.
 _LAST_PART = 64 << 10
 _MAX_WORDS = 300
 _AGAIN_S = 0.5
-# The lines of libvirt itself; QEMU writes a T between date and time.
+# Lines of libvirt itself; QEMU's have a T between date and time.
 _LIBVIRT = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}\+0000: ")
 _TIME = re.compile(r"^\d{4}-\d\d-\d\dT\S+Z ")
 
 
 def qemus_with(mark: bytes) -> list[int]:
-    """Process ids of the QEMUs with that in their command line (its words end with a byte 0)."""
+    """Return the process ids of the QEMUs whose command line contains `mark`; its words end with a byte 0."""
 
     def command_line(process: Path) -> bytes:
         try:
             return (process / "cmdline").read_bytes()
-        except OSError:  # it has just ended
+        except OSError:  # the process has just ended
             return b""
 
     lines = {int(path.name): command_line(path) for path in Path("/proc").glob("[0-9]*")}
@@ -32,7 +32,7 @@ def qemus_with(mark: bytes) -> list[int]:
 
 
 def end_qemus(mark: bytes) -> None:
-    """Kill the QEMUs with that in their command line."""
+    """Kill the QEMUs whose command line contains `mark`."""
     for pid in qemus_with(mark):
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
@@ -40,10 +40,10 @@ def end_qemus(mark: bytes) -> None:
 
 @contextmanager
 def time_limit(seconds: float, mark: bytes) -> Iterator[threading.Event]:
-    """Kill the QEMUs with that mark from so many seconds on until the block ends, and set the event.
+    """After `seconds`, set the event and kill the QEMUs with that mark, until the block ends.
 
-    libvirt waits for an answer of QEMU's monitor for ever; it gives up when QEMU is gone. Where the block
-    starts a QEMU, that may be later than the limit.
+    libvirt waits for ever for QEMU's monitor, but gives up when QEMU is gone. The kill is repeated because a
+    block that starts a QEMU may do so after the limit.
     """
     late, over = threading.Event(), threading.Event()
 
@@ -64,7 +64,7 @@ def time_limit(seconds: float, mark: bytes) -> Iterator[threading.Event]:
 
 
 def last_words(log: Path) -> str:
-    """What QEMU wrote last in libvirt's log of it, in one printable line; "" if there is nothing."""
+    """Return QEMU's last two lines in libvirt's log, as one printable line; "" if there are none."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - _LAST_PART))

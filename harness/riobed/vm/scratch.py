@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Working folder of this process: disks, sockets, libvirt's state, guests' RAM.
+"""The working folder of this process: disks, sockets, libvirt's state and guests' RAM.
 
-One for each process, because libvirt's embedded driver wants its root for itself, and under a
-short path, because a Unix socket's is at most 107 bytes. QEMU outlives a harness that is
-killed, so the next one ends what a dead process has left behind, and removes it.
+Each process has its own, because libvirt's embedded driver needs its root for itself. The path is short,
+because a Unix socket's path has at most 107 bytes. QEMU outlives a harness that is killed, so the next
+harness kills the QEMUs of dead processes and removes their folders.
 """
 
 import atexit
@@ -18,7 +18,7 @@ from riobed.errors import EnvironmentFault
 from riobed.vm.process import end_qemus
 from riobed.vm.unprivileged import open_folder
 
-# Process id and mark of its birth; names of earlier versions end with eight other characters.
+# Process id and mark of its start; in names of earlier versions eight other characters stand for the mark.
 _NAME = re.compile(r"riobed-(\d+)-(?:([0-9a-f]{9})|\w{8})")
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _SHARED_MEMORY = Path("/dev/shm")
@@ -30,12 +30,12 @@ def _base() -> Path:
 
 @cache
 def scratch_dir() -> Path:
-    """The folder, made at the first call and removed when the process ends."""
+    """Return the folder; it is made at the first call and removed when the process ends."""
     clean_up_after_the_dead()
     pid = os.getpid()
     folder = _base() / f"riobed-{pid}-{_birth(pid)}"
     try:
-        # QEMU runs as another user (riobed.vm.unprivileged), and has files below.
+        # QEMU, as another user (riobed.vm.unprivileged), needs files inside it.
         folder.mkdir()
         folder.chmod(0o711)
     except OSError as error:
@@ -48,7 +48,7 @@ def scratch_dir() -> Path:
 
 @cache
 def memory_dir() -> Path:
-    """Where the files that are guests' RAM lie: in shared memory if the host has it."""
+    """Return the folder of the files that are guests' RAM: in shared memory if the host has it."""
     if not (os.path.ismount(_SHARED_MEMORY) and os.access(_SHARED_MEMORY, os.W_OK)):
         folder = scratch_dir() / "memory"
         open_folder(folder)
@@ -60,7 +60,7 @@ def memory_dir() -> Path:
 
 
 def clean_up_after_the_dead() -> None:
-    """End guests and remove folders of riobed processes that no longer exist."""
+    """Kill the guests and remove the folders of riobed processes that no longer exist."""
     for base in (_base(), _SHARED_MEMORY):
         for folder in base.glob("riobed-*"):
             if _dead(folder.name) and _ours(folder):
@@ -69,7 +69,7 @@ def clean_up_after_the_dead() -> None:
 
 
 def _dead(name: str) -> bool:
-    """Is it the name of a folder whose process has ended? Its id may be another process's by now."""
+    """Whether the process of the folder with this name has ended; its id may have been reused since."""
     match = _NAME.fullmatch(name)
     if not match:
         return False
@@ -78,17 +78,17 @@ def _dead(name: str) -> bool:
 
 
 def _birth(pid: int) -> str:
-    """What tells a process from all that have its id before or after it; "" if there is none.
+    """Return a mark that tells a process from all others with the same id; "" if there is no such process.
 
-    A hash of the host's boot and of the process's start, field 22 of /proc/PID/stat (man 5 proc).
+    It is a hash of the host's boot id and the process's start time, field 22 of /proc/PID/stat (man 5 proc).
     """
     try:
         stat = Path("/proc", str(pid), "stat").read_text(errors="replace")
     except OSError:
         return ""
-    # Field 2 is the program's name in brackets, in which anything may be.
+    # Field 2 is the program's name in brackets; it may contain any character.
     state, *fields = stat.rpartition(")")[2].split()
-    if state == "Z":  # killed, and its parent has not asked yet
+    if state == "Z":  # it was killed, and its parent has not reaped it yet
         return ""
     started = fields[18]
     return hashlib.sha256(f"{_BOOT_ID.read_text()} {started}".encode()).hexdigest()[:9]
@@ -98,5 +98,5 @@ def _ours(folder: Path) -> bool:
     try:
         return folder.stat().st_uid == os.getuid()
     except FileNotFoundError:
-        # Another riobed is cleaning up as well.
+        # Another riobed process is cleaning up at the same time.
         return False

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The user that QEMU runs as where riobed is run by root, and the files that user is given.
+"""The user that QEMU runs as when riobed is run by root, and the files that this user is given.
 
-A guest under fault injection executes random code, and so may the QEMU below it.
+A guest under fault injection executes random code, and so may its QEMU.
 
-libvirt's own setting, `user` in qemu.conf, is not used. libvirt, which is root here, can open a /dev/kvm that
-belongs to root alone; QEMU as another user cannot. Where the two differ, libvirt asks QEMU again and again
-what it can do: measured with libvirt 9.0, 60 s for each start on a busy host. So libvirt starts a script as
-root, which gives up all privileges and becomes QEMU.
+libvirt's own setting, `user` in qemu.conf, is not used. libvirt runs as root here and can open a /dev/kvm
+that belongs to root alone; QEMU as another user cannot. When the two differ, libvirt probes its capabilities
+again and again: 60 s for each start on a busy host, measured with libvirt 9.0. So libvirt starts a script as
+root; the script gives up all privileges and becomes QEMU.
 """
 
 import os
@@ -19,13 +19,13 @@ from pathlib import Path
 
 from riobed.errors import EnvironmentFault
 
-# The second is libvirt's, on hosts that were set up by an earlier version.
+# The second is libvirt's own user, for hosts that an earlier version set up.
 _NAMES = ("riobed-qemu", "libvirt-qemu")
 _ALL_MAY_READ, _ALL_MAY_ENTER = 0o004, 0o001
 
-# Its arguments are libvirt's for QEMU. The folder of the RAM and that of the key with which libvirt would
-# encrypt secrets stay root's: QEMU gets one file in each. libvirt names both by the domain's number and 20
-# characters of its name.
+# Its arguments are those that libvirt passes to QEMU. The folders of the RAM and of libvirt's master key
+# (which would encrypt secrets) stay root's; QEMU gets one file in each. libvirt names both folders by the
+# domain's number and the first 20 characters of its name.
 _DROP = """\
 for word; do case $word in guest=*) name=${{word#guest=}}; name=${{name%%,*}} ;; esac; done
 name=$(printf %.20s "$name")
@@ -43,9 +43,9 @@ set -- {become} "$@"
 
 @cache
 def qemu_user() -> pwd.struct_passwd | None:
-    """The user; None where riobed is not run by root: QEMU then runs as the caller.
+    """Return the user for QEMU; None if riobed is not run by root, because QEMU then runs as the caller.
 
-    EnvironmentFault if the host has none.
+    EnvironmentFault if the host has no such user.
     """
     if os.geteuid():
         return None
@@ -59,9 +59,10 @@ def qemu_user() -> pwd.struct_passwd | None:
 
 @cache
 def drop_script(memory: Path, libvirt: Path) -> str:
-    """Lines of a shell script that give up root's privileges for the command in its arguments.
+    """Return shell lines that drop root's privileges for the command in the script's arguments.
 
-    It gets mount, network and IPC namespaces of its own where the host allows it. "" if we are not root.
+    Where the host allows it, the command also gets its own mount, network and IPC namespaces. "" if we are
+    not root.
     """
     user = qemu_user()
     if not user:
@@ -79,31 +80,30 @@ def drop_script(memory: Path, libvirt: Path) -> str:
 
 
 def open_folder(folder: Path) -> None:
-    """Make a folder in which QEMU can have files, but neither list nor make any."""
+    """Make a folder in which QEMU's user can open files, but not list or create any."""
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o711)
 
 
 def give(*files: Path) -> None:
-    """Make files QEMU's own."""
+    """Make QEMU's user the owner of files."""
     if user := qemu_user():
         for file in files:
             os.chown(file, user.pw_uid, user.pw_gid)
 
 
 def readable(file: Path, folder: Path) -> Path:
-    """The file, or where QEMU cannot get at it, as below /root, a link to it or a copy of it in `folder`.
+    """Return a path at which QEMU's user can read `file`.
 
-    EnvironmentFault if QEMU cannot get at that folder, either.
+    If it cannot reach `file` itself (below /root, say), that is a link to it or a copy of it in `folder`.
+    EnvironmentFault if QEMU's user cannot reach `folder`, either.
     """
     if not qemu_user() or (_may(file, _ALL_MAY_READ) and _reached(file)):
         return file
     open_folder(folder)
     place = folder / f"{file.stat().st_ino}-{file.name}"
     if not _reached(place):
-        raise EnvironmentFault(
-            f"{folder}: QEMU's user cannot get there; set RIOBED_SCRATCH to an open folder"
-        )
+        raise EnvironmentFault(f"{folder}: QEMU's user cannot reach it; set RIOBED_SCRATCH to an open folder")
     if not place.exists():
         made = folder / f"{place.name}.{os.urandom(4).hex()}"
         _link_or_copy(file, made)
