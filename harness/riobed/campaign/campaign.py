@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running a campaign: trials of the plan on workers, rows into the store, on and on.
+"""Run a campaign: workers run the planned trials, and each becomes one row of the store.
 
-A campaign can be stopped at any time, also by SIGKILL: a trial is in the store when it is
-complete, and the next run of the same spec goes on with the positions that are missing.
+A campaign can be stopped at any time, even by SIGKILL. Only complete trials are in the store, and the next
+run of the same spec continues with the missing positions.
 """
 
 import os
@@ -22,10 +22,10 @@ from riobed.guest import GuestSetup, provenance
 from riobed.plan import CampaignSpec, PlannedTrial, comparable, plan, spec_data
 from riobed.trial import trial_row, write_log
 
-# A trial that fails for our own reasons is tried again, but not for ever: then this run goes on without it.
+# Attempts at a trial that fails for our own reasons; after the last, this run continues without it.
 _MAX_ATTEMPTS = 4
-# So many failures with no result between them, or twice as many as there are workers, whom one cause may
-# hit at once: nothing works, and the campaign stops.
+# The campaign stops after this many infra errors in a row, or after twice as many as there are workers if
+# that is more: one cause may hit all workers at once.
 _MAX_FAILURES = 8
 # Workers may come and go while trials run.
 _LOOK_AGAIN_S = 5.0
@@ -33,20 +33,20 @@ _LOOK_AGAIN_S = 5.0
 
 @dataclass
 class Cell:
-    """What one cell of the table has so far."""
+    """The counts of one cell of the table so far."""
 
     trials: int = 0
     crashes: int = 0
 
     def count(self, row: TrialRow) -> None:
-        """Take in a trial; a crash in recovery that came too late is run, but not counted."""
+        """Count a trial; a crash in recovery whose reset came too late is not a counted crash."""
         self.trials += 1
         self.crashes += counted(row)
 
 
 @dataclass
 class Task:
-    """A trial to be run, and how often it failed for our own reasons in this run of the campaign."""
+    """A trial to run, and the number of its infra errors in this run of the campaign."""
 
     planned: PlannedTrial
     faults: list[Fault]
@@ -54,7 +54,7 @@ class Task:
 
 
 class Campaign:
-    """One run of a campaign, new or resumed; `catalogues` has the fault sites of each mode's kernel."""
+    """One run of a campaign, new or resumed; `catalogues` maps each mode to the fault sites of its kernel."""
 
     def __init__(
         self,
@@ -77,10 +77,10 @@ class Campaign:
         self._count_what_is_there()
 
     def run(self, workers: Workers, report: Callable[[TrialRow], None]) -> None:
-        """Have run what is missing, and close the workers; `report` gets each row as it is stored.
+        """Run the missing trials, then close the workers; `report` gets each row as it is stored.
 
-        Raises EnvironmentFault when nothing but infra errors comes any more, and at the end when trials that
-        are needed gave no result.
+        Raises EnvironmentFault after too many infra errors in a row, and at the end if trials that are needed
+        gave no result.
         """
         pending: dict[Future[Attempt], Task] = {}
         try:
@@ -91,13 +91,13 @@ class Campaign:
                     continue
                 while len(pending) >= workers.slots():
                     self._collect(workers, pending, report)
-                # What just ended may have been the last crash this cell needed.
+                # The trial that just ended may have given the last crash that this cell needs.
                 if self._enough(planned):
                     continue
                 task = Task(planned, draw_faults(self.spec, planned, self._catalogues[planned.mode]))
                 pending[workers.submit(task.planned, task.faults)] = task
             while pending:
-                # A cluster says then who came and who left.
+                # On this call a cluster reports workers that came or left.
                 workers.slots()
                 self._collect(workers, pending, report)
         finally:
@@ -109,11 +109,11 @@ class Campaign:
             )
 
     def missing(self) -> list[PlannedTrial]:
-        """Trials this run gave up though their cells need more; the next run tries them again."""
+        """Return the trials that this run gave up but cells still need; the next run tries them again."""
         return [planned for planned in self._given_up if not self._enough(planned)]
 
     def _enter(self) -> CampaignRow:
-        """The campaign's row; UsageError if one of that name asked for something else, or began on it."""
+        """Return the campaign's row; UsageError if the stored one has another spec or provenance."""
         text = yaml.safe_dump(spec_data(self.spec), sort_keys=False)
         here = provenance(self._setup, str(self.spec.seed), self.spec.workload.path, self.spec.cache_modes)
         names = [row.name for row in self.store.campaigns()]
@@ -139,7 +139,7 @@ class Campaign:
         return old
 
     def kernels(self) -> dict[str, str]:
-        """Build ids of the kernels by mode; empty if all modes run on one."""
+        """Return the kernels' build ids by mode; empty if all modes share one kernel."""
         return kernels(self._row)
 
     def _count_what_is_there(self) -> None:
@@ -158,9 +158,9 @@ class Campaign:
     def _collect(
         self, workers: Workers, pending: dict[Future[Attempt], Task], report: Callable[[TrialRow], None]
     ) -> None:
-        """Wait a while for trials to end; store what they gave, have infra errors run again."""
+        """Wait up to _LOOK_AGAIN_S seconds for trials to end; store their rows and resubmit infra errors."""
         done, _ = wait(pending, timeout=_LOOK_AGAIN_S, return_when=FIRST_COMPLETED)
-        # First what is there to be stored: an exception ends the campaign.
+        # Rows first, exceptions last: an exception ends the campaign.
         for future in sorted(done, key=failed):
             task = pending.pop(future)
             row = self._add(future.result(), task)
@@ -172,7 +172,7 @@ class Campaign:
                 pending[workers.submit(task.planned, task.faults)] = task
 
     def _again(self, task: Task, row: TrialRow, workers: Workers) -> bool:
-        """Is a trial that failed to be tried again? EnvironmentFault if nothing works any more."""
+        """Whether to try a failed trial again; EnvironmentFault after too many failures in a row."""
         task.failures += 1
         self._failures += 1
         if self._failures >= max(_MAX_FAILURES, 2 * workers.slots()):
@@ -185,20 +185,20 @@ class Campaign:
         return task.failures < _MAX_ATTEMPTS
 
     def _add(self, attempt: Attempt, task: Task) -> TrialRow:
-        """Each attempt is a row."""
+        """Store one attempt as a row."""
         number = self.store.next_attempt(self._row.id, task.planned.position)
         row = trial_row(attempt.record, self._row.id, number, attempt.started, attempt.error)
-        # By the clock of the worker, as `started`.
+        # By the worker's clock, like `started`.
         row.finished = attempt.finished
         row.log = write_log(self._logs, row, attempt.record.console)
         return self.store.add_trial(row)
 
 
 def failed(future: Future[Attempt]) -> bool:
-    """Did a trial end without giving anything to be stored?"""
+    """Whether a trial ended without a row to store."""
     return future.cancelled() or future.exception() is not None
 
 
 def draw_faults(spec: CampaignSpec, planned: PlannedTrial, catalogue: Catalogue) -> list[Fault]:
-    """A trial's faults; not for workers: catalogue and disassembler serve one thread at a time."""
+    """Draw a trial's faults. Not thread-safe: catalogue and disassembler serve one thread at a time."""
     return spec.fault_class(planned.fault_class).draw(catalogue, planned.fault_rng(), spec.faults)

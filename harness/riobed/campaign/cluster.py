@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trials on other hosts: the workers of a Dask cluster.
+"""Run trials on other hosts: the workers of a Dask cluster.
 
-A campaign leaves with Dask's scheduler a plugin, which each worker starts, also one that comes later. It
-compares the worker with the campaign; a worker that is the same offers guests, as a resource of Dask of
-the campaign's name, and only where that is do its trials run. A trial whose worker is lost is run again by
-Dask. The store is written by the campaign alone.
+A campaign registers a plugin with Dask's scheduler, and every worker starts it, even one that joins later.
+The plugin compares the worker's provenance with the campaign's. If they match, the worker offers its guests
+as a Dask resource named after the campaign, and the campaign's trials run only where that resource is. If a
+worker is lost, Dask reruns its trials elsewhere. Only the campaign writes to the store.
 """
 
 import asyncio
@@ -33,16 +33,16 @@ from riobed.faults import Fault
 from riobed.guest import GuestSetup, guest_setup, provenance
 from riobed.plan import CampaignSpec, PlannedTrial, spec_data, stored_spec
 
-# Of this process as a worker; the campaign's own --connect is for its own host.
+# The libvirt URI of a worker; the campaign's --connect applies to the campaign's host only.
 URI_VARIABLE = "RIOBED_LIBVIRT_URI"
 _CONNECT_S = 15
 _BREATH_S = 0.5
 
 
 class CampaignPlugin(WorkerPlugin):
-    """On each worker: the guests of a campaign, as long as the campaign runs.
+    """Runs on each worker and holds the guests of a campaign while the campaign runs.
 
-    `spec` is the text the store has, `token` the name of plugin and resource.
+    `spec` is the spec's text as stored, `token` the name of plugin and resource.
     """
 
     def __init__(self, name: str, spec: str, wanted: Provenance, token: str) -> None:
@@ -53,21 +53,21 @@ class CampaignPlugin(WorkerPlugin):
         self.guests: Guests | None = None
 
     async def setup(self, worker: Worker) -> None:
-        """Offer guests, or say why not."""
+        """Offer guests, or report to the campaign why this worker is refused."""
         count = worker.state.nthreads
         try:
             self.guests = await asyncio.to_thread(self._make_guests, count)
-        except Exception as error:  # whatever it is, it is the matter of this worker alone
+        except Exception as error:  # any error concerns only this worker
             text = f"worker {socket.gethostname()} ({worker.address}) is refused: {in_short(error)}"
             await worker.scheduler.log_event(topic=self.name, msg=text)
             return
         if worker.plugins.get(self.name) is self:
             await worker.set_resources(**{self.name: count})
-        else:  # the campaign went meanwhile
+        else:  # the campaign ended in the meantime
             await self.teardown(worker)
 
     async def teardown(self, worker: Worker) -> None:
-        """End the campaign's guests here."""
+        """End the campaign's guests on this worker."""
         if self.guests:
             await asyncio.to_thread(self.guests.close)
 
@@ -76,39 +76,37 @@ class CampaignPlugin(WorkerPlugin):
         uri = os.environ.get(URI_VARIABLE)
         setup = guest_setup(spec.machine, uri, spec.workload)
         if difference := self._wanted.difference(host_provenance(setup, spec), WORKER):
-            raise UsageError(
-                f"its {difference}; set it up from the campaign's sources, as the campaign's host"
-            )
+            raise UsageError(f"its {difference}; set it up from the same sources as the campaign's host")
         return Guests(spec, setup, count)
 
 
 def host_provenance(setup: GuestSetup, spec: CampaignSpec) -> Provenance:
-    """What trials of a campaign are made on and with on this host."""
+    """Return the provenance of a campaign's trials on this host."""
     here = provenance(setup, str(spec.seed), spec.workload.path, spec.cache_modes)
     return here.model_copy(update={"dask": version("distributed")})
 
 
 class FarewellPlugin(SchedulerPlugin):
-    """On the scheduler: when a campaign goes, by its end, Ctrl-C or SIGKILL, its guests go."""
+    """Runs on the scheduler: ends a campaign's guests when the campaign ends, even by Ctrl-C or SIGKILL."""
 
     name = "riobed-farewell"
     idempotent = True
 
     def remove_client(self, scheduler: Scheduler, client: str) -> None:
-        """Take the campaign's plugin from the workers."""
+        """Remove the campaign's plugin from the workers."""
         if (token := token_of(client)) in scheduler.worker_plugins:
             scheduler.loop.add_callback(scheduler.unregister_worker_plugin, None, token)
 
 
 def in_short(error: BaseException) -> str:
-    """An exception in one line; one that is none of riobed's with its kind."""
+    """Return an exception in one line, with its type unless it is a RiobedError."""
     if isinstance(error, RiobedError):
         return str(error)
     return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def check_certificates(address: str) -> None:
-    """UsageError for a scheduler behind TLS if Dask has no certificates here; its own message is a page."""
+    """Raise UsageError for a TLS scheduler if Dask has no certificates; Dask's own message fills a page."""
     if address.startswith("tls://") and not dask.config.get("distributed.comm.tls.ca-file"):
         raise UsageError(
             f"scheduler {address}: Dask has no certificates here; set them as docs/cluster.md says"
@@ -116,17 +114,17 @@ def check_certificates(address: str) -> None:
 
 
 def wrong_address(address: str, error: ValueError) -> UsageError:
-    """What is said of an address that Dask cannot read."""
+    """Make the error for an address that Dask cannot parse."""
     return UsageError(f"scheduler {address}: {error}; an address is like tcp://host:8786")
 
 
 def token_of(client: str) -> str:
-    """Name of what belongs to a campaign, from Dask's name of its connection."""
+    """Return the name of a campaign's plugin and resource, from Dask's name of its connection."""
     return f"riobed-{client}"
 
 
 def run_on_worker(token: str, planned: PlannedTrial, faults: list[Fault]) -> Attempt:
-    """Dask's task: a trial in the guests that the plugin keeps here."""
+    """Run a trial in the guests of this worker's plugin; this is Dask's task."""
     worker = get_worker()
     plugin = worker.plugins.get(token)
     try:
@@ -134,7 +132,7 @@ def run_on_worker(token: str, planned: PlannedTrial, faults: list[Fault]) -> Att
             raise Stopped("the campaign has left this worker")
         return plugin.guests.attempt(planned, faults)
     except Stopped:
-        # The worker is leaving, or the campaign, which no longer wants it.
+        # The worker is leaving, or the campaign has ended and no longer needs the trial.
         time.sleep(_BREATH_S)
         raise Reschedule from None
     except RiobedError as error:
@@ -142,9 +140,9 @@ def run_on_worker(token: str, planned: PlannedTrial, faults: list[Fault]) -> Att
 
 
 class ClusterWorkers:
-    """The workers of a Dask cluster set up as this host is; `say` gets a line when one comes or goes.
+    """The workers of a Dask cluster that match this host; `say` gets a line when one comes or goes.
 
-    Raises UsageError for an address that is none, EnvironmentFault if scheduler or such workers are missing.
+    Raises UsageError if the address is not valid, EnvironmentFault without a scheduler or any such worker.
     """
 
     def __init__(
@@ -156,7 +154,7 @@ class ClusterWorkers:
         self._told = 0
         wanted = host_provenance(setup, spec)
         check_certificates(address)
-        # What matters arrives as exceptions, and what must be equal is compared.
+        # Errors arrive as exceptions, and provenance covers the versions that matter.
         logging.getLogger("distributed").setLevel(logging.CRITICAL)
         warnings.simplefilter("ignore", VersionMismatchWarning)
         try:
@@ -178,7 +176,7 @@ class ClusterWorkers:
         self._executor = self._client.get_executor(pure=False, resources={self._token: 1})
 
     def slots(self) -> int:
-        """As many as the workers have that are there now."""
+        """Return the number of slots of the present workers, at least 1."""
         try:
             self._look()
         except OSError:
@@ -186,7 +184,7 @@ class ClusterWorkers:
         return max(1, sum(self._offers.values()))
 
     def submit(self, planned: PlannedTrial, faults: list[Fault]) -> Future[Attempt]:
-        """Have a trial run by a worker that is free, and again by another one if that is lost."""
+        """Submit a trial to a free worker; if that worker is lost, another one reruns it."""
         result: Future[Attempt] = Future()
 
         def hand_over(done: Future[Attempt]) -> None:
@@ -196,7 +194,7 @@ class ClusterWorkers:
                 result.set_exception(
                     EnvironmentFault(
                         f"trial {planned.position} ({planned.mode}, {planned.fault_class}): every worker "
-                        f"that ran it was lost, {error.last_worker.address} the last; see what ended it there"
+                        f"that ran it was lost, last {error.last_worker.address}; see there why it ended"
                     )
                 )
             elif error:
@@ -208,13 +206,13 @@ class ClusterWorkers:
         return result
 
     def close(self) -> None:
-        """Leave; the scheduler has the guests ended."""
-        # In the middle of connecting again, Dask's client ends with an error of its own.
+        """Disconnect; the scheduler then ends the guests."""
+        # While it reconnects, closing Dask's client raises an error.
         with suppress(OSError, RuntimeError):
             self._client.close()
 
     def _check_scheduler(self) -> None:
-        """Plugins go to it as pickles, which takes riobed there and the same Dask."""
+        """Check that the scheduler can load our plugins: pickles need riobed and the same Dask there."""
         here = version("distributed")
         try:
             there = self._client.run_on_scheduler(version, "distributed")
@@ -231,7 +229,7 @@ class ClusterWorkers:
             )
 
     def _register(self, spec: CampaignSpec, wanted: Provenance) -> None:
-        """Have all workers compared; one that hangs is waited for only as long as there is no other."""
+        """Let all workers compare themselves; wait for a hanging one only until another offers guests."""
         text = yaml.safe_dump(spec_data(spec), sort_keys=False)
         plugin = CampaignPlugin(spec.name, text, wanted, self._token)
         asking = threading.Thread(target=self._ask, args=(plugin,), daemon=True)
@@ -250,12 +248,12 @@ class ClusterWorkers:
     def _ask(self, plugin: CampaignPlugin) -> None:
         try:
             self._client.register_plugin(plugin)
-        except Exception as error:  # of one worker, the others have been asked all the same
+        except Exception as error:  # it comes from one worker; the others have been asked
             if self._client.status == "running":
                 self._say(f"a worker could not be asked: {in_short(error)}")
 
     def _look(self) -> None:
-        """Which workers are there, and say what changed."""
+        """Update the list of workers and report what changed."""
         refusals = self._client.get_events(self._token)
         for _, text in refusals[self._told :]:
             self._say(text)

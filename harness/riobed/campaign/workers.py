@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where trials are run: guests of this process, used by its threads. cluster.py has such on other hosts."""
+"""Workers run a campaign's trials: here, threads of this process; cluster.py has those on other hosts."""
 
 import itertools
 import shutil
@@ -20,20 +20,21 @@ from riobed.plan import CampaignSpec, PlannedTrial
 from riobed.trial import TrialRecord, run_trial
 from riobed.vm import LEAST_ROOM, need_room
 
-# What runs a trial and fills in its record.
+# A function that runs a trial and fills in its record.
 Run = Callable[[Guest, CampaignSpec, TrialRecord], None]
-# A process may have the guests of several campaigns.
+# A process may hold the guests of several campaigns, so their numbers are unique in the process.
 _numbers = itertools.count()
+# When QEMU dies, its agent is lost at once, but libvirt notices a little later.
 _HEARSAY_S = 1.0
 
 
 class Stopped(EnvironmentFault):
-    """The trial was ended from outside; it has no result."""
+    """close() ended the trial; it has no result."""
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt at a trial: all that is known of it, its times in UTC, why it is an infra error (or "")."""
+    """One attempt at a trial: its record, its times in UTC, and why it is an infra error (else "")."""
 
     record: TrialRecord
     started: str
@@ -42,20 +43,20 @@ class Attempt:
 
 
 class Workers(Protocol):
-    """Whatever runs a campaign's trials."""
+    """The contract of workers: they run a campaign's trials."""
 
     def slots(self) -> int:
-        """How many trials can run at the same time now; at least 1."""
+        """Return how many trials can run at the same time now; at least 1."""
 
     def submit(self, planned: PlannedTrial, faults: list[Fault]) -> Future[Attempt]:
-        """Have a trial run."""
+        """Submit a trial."""
 
     def close(self) -> None:
-        """End trials under way without a result, and their guests."""
+        """End running trials without a result, and their guests."""
 
 
 class Guests:
-    """Guests of this process for `count` trials of a campaign at the same time: so many in each mode."""
+    """Guests of this process for `count` parallel trials of a campaign: `count` guests in each mode."""
 
     def __init__(self, spec: CampaignSpec, setup: GuestSetup, count: int, run: Run = run_trial) -> None:
         self._spec = spec
@@ -71,7 +72,7 @@ class Guests:
             self._free.put(guests)
 
     def attempt(self, planned: PlannedTrial, faults: list[Fault]) -> Attempt:
-        """Run a trial as soon as guests are free; Stopped if it was ended by close()."""
+        """Run a trial as soon as guests are free; Stopped if close() ended it."""
         guests = self._free.get()
         try:
             return self._attempt(planned, faults, guests[planned.mode])
@@ -79,7 +80,7 @@ class Guests:
             self._free.put(guests)
 
     def close(self) -> None:
-        """End trials under way, and all guests with their files."""
+        """End running trials, and remove all guests with their files."""
         self._stopped.set()
         for guest in self._all:
             guest.discard()
@@ -104,22 +105,21 @@ class Guests:
                 need_room(guest.machine.config.folder, LEAST_ROOM)
                 guest.machine.pause()
         except InfraError as failure:
-            # When QEMU dies its agent is lost at once, and libvirt hears of it a little later.
             time.sleep(_HEARSAY_S)
             trouble = guest.machine.trouble()
             error = f"{failure}; {trouble}" if trouble and trouble not in str(failure) else str(failure)
             record.verdict = None
         stopped = self._stopped.is_set()
         if error or stopped:
-            # It may have been started again after close() had ended it.
+            # The trial may have restarted the guest after close() ended it.
             guest.discard()
         if stopped:
-            raise Stopped("campaign stopped; run it again to go on")
+            raise Stopped("campaign stopped; run it again to continue")
         return Attempt(record, started, utc_now(), error)
 
 
 class LocalWorkers:
-    """Threads of this process with guests of their own."""
+    """Threads of this process, each with its own guests."""
 
     def __init__(self, spec: CampaignSpec, setup: GuestSetup, count: int, run: Run = run_trial) -> None:
         self._count = count
@@ -127,14 +127,14 @@ class LocalWorkers:
         self._pool = ThreadPoolExecutor(count)
 
     def slots(self) -> int:
-        """As many as there are threads."""
+        """Return the number of threads."""
         return self._count
 
     def submit(self, planned: PlannedTrial, faults: list[Fault]) -> Future[Attempt]:
-        """Have a trial run by the next free thread."""
+        """Submit a trial to the next free thread."""
         return self._pool.submit(self._guests.attempt, planned, faults)
 
     def close(self) -> None:
-        """End trials under way without a result, and their guests."""
+        """End running trials without a result, and their guests."""
         self._guests.close()
         self._pool.shutdown(wait=True, cancel_futures=True)
