@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The riobed command. What needs a machine is imported when it is called for.
+"""The riobed command. Each command imports what it needs when it runs.
 
-Tables and lists of trials are computed from stored rows alone and need neither QEMU nor libvirt.
+Tables and lists of trials are computed from stored rows alone, without QEMU or libvirt.
 """
 
 import errno
@@ -26,19 +26,19 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Crash testbed for file caches that must survive operating-system crashes.",
 )
-guest_app = typer.Typer(no_args_is_help=True, help="Commands in a guest of a cache mode.")
+guest_app = typer.Typer(no_args_is_help=True, help="Run commands in a guest of a cache mode.")
 app.add_typer(guest_app, name="guest")
-faults_app = typer.Typer(no_args_is_help=True, help="What can be injected, and what would be changed.")
+faults_app = typer.Typer(no_args_is_help=True, help="Show what can be injected, and what it would change.")
 app.add_typer(faults_app, name="faults")
 results_cli.mount(app)
 
 ModesFile = Annotated[
-    Path | None, typer.Option("--modes-file", help="A file of modes of your own: docs/own-mode.md.")
+    Path | None, typer.Option("--modes-file", help="File with your own cache modes: docs/own-mode.md.")
 ]
 Uri = Annotated[
     str | None,
     typer.Option(
-        "--connect", envvar="RIOBED_LIBVIRT_URI", help="libvirt URI; default: QEMU in this process."
+        "--connect", envvar="RIOBED_LIBVIRT_URI", help="libvirt URI; default: libvirt inside this process."
     ),
 ]
 
@@ -50,10 +50,10 @@ def run(
         str, typer.Option(help="Where rows go: SQLAlchemy URL, or a folder or file for SQLite.")
     ] = (DEFAULT_STORE),
     workers: Annotated[
-        int, typer.Option(min=1, max=64, help="Trials at the same time here; default: one a processor.")
+        int, typer.Option(min=1, max=64, help="Parallel trials on this host; default: one per processor.")
     ] = len(os.sched_getaffinity(0)),
     logs: Annotated[
-        Path | None, typer.Option(help="Folder of console logs; default: beside the store.")
+        Path | None, typer.Option(help="Folder for console logs; default: beside the store.")
     ] = None,
     scheduler: Annotated[
         str | None,
@@ -61,7 +61,7 @@ def run(
     ] = None,
     connect: Uri = None,
 ) -> None:
-    """Run a campaign, or go on with it where it was stopped."""
+    """Run a campaign, or resume it where it was stopped."""
     from riobed.commands.run import Where, run_campaign
 
     try:
@@ -75,10 +75,10 @@ def run(
 def worker(
     scheduler: Annotated[str, typer.Argument(help="Address of a Dask scheduler: tcp://HOST:PORT.")],
     workers: Annotated[
-        int, typer.Option(min=1, max=64, help="Trials at the same time; default: one a processor.")
+        int, typer.Option(min=1, max=64, help="Parallel trials; default: one per processor.")
     ] = len(os.sched_getaffinity(0)),
 ) -> None:
-    """Run trials of campaigns that other hosts give to a scheduler ('riobed run --scheduler')."""
+    """Run trials that campaigns on other hosts submit to a scheduler ('riobed run --scheduler')."""
     from riobed.commands.worker import serve
 
     serve(scheduler, workers)
@@ -90,7 +90,7 @@ def shell(
     modes_file: ModesFile = None,
     connect: Uri = None,
 ) -> None:
-    """A console in a guest of a cache mode; leave it with Ctrl-]."""
+    """Open a console in a guest of a cache mode; leave it with Ctrl-]."""
     from riobed.commands.shell import shell as open_shell
 
     open_shell(mode, modes_file, connect)
@@ -98,13 +98,11 @@ def shell(
 
 @app.command()
 def cost(
-    out: Annotated[
-        Path, typer.Option(help="Folder of runs and tables; runs that are there are not repeated.")
-    ],
+    out: Annotated[Path, typer.Option(help="Folder for runs and tables; stored runs are not repeated.")],
     of: Annotated[
-        Literal["rio", "faults"], typer.Option(help="What costs: the parts of Rio, or faults that wait.")
+        Literal["rio", "faults"], typer.Option(help="What to measure: the parts of Rio, or faults that wait.")
     ] = "rio",
-    rounds: Annotated[int, typer.Option(min=0, help="Runs of each variant for the times.")] = 20,
+    rounds: Annotated[int, typer.Option(min=0, help="Runs of each variant that measure time.")] = 20,
     counted: Annotated[int, typer.Option(min=0, help="Runs of each variant that count instructions.")] = 3,
     workload: Annotated[
         list[Path] | None,
@@ -112,12 +110,12 @@ def cost(
             help="Folder of a workload with 'measure'; repeatable.", show_default="cp_rm and memtest"
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the orders and the workloads' streams.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the orders and of the workloads' streams.")] = 1,
     connect: Uri = None,
 ) -> None:
-    """What registry, checksums, atomic metadata and protection cost, or proof of activation.
+    """Measure the cost of registry, checksums, atomic metadata and protection, or of proof of activation.
 
-    Goes on measuring where it was stopped.
+    A stopped measurement resumes where it was stopped.
     """
     from riobed_results.report.claims import write_claims
 
@@ -136,13 +134,13 @@ def guest_run(
     mode: Annotated[str, typer.Argument(help="Cache mode of the guest.")],
     command: Annotated[list[str], typer.Argument(help="Command and arguments, after --.")],
     put: Annotated[
-        list[str] | None, typer.Option(help="SRC:DST, a file or folder to copy in; repeatable.")
+        list[str] | None, typer.Option(help="SRC:DST, a file or folder to copy into the guest; repeatable.")
     ] = None,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds the command may take.")] = 3600,
     modes_file: ModesFile = None,
     connect: Uri = None,
 ) -> None:
-    """Run a command in a guest; its output and exit status are ours."""
+    """Run a command in a guest; pass on its output and exit with its status."""
     from riobed.commands.shell import guest_run as run_in_guest
 
     raise typer.Exit(run_in_guest(mode, modes_file, command, put or [], timeout, connect))
@@ -153,10 +151,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable.")]
 
 @app.command()
 def modes(
-    file: Annotated[Path | None, typer.Option(help="Also the modes of your own in this file.")] = None,
+    file: Annotated[Path | None, typer.Option(help="Also list your own modes in this file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Every cache mode: its file system, kernel and devices."""
+    """List the cache modes with file system, kernel and devices."""
     from riobed.commands.modes import list_modes
 
     typer.echo(list_modes(file, as_json, _width()), nl=False)
@@ -164,7 +162,7 @@ def modes(
 
 @faults_app.command("list")
 def faults_list(as_json: AsJson = False) -> None:
-    """Every fault class, and how many sites it has in the kernel (--json: also what is left out, why)."""
+    """List the fault classes with their sites in the kernel (--json: also what is excluded, and why)."""
     from riobed.commands.faults import list_classes
 
     typer.echo(list_classes(as_json, _width()), nl=False)
@@ -178,7 +176,7 @@ def faults_executed(
         CHECKOUT / "workloads/memtest"
     ),
     seconds: Annotated[float, typer.Option(min=0.1, max=3600, help="How long the workload runs.")] = 20.0,
-    seed: Annotated[int, typer.Option(min=0, help="Of the workload's stream.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the workload's stream.")] = 1,
     output: Annotated[
         Path | None, typer.Option(help="File to write.", show_default="standard output")
     ] = None,
@@ -196,25 +194,25 @@ def faults_sites(
     seed: Annotated[
         str,
         typer.Option(
-            help="A trial's seed, as 1/kernel_text/0, or a campaign's for its first trial of CLASS."
+            help="A trial's seed like 1/kernel_text/0, or a campaign's seed for its first trial of CLASS."
         ),
     ] = "1",
-    count: Annotated[int, typer.Option(help="How many; `faults` of the spec.")] = 20,
+    count: Annotated[int, typer.Option(help="Number of faults; `faults` of the spec.")] = 20,
     subsystem: Annotated[
         list[str] | None,
-        typer.Option(help="Only in this folder or file of the kernel's source, as fs/ext4; repeatable."),
+        typer.Option(help="Only in this folder or file of the kernel's source, like fs/ext4; repeatable."),
     ] = None,
     function: Annotated[
-        list[str] | None, typer.Option(help="Only in functions of this shell pattern; repeatable.")
+        list[str] | None, typer.Option(help="Only in functions that match this shell pattern; repeatable.")
     ] = None,
     functions_file: Annotated[
-        Path | None, typer.Option(help="Only in the functions that this file names, one a line.")
+        Path | None, typer.Option(help="Only in the functions that this file names, one per line.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """What a class would change: a dry run, without a guest.
+    """Show what a class would change: a dry run, without a guest.
 
-    These are the faults that a campaign injects: in every mode, trial N of CLASS (from 0) has the seed
+    A campaign injects exactly these faults. In every mode, trial N of CLASS (from 0) has the seed
     CAMPAIGN-SEED/CLASS/N, which is also in its row. Count and site filter (`sites` of the spec) must be the
     campaign's. Classes without sites in the kernel's text ignore the filter.
     """
@@ -225,23 +223,23 @@ def faults_sites(
 
 
 def _width() -> int:
-    """Columns of a table on standard output."""
+    """Return the width in columns of a table on standard output."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else results_cli.PIPE_WIDTH
 
 
 @app.command()
 def soak(
     mode: Annotated[str, typer.Option(help="Cache mode of the guest.")] = "rio-protected",
-    minutes: Annotated[float, typer.Option(min=0.1, help="Time of all stressors together.")] = 60,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of what stressors draw.")] = 1,
-    only: Annotated[list[str] | None, typer.Option(help="A stressor of the suite; repeatable.")] = None,
+    minutes: Annotated[float, typer.Option(min=0.1, help="Total time of all stressors.")] = 60,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the stressors' random choices.")] = 1,
+    only: Annotated[list[str] | None, typer.Option(help="Run only this stressor; repeatable.")] = None,
     suite: Annotated[Path, typer.Option(help="Folder with a suite.yaml.")] = CHECKOUT / "workloads/stress",
     memory: Annotated[int, typer.Option(help="MiB of RAM.")] = 512,
     disk: Annotated[int, typer.Option(min=32, max=16384, help="MiB of the file system under test.")] = 1024,
     vcpus: Annotated[int, typer.Option(min=1, max=4, help="Virtual CPUs, and workers of a stressor.")] = 1,
     folder: Annotated[
         Path | None,
-        typer.Option(help="Where rows go; a soak there is gone on with.", show_default="campaigns/soak-MODE"),
+        typer.Option(help="Folder for rows; a soak there is resumed.", show_default="campaigns/soak-MODE"),
     ] = None,
     as_json: AsJson = False,
     connect: Uri = None,
@@ -274,21 +272,21 @@ def replay(
     times: Annotated[int, typer.Option(min=1, max=1000, help="Replays of the trial.")] = 1,
     crashes: Annotated[
         int | None,
-        typer.Option(min=1, help="Without ID: so many crashes, balanced over fault classes, once each."),
+        typer.Option(min=1, help="Without ID: replay this many crashes once each, balanced over classes."),
     ] = None,
     folder: Annotated[
         Path | None,
-        typer.Option(help="Folder for logs and answers.", show_default="replays/NAME-ID beside the store"),
+        typer.Option(help="Folder for logs and results.", show_default="replays/NAME-ID beside the store"),
     ] = None,
     trace: Annotated[
-        bool, typer.Option("--trace", help="Follow the way from the faults to damaged blocks.")
+        bool, typer.Option("--trace", help="Trace the propagation path from faults to damaged blocks.")
     ] = False,
     as_json: AsJson = False,
     connect: Uri = None,
 ) -> None:
     """Run a stored trial again, and say whether it ended the same way. The store is not changed.
 
-    With --crashes the match rate over many; it goes on where it was stopped.
+    --crashes computes the match rate over many trials; a stopped series resumes where it was stopped.
     """
     from riobed.commands.replay import Request
     from riobed.commands.replay import replay as run_again
@@ -297,7 +295,7 @@ def replay(
 
     if crashes is not None:
         if position is not None or times > 1 or trace:
-            raise UsageError("replay: --crashes goes without ID, --times and --trace")
+            raise UsageError("replay: --crashes cannot be combined with ID, --times or --trace; remove them")
         many = Many(crashes, store, campaign, folder)
         text = replay_many(many, "json" if as_json else "md", connect)
     elif position is None:
@@ -312,16 +310,16 @@ def doctor(
     as_json: AsJson = False,
     connect: Uri = None,
 ) -> None:
-    """What this host has, which accelerator really boots, what is missing and how to mend it."""
+    """Check this host: tools, which accelerator really boots a guest, what is missing, how to fix it."""
     from riobed.commands.doctor import doctor as examine
 
     raise typer.Exit(examine(as_json, connect))
 
 
 def main() -> None:
-    """Entry point: one line for the user on an error, exit status 2 for wrong use, 1 for the rest."""
+    """Entry point. An error prints one line; exit status 2 is wrong use, 1 any other error."""
     for number in (signal.SIGTERM, signal.SIGHUP):
-        # As Ctrl-C, so that guests end; one that is ignored (nohup) stays so.
+        # Handle it like Ctrl-C, so guests end; a signal that is ignored (nohup) stays ignored.
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, signal.default_int_handler)
     try:

@@ -56,7 +56,7 @@ def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         (["run", "no.yaml"], "spec no.yaml: No such file or directory; see harness/specs/ for examples"),
         (["run", "."], "spec .: Is a directory; see harness/specs/ for examples"),
-        (["shell", "rio"], "riobed shell wants a terminal; for commands there is 'riobed guest run'"),
+        (["shell", "rio"], "riobed shell needs a terminal"),
         (["guest", "run", "ryo", "--", "true"], "unknown cache mode 'ryo'; there are: "),
         (["guest", "run", "rio", "--put", "x", "--", "true"], "--put x: want SRC:DST"),
         (["guest", "run", "rio", "--put", "nowhere:/x", "--", "true"], "--put nowhere:/x: nowhere does not"),

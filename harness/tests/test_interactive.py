@@ -28,7 +28,7 @@ def test_wrong_use(source: Path, entry: str) -> None:
     given = entry.replace("file", str(source))
     with pytest.raises(UsageError) as caught:
         parse_put(given)
-    assert str(caught.value) == f"--put {given}: want SRC:DST, DST being the copy's absolute path"
+    assert str(caught.value).startswith(f"--put {given}: want SRC:DST")
 
 
 def test_a_source_that_is_not_there(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def test_crashes_are_balanced_over_classes_and_always_the_same() -> None:
 
 
 def test_a_campaign_without_crashes() -> None:
-    with pytest.raises(UsageError, match="no crash to be replayed"):
+    with pytest.raises(UsageError, match="no crash to"):
         choose(CAMPAIGN, [row(1, "none"), row(2, "pointer", "discard")], 10)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`riobed doctor`: what this host has, what is missing and the command that mends it."""
+"""`riobed doctor`: what this host has, what is missing, and the command that fixes it."""
 
 import json
 import shutil
@@ -20,7 +20,7 @@ _NEEDED_MIB = 2048
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at; `mend` is a command, empty when nothing is to be done."""
+    """One check and its result; `mend` is the command that fixes it, empty if nothing is wrong."""
 
     what: str
     good: bool
@@ -29,7 +29,7 @@ class Finding:
 
 
 def doctor(as_json: bool, uri: str | None) -> int:
-    """Print the findings; exit status 0 if campaigns can run here, else 1."""
+    """Print the findings; return exit status 0 if campaigns can run here, else 1."""
     findings = [look(uri) for look in (_qemu, _mke2fs, _libvirt, _products, _room)]
     ready = all(finding.good for finding in findings)
     kvm, tcg = (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`riobed faults executed`: functions of the kernel that a workload executes, for a spec's `sites`."""
+"""`riobed faults executed`: coverage, the kernel functions a workload executes, for a spec's `sites`."""
 
 import re
 import sys
@@ -33,8 +33,8 @@ class Request:
 def executed(request: Request, output: Path | None, uri: str | None) -> None:
     """Write the names of the functions, one a line, that a guest executes in so many seconds of a workload.
 
-    What the guest's own housekeeping executes is among them. Exact, because the emulator is asked: it
-    meets each block of code anew after a snapshot. UsageError, EnvironmentFault as `riobed run`.
+    The list includes what the guest's own housekeeping executes. It is exact: once a snapshot is restored the
+    emulator translates and logs each block of code again. UsageError, EnvironmentFault as in `riobed run`.
     """
     mode = find_mode(request.mode, request.file)
     # Only an emulator sees what is executed.
@@ -76,7 +76,7 @@ def _run(guest: Guest, seconds: float, seed: int) -> Path:
 
 
 def addresses(lines: Iterable[bytes]) -> Iterator[int]:
-    """The address of each instruction in QEMU's log."""
+    """Yield the address of each instruction in QEMU's log."""
     for line in lines:
         if match := _LINE.match(line):
             yield int(match[1], 16)

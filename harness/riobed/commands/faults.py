@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`riobed faults`: the fault classes, and what a class would change, without a guest."""
+"""`riobed faults`: list the fault classes, and show what a class would change, without a guest."""
 
 import json
 import re
@@ -19,11 +19,11 @@ from riobed.products import load_manifest
 
 _LARGEST_SEED = 2**63 - 1
 _TRIAL = re.compile(r"([0-9]{1,19})/([a-z_]+)/([0-9]{1,19})")
-_MOST = 10_000  # faults of one call; a spec takes 100
+_MOST = 10_000  # faults per call; a spec allows 100
 
 
 def list_classes(as_json: bool, width: int) -> str:
-    """Every class, with the sites it has in the kernel that is built."""
+    """List every class with its sites in the checkout's kernel, as JSON or a table of `width` columns."""
     catalogue = _catalogue()
     rows = []
     for fault_class in CLASSES.values():
@@ -40,7 +40,7 @@ def list_classes(as_json: bool, width: int) -> str:
 
 
 def site_filter(subsystems: list[str] | None, functions: list[str] | None, file: Path | None) -> SiteFilter:
-    """The site filter that the options describe; UsageError if they contradict each other."""
+    """Make the site filter that the options describe; UsageError if they contradict each other."""
     given = {"subsystems": subsystems or None, "functions": functions or None, "functions_file": file}
     try:
         return SiteFilter.model_validate(given).with_list(Path())
@@ -49,7 +49,7 @@ def site_filter(subsystems: list[str] | None, functions: list[str] | None, file:
 
 
 def show_sites(name: str, seed: str, count: int, chosen: SiteFilter, as_json: bool, width: int) -> str:
-    """The faults that trials of that seed get: what is changed, where, and why it qualifies."""
+    """List the faults of trials with that seed: what is changed, where, and why it qualifies."""
     if name not in CLASSES:
         raise UsageError(f"unknown fault class {name!r}; there are: {', '.join(CLASSES)}")
     trial = _trial(name, seed)
@@ -63,7 +63,7 @@ def show_sites(name: str, seed: str, count: int, chosen: SiteFilter, as_json: bo
 
 
 def _trial(name: str, seed: str) -> str:
-    """The seed of a trial, from one or from a campaign's; UsageError if it can be neither."""
+    """Return a trial's seed, given that or a campaign's seed; UsageError if `seed` is neither."""
     match = _TRIAL.fullmatch(seed)
     if seed.isascii() and seed.isdigit():
         campaign, number = int(seed), 0

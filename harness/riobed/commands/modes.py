@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`riobed modes`: the cache modes there are, without a guest."""
+"""`riobed modes`: list the cache modes, without a guest."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from riobed.guest import CacheMode, all_modes, read_modes
 
 
 def list_modes(file: Path | None, as_json: bool, width: int) -> str:
-    """The shipped modes, then those of a file; as JSON every key of each."""
+    """List the shipped modes, then those of a file: a table, or JSON with every key of each mode."""
     modes = all_modes() | (read_modes(file) if file else {})
     if as_json:
         rows = [{"name": name} | mode.model_dump(mode="json") for name, mode in modes.items()]

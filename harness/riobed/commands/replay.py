@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`riobed replay`: a stored trial once more, from its snapshot and seed; did the same happen?
+"""`riobed replay`: run a stored trial again from its snapshot and seed, and compare how it ended.
 
-The store is only read. What can be drawn again is drawn again and compared with what is stored, so that
-a replay is of the same trial or refused.
+The store is only read. Plan and faults are drawn again and compared with the stored ones, so a replay runs
+the same trial or is refused.
 """
 
 import gzip
@@ -44,16 +44,16 @@ from riobed.trace import Symbols, TraceLog, find_chunks, trace_answer, trace_tex
 from riobed.trial import PLANTED, Evidence, TrialRecord, fault_row, run_trial, trial_row
 from riobed.vm import LEAST_ROOM, need_room
 
-# What is no part of the crash in a stored log: trial.py.
+# Separates the crash from the recovery in a stored log (riobed.trial.recover).
 _BEHIND = b"\n=== recovery"
-# The host may be slower than it was then, and limits are by its clock.
+# Time limits follow the host's clock, and the host may be slower than in the original trial.
 _PATIENCE = 2.0
 _MAX_ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
 class Request:
-    """Which trial is to be run again, and where the replay's files go (None: beside the store)."""
+    """Which trial to replay, and where the replay's files go (None: beside the store)."""
 
     position: int
     store: str
@@ -65,7 +65,7 @@ class Request:
 
 @dataclass(frozen=True)
 class StoredTrial:
-    """A trial of a store, and what is needed to run it again; its log is relative to `logs`."""
+    """A stored trial with what is needed to run it again; the path of its log is relative to `logs`."""
 
     logs: Path
     campaign: CampaignRow
@@ -75,12 +75,12 @@ class StoredTrial:
 
 
 def replay(request: Request, as_json: bool, uri: str | None) -> str:
-    """Run a stored trial again; what was then and is now, as text or JSON.
+    """Replay a stored trial; return the comparison of original and replays, as text or JSON.
 
-    Raises UsageError when it cannot be the same trial, EnvironmentFault if we always fail.
+    Raises UsageError if it cannot be the same trial, EnvironmentFault if every attempt is an infra error.
     """
     stored = find(request)
-    with Console(stderr=True).status("Looking for what is built, drawing the faults again") as status:
+    with Console(stderr=True).status("Looking for built products, drawing the faults again") as status:
         setup = replay_setup(stored.campaign, stored.spec, request.store, uri)
         faults = redraw(stored, setup)
         folder = make_folder(request.folder or beside(request.store, "replays") / _name(stored))
@@ -95,9 +95,9 @@ def replay(request: Request, as_json: bool, uri: str | None) -> str:
 
 
 def replay_setup(campaign: CampaignRow, spec: CampaignSpec, store: str, uri: str | None) -> GuestSetup:
-    """What guests of a campaign in that store are made of; they begin from its snapshots if it has some.
+    """Return what a campaign's guests are made of; they start from the store's snapshot cache if it has one.
 
-    UsageError if the kernel that is built here is not the campaign's.
+    UsageError if the kernel built here is not the campaign's.
     """
     setup = guest_setup(spec.machine, uri, spec.workload)
     here = provenance(setup, campaign.seed, modes=spec.cache_modes)
@@ -110,7 +110,7 @@ def replay_setup(campaign: CampaignRow, spec: CampaignSpec, store: str, uri: str
 
 
 def find(request: Request) -> StoredTrial:
-    """The trial in its store; UsageError if it is not there, or the plan made now has another one."""
+    """Find a trial in its store; UsageError if it is missing, or if today's plan has another trial there."""
     store = open_store(request.store)
     campaign = store.campaign(request.campaign)
     row = result_at(store, campaign.id, request.position)
@@ -129,7 +129,7 @@ def find(request: Request) -> StoredTrial:
 
 
 def make_folder(folder: Path) -> Path:
-    """Where a replay's files go; EnvironmentFault if it cannot be made."""
+    """Make the folder for a replay's files; EnvironmentFault if that fails."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -142,7 +142,7 @@ def _name(stored: StoredTrial) -> str:
 
 
 def redraw(stored: StoredTrial, setup: GuestSetup) -> list[Fault]:
-    """The trial's faults, drawn again; UsageError unless they are those that are stored."""
+    """Draw the trial's faults again; UsageError if they differ from the stored ones."""
     kernel = setup.products(stored.spec.mode(stored.planned.mode)).kernel
     catalogue = catalogue_of(kernel).filtered(stored.spec.sites)
     faults = draw_faults(stored.spec, stored.planned, catalogue)
@@ -157,7 +157,7 @@ def redraw(stored: StoredTrial, setup: GuestSetup) -> list[Fault]:
 
 
 def same_fault(drawn: Fault, stored: FaultRow) -> bool:
-    """Whether a fault is the stored one; what that hit stands among its parameters and is left out."""
+    """Whether a fault is the stored one; stored parameters that say what the fault hit are ignored."""
     row = fault_row(drawn, Evidence())
     drawn_before = ("index", "fault_class", "address", "old", "new")
     return all(getattr(row, name) == getattr(stored, name) for name in drawn_before) and (
@@ -166,7 +166,7 @@ def same_fault(drawn: Fault, stored: FaultRow) -> bool:
 
 
 class Replayer:
-    """Runs trials of a mode on a guest of its own as a campaign would, and keeps their logs."""
+    """Runs trials of a mode on its own guest, as a campaign would, and keeps their logs."""
 
     def __init__(self, setup: GuestSetup, spec: CampaignSpec, mode: str) -> None:
         self._setup = setup
@@ -180,7 +180,7 @@ class Replayer:
         self._guest.discard()
 
     def run(self, stored: StoredTrial, faults: list[Fault], folder: Path, number: int = 1) -> "Replay":
-        """What came of it, compared with what is stored; EnvironmentFault if we fail again and again."""
+        """Replay a trial and compare; EnvironmentFault if _MAX_ATTEMPTS attempts end with infra errors."""
         position = stored.row.position
         for attempt in range(1, _MAX_ATTEMPTS + 1):
             try:
@@ -208,7 +208,7 @@ class Replayer:
         return Replay(compare(stored, self._setup, record), trace)
 
     def _follow(self, record: TrialRecord, path: Path) -> dict[str, Any]:
-        """The guest is where the trial left it, so that it can be asked where its files lie."""
+        """Read the trace. The guest is still as the trial left it, so it can tell where its files lie."""
         with mapped(self._guest.machine.ram_path()) as memory:
             log = TraceLog(find_chunks(memory))
         _keep(path, log.text())
@@ -220,14 +220,14 @@ class Replayer:
 
 @dataclass(frozen=True)
 class Replay:
-    """One replay, and what its trace says if there is one."""
+    """One replay, and the answer of its trace if there is one."""
 
     run: ReplayRun
     trace: dict[str, Any] | None
 
 
 def _patient(stored: StoredTrial) -> CampaignSpec:
-    """The spec, with more time for a crash to come than it had, unless it came when the time was over."""
+    """Return the spec with a longer time limit, unless the original crash came after the limit."""
     spec, seconds = stored.spec, stored.row.time_to_crash_s
     if seconds is None or seconds > spec.limit_s:
         return spec
@@ -239,7 +239,7 @@ def _keep(path: Path, log: bytes) -> None:
 
 
 def compare(stored: StoredTrial, setup: GuestSetup, record: TrialRecord) -> ReplayRun:
-    """What was then, and what is now."""
+    """Compare a replay with the original trial."""
     row = stored.row
     now = trial_row(record, stored.campaign.id, row.attempt, utc_now(), "")
     then = Ending.model_validate(row).model_copy(update={"crash_title": title_then(stored)})
@@ -257,9 +257,9 @@ def compare(stored: StoredTrial, setup: GuestSetup, record: TrialRecord) -> Repl
 
 
 def title_then(stored: StoredTrial) -> str | None:
-    """The title of the stored crash as this riobed makes it: an older one may have had other rules.
+    """Recompute the original crash title from the stored log, as older versions normalised it differently.
 
-    What the harness saw of a crash and its log does not tell is left as it is stored.
+    A title that the log does not give stays as it is stored.
     """
     row = stored.row
     if not row.log:
@@ -273,7 +273,7 @@ def title_then(stored: StoredTrial) -> str | None:
 
 
 def describe(stored: StoredTrial, replays: list[Replay]) -> dict[str, Any]:
-    """What was then, what is now, and what of it is the same; `matched` counts equal titles."""
+    """Return original, replays and which fields are equal, for JSON; `matched` counts equal titles."""
     run = replays[0].run
     return {
         **run.model_dump(include={"campaign", "position", "mode", "fault_class", "seed"}),
@@ -291,7 +291,7 @@ def describe(stored: StoredTrial, replays: list[Replay]) -> dict[str, Any]:
 
 
 def as_text(answer: dict[str, Any], folder: Path) -> str:
-    """The answer for people."""
+    """Return the comparison as text."""
     lines = [
         f"Trial {answer['position']} of {answer['campaign']}: {answer['mode']}, {answer['fault_class']}, "
         f"seed {answer['seed']}",
@@ -312,7 +312,7 @@ def as_text(answer: dict[str, Any], folder: Path) -> str:
 
 
 def _described(trial: dict[str, Any]) -> str:
-    """One line about how a trial ended."""
+    """Describe in one line how a trial ended."""
     end = Ending.model_validate({name: trial[name] for name in Ending.model_fields})
     if end.outcome == "discard":
         return f"{ending(end)} ({trial['accelerator']})"

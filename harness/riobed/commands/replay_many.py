@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`riobed replay --crashes`: many stored crashes once more, one replay each, and the match rate.
+"""`riobed replay --crashes`: replay many stored crashes once each, and compute the match rate.
 
-It can be stopped at any time: each replay is stored when it is complete, and the next call with the same
-folder goes on with those that are missing.
+It can be stopped at any time. Each replay is stored when it is complete, and the next call with the same
+folder continues with the missing ones.
 """
 
 import random
@@ -28,7 +28,7 @@ from riobed.plan import stored_spec
 
 @dataclass(frozen=True)
 class Many:
-    """How many crashes of which campaign are to be replayed; None: beside the store."""
+    """How many crashes of which campaign to replay; `folder` None means beside the store."""
 
     crashes: int
     store: str
@@ -37,7 +37,7 @@ class Many:
 
 
 def replay_many(request: Many, form: str, uri: str | None) -> str:
-    """Make the replays that are missing, and write the table as Markdown; return it in the form asked for."""
+    """Run the missing replays and write the table as Markdown; return the table in the requested form."""
     store = open_store(request.store)
     campaign = store.campaign(request.campaign)
     spec = stored_spec(campaign.name, campaign.spec)
@@ -45,7 +45,7 @@ def replay_many(request: Many, form: str, uri: str | None) -> str:
     chosen = choose(campaign, trial_rows(store, campaign.id, faults=False), request.crashes)
     folder = make_folder(request.folder or beside(request.store, "replays") / campaign.name)
     done = {run.position for run in stored_replays(folder, campaign, setup)}
-    # A guest has one mode.
+    # One mode after another, because a guest has one mode.
     for mode in dict.fromkeys(row.mode for row in chosen):
         missing = [row for row in chosen if row.mode == mode and row.position not in done]
         if missing:
@@ -60,9 +60,9 @@ def replay_many(request: Many, form: str, uri: str | None) -> str:
 
 
 def choose(campaign: CampaignRow, rows: Iterable[TrialRow], count: int) -> list[TrialRow]:
-    """So many crashes, as many of one fault class as of another while there are some; always the same ones.
+    """Choose `count` crashes, balanced over fault classes as far as possible; the choice is deterministic.
 
-    UsageError if the campaign has no crash that a fault led to.
+    UsageError if the campaign has no crash that a fault caused.
     """
     of_class: dict[str, list[TrialRow]] = {}
     for row in filter(titled, rows):
@@ -71,14 +71,12 @@ def choose(campaign: CampaignRow, rows: Iterable[TrialRow], count: int) -> list[
         random.Random(f"{campaign.seed}/replays/{name}").shuffle(crashes)
     ordered = [of_class[name] for name in in_order(campaign, "fault_classes", of_class) if name in of_class]
     if not ordered:
-        raise UsageError(
-            f"campaign {campaign.name!r} has no crash to be replayed; choose another with --campaign"
-        )
+        raise UsageError(f"campaign {campaign.name!r} has no crash to replay; choose another with --campaign")
     return [row for row in chain.from_iterable(zip_longest(*ordered)) if row][:count]
 
 
 def stored_replays(folder: Path, campaign: CampaignRow, setup: GuestSetup) -> list[ReplayRun]:
-    """The replays that are there; UsageError if they are of something else or were made on something else."""
+    """Return the stored replays; UsageError if they have another campaign or provenance."""
     runs = read_replays(folder) if (folder / FILE).exists() else []
     here = provenance(setup, campaign.seed, modes=stored_spec(campaign.name, campaign.spec).cache_modes)
     for run in runs:
@@ -92,7 +90,7 @@ def stored_replays(folder: Path, campaign: CampaignRow, setup: GuestSetup) -> li
 
 
 def run_one(replayer: Replayer, request: Request, folder: Path, setup: GuestSetup) -> ReplayRun:
-    """One replay, with a line about it; EnvironmentFault if we always fail."""
+    """Run one replay and print a line about it; EnvironmentFault if every attempt is an infra error."""
     stored = find(request)
     faults = redraw(stored, setup)
     run = replayer.run(stored, faults, make_folder(folder / f"{request.position:05d}")).run

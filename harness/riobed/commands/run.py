@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`riobed run`: a campaign with its progress on the terminal."""
+"""`riobed run`: run a campaign and show its progress on the terminal."""
 
 import threading
 import time
@@ -25,7 +25,7 @@ from riobed.trial import PLANTED
 
 @dataclass(frozen=True)
 class Where:
-    """Where trials run: `count` at the same time on this host, or on the workers of a Dask `scheduler`."""
+    """Where trials run: `count` in parallel on this host, or on the workers of a Dask `scheduler`."""
 
     count: int
     uri: str | None = None
@@ -37,9 +37,9 @@ def run_campaign(spec_path: Path, store: str, logs: Path | None, where: Where) -
     spec = load_spec(spec_path)
     try_store(store)
     console = Console()
-    with console.status("Looking for what is built, trying accelerators (up to a minute the first time)"):
+    with console.status("Looking for built products, trying accelerators (up to a minute the first time)"):
         setup = guest_setup(spec.machine, where.uri, spec.workload)
-    # Kernels that are not there yet are built here.
+    # This builds the kernels that are missing.
     for mode in spec.modes:
         check_mode(mode, spec.mode(mode), setup)
     setup = replace(setup, snapshots=beside(store, "snapshots"))
@@ -60,9 +60,9 @@ def run_campaign(spec_path: Path, store: str, logs: Path | None, where: Where) -
         if note := kernel_note(campaign.kernels()):
             console.print(note, highlight=False, markup=False)
         workers = make_workers(spec, setup, where, console)
-        # A row's log begins with the name of the folder of logs.
+        # The log's path in a row starts with the name of the folder of logs.
         fresh = FreshReport(store, spec.name, logs.parent, locate(store).folder / REPORT_FILE)
-        console.print(f"Report, fresh while the campaign runs: {fresh.output}", highlight=False)
+        console.print(f"Report, updated while the campaign runs: {fresh.output}", highlight=False)
         try:
             with fresh:
                 view = ProgressView(spec, campaign, setup.accelerator)
@@ -74,7 +74,7 @@ def run_campaign(spec_path: Path, store: str, logs: Path | None, where: Where) -
 
 
 def read_catalogues(spec: CampaignSpec, setup: GuestSetup) -> dict[str, Catalogue]:
-    """The fault sites of each mode's kernel; UsageError unless every class of the spec has enough of them."""
+    """Map each mode to its kernel's fault sites; UsageError if a class of the spec has too few of them."""
     kernels = {mode: setup.products(spec.mode(mode)).kernel for mode in spec.modes}
     by_build = {kernel.build_id: catalogue_of(kernel).filtered(spec.sites) for kernel in kernels.values()}
     for catalogue in by_build.values():
@@ -83,7 +83,7 @@ def read_catalogues(spec: CampaignSpec, setup: GuestSetup) -> dict[str, Catalogu
 
 
 def make_workers(spec: CampaignSpec, setup: GuestSetup, where: Where, console: Console) -> Workers:
-    """Who runs the trials: threads of this process, or a cluster's workers."""
+    """Make the workers that run the trials: threads of this process, or those of a cluster."""
     if not where.scheduler:
         return LocalWorkers(spec, setup, where.count)
     # Dask takes half a second to import.
@@ -92,7 +92,7 @@ def make_workers(spec: CampaignSpec, setup: GuestSetup, where: Where, console: C
     def say(text: str) -> None:
         console.print(text, highlight=False, markup=False)
 
-    with console.status("Looking for workers that are set up as this host is"):
+    with console.status("Looking for workers that are set up like this host"):
         return ClusterWorkers(where.scheduler, spec, setup, say)
 
 
@@ -103,7 +103,7 @@ def show(
     console: Console,
     losing: frozenset[str] = LOSING_MODES,
 ) -> None:
-    """Run the campaign with a line for each trial and the progress below them; `losing` modes lose data."""
+    """Run the campaign with a line per trial and the progress below; `losing` modes may lose data."""
     with Live(progress, console=console, refresh_per_second=2) as live:
 
         def report(row: TrialRow) -> None:
@@ -113,17 +113,17 @@ def show(
 
         campaign.run(workers, report)
     if not console.is_terminal:
-        # Live leaves its last line open there.
+        # Without a terminal, Live does not end its last line.
         console.line()
 
 
 def beside(store: str, name: str) -> Path:
-    """A folder for what is kept of trials: beside an SQLite store, else in the current folder."""
+    """Return the folder `name` for files about trials: beside an SQLite store, else in the current folder."""
     return locate(store).folder / name
 
 
 def describe(row: TrialRow, width: int, losing: frozenset[str] = LOSING_MODES) -> str:
-    """One line about a trial that ended, in so many columns."""
+    """Describe a trial that ended, in one line of at most `width` columns."""
     if row.outcome == "infra_error":
         return fitted(f"{named(row)} infra error, attempt {row.attempt}: {row.detail}", width)
     found = "" if row.corruption in (None, "none") else "  CORRUPTION"
@@ -135,13 +135,16 @@ def describe(row: TrialRow, width: int, losing: frozenset[str] = LOSING_MODES) -
 
 
 def control_failed(row: TrialRow, losing: frozenset[str]) -> bool:
-    """Is this a trial of a control that failed? Of a mode that loses data a single reset may lose nothing."""
+    """Whether this is a failed trial of a control.
+
+    In a mode that may lose data, a single reset that happens to lose nothing is no failure.
+    """
     lucky = row.mode in losing and row.corruption == "none" and row.crash_kind == "reset"
     return bool(failed_controls([row], losing)) and not lucky
 
 
 class ProgressView:
-    """Counts by outcome for each cell, rate and time, redrawn while the campaign runs."""
+    """The progress display: counts per cell and outcome, rate and time left."""
 
     def __init__(self, spec: CampaignSpec, campaign: Campaign, accelerator: str) -> None:
         self._spec = spec
@@ -153,7 +156,7 @@ class ProgressView:
         self._corrupted = self._controls = 0
 
     def count(self, row: TrialRow) -> None:
-        """Take in a row that was stored."""
+        """Count a row that was stored."""
         with self._lock:
             if row.fault_class in CONTROLS and row.outcome != "infra_error":
                 self._controls += 1
@@ -184,7 +187,7 @@ class ProgressView:
         if ended := crashes + discards + self._controls:
             needs = [(cell, trials_left(cell, name, self._spec)) for (_, name), cell in cells]
             time_left = span(sum(left for _, left in needs) / ended * hours)
-            # What a cell without a crash needs is not known, only what it may have.
+            # Of a cell without a crash only the upper limit of its trials is known.
             about = "at most" if any(left and not cell.crashes for cell, left in needs) else "about"
             rest = f", {about} {time_left} left"
         missing = len(self._campaign.missing())
@@ -199,7 +202,7 @@ class ProgressView:
 
 
 def span(hours: float) -> str:
-    """A length of time in the unit that people would say it in."""
+    """Format a duration in the unit that fits it: days, hours or minutes."""
     for unit, each in (("days", 24.0), ("h", 1.0)):
         if hours >= 2 * each:
             return f"{hours / each:.1f} {unit}"
@@ -207,7 +210,7 @@ def span(hours: float) -> str:
 
 
 def trials_left(cell: Cell, fault_class: str, spec: CampaignSpec) -> float:
-    """How many trials a cell may still need: all it may have, or fewer if it crashes as often as so far."""
+    """Estimate the trials a cell still needs from its crash rate so far, at most the number it may have."""
     missing = max(spec.crashes_wanted(fault_class) - cell.crashes, 0)
     allowed = max(spec.trials_allowed(fault_class) - cell.trials, 0)
     expected = missing * cell.trials / cell.crashes if cell.crashes else allowed

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`riobed shell` and `riobed guest run`: a guest for a person or for one command."""
+"""`riobed shell` and `riobed guest run`: a guest for a terminal or for one command."""
 
 import os
 import select
@@ -32,9 +32,9 @@ def _booted(mode: str, file: Path | None, uri: str | None, interactive: bool) ->
 
 
 def shell(mode: str, file: Path | None, uri: str | None) -> None:
-    """Connect this terminal to a new guest's console until Ctrl-] or its end; `file` may have the mode."""
+    """Connect this terminal to a new guest's console until Ctrl-] or power-off; `file` has more modes."""
     if not sys.stdin.isatty():
-        raise UsageError("riobed shell wants a terminal; for commands there is 'riobed guest run'")
+        raise UsageError("riobed shell needs a terminal; for commands use 'riobed guest run'")
     print(f"Starting a guest in mode {mode} (about 10 s) ...", file=sys.stderr)
     with _booted(mode, file, uri, interactive=True) as machine:
         print(
@@ -72,10 +72,10 @@ def _join_terminal(machine: Machine) -> None:
 def guest_run(
     mode: str, file: Path | None, command: list[str], put: list[str], timeout: float, uri: str | None
 ) -> int:
-    """Run a command in a new guest, its folder being the file system under test; its exit status.
+    """Run a command in a new guest, in the root of the file system under test; return its exit status.
 
-    The mode is shipped or in a `file` of modes; `put` entries are SRC:DST: a file or folder here and its path
-    in the guest.
+    The mode is shipped or defined in `file`. Each entry of `put` is SRC:DST: a file or folder on the host and
+    its path in the guest.
     """
     copies = [parse_put(entry) for entry in put]
     with _booted(mode, file, uri, interactive=False) as machine:
@@ -91,10 +91,10 @@ def guest_run(
 
 
 def parse_put(entry: str) -> tuple[Path, str]:
-    """Source and target of SRC:DST; UsageError if it is none or there is no such file."""
+    """Split SRC:DST into source and target; UsageError if it has another form or SRC does not exist."""
     source, colon, target = entry.partition(":")
     if not source or not colon or not target.startswith("/") or not target.strip("/"):
-        raise UsageError(f"--put {entry}: want SRC:DST, DST being the copy's absolute path")
+        raise UsageError(f"--put {entry}: want SRC:DST, where DST is an absolute path in the guest")
     if not Path(source).exists():
         raise UsageError(f"--put {entry}: {source} does not exist")
     return Path(source), target

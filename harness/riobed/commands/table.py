@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of commands that list something, for a terminal of any width."""
+"""Tables of the commands that list something, for a terminal of any width."""
 
 from rich import box
 from rich.console import Console
@@ -7,7 +7,7 @@ from rich.table import Table
 
 
 def new_table(*columns: str) -> Table:
-    """An empty table whose cells are folded where they do not fit."""
+    """Make an empty table that folds cells that are too wide."""
     table = Table(*columns, box=box.HORIZONTALS, header_style="bold", title_justify="left")
     for column in table.columns:
         column.overflow = "fold"
@@ -15,7 +15,7 @@ def new_table(*columns: str) -> Table:
 
 
 def printed(table: Table, width: int) -> str:
-    """The table in so many columns, without blanks at the ends of its lines."""
+    """Render the table in `width` columns, without trailing blanks."""
     console = Console(width=width)
     with console.capture() as capture:
         console.print(table)

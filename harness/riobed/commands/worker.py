@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`riobed worker`: this process as a worker of a Dask cluster; what it runs comes with campaigns."""
+"""`riobed worker`: run as a worker of a Dask cluster; campaigns bring what it runs."""
 
 import asyncio
 import logging
@@ -17,15 +17,15 @@ from riobed.vm import scratch_dir
 
 
 def serve(address: str, count: int) -> None:
-    """Be a worker that runs `count` trials at the same time, until a signal or the scheduler's end.
+    """Run as a worker with `count` parallel trials, until a signal or the scheduler's end.
 
-    Raises UsageError for an address that is none, EnvironmentFault if nothing is set up here or the
+    Raises UsageError if the address is not valid, EnvironmentFault if nothing is set up here or the
     scheduler is gone.
     """
     load_manifest()
     check_certificates(address)
     logging.getLogger("distributed").setLevel(logging.WARNING)
-    # Guests' memory is no process's of Dask's, and its profiler would wake up a hundred times a second.
+    # Guests' memory belongs to no Dask process, and Dask's profiler would wake up a hundred times a second.
     dask.config.set({"distributed.worker.profile.enabled": False})
     print(f"riobed: a worker of {address}, {count} trials at the same time", flush=True)
     asyncio.run(_serve(address, count))
@@ -51,13 +51,13 @@ async def _serve(address: str, count: int) -> None:
 
 
 async def _work(worker: Worker) -> None:
-    """Wait for the scheduler as long as it takes, and be its worker until it ends."""
+    """Wait for the scheduler as long as it takes, then work for it until it ends."""
     async with worker:
         await worker.finished()
 
 
 def _make_worker(address: str, count: int) -> Worker:
-    """It listens only where the scheduler is: whoever reaches it can have it run anything."""
+    """Make a worker that listens only towards the scheduler: a worker runs any code it is sent."""
     try:
         return Worker(
             address,
