@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Campaign specification: what is to be compared, read from YAML."""
+"""Campaign specification: what a campaign compares, read from YAML."""
 
 import math
 from pathlib import Path
@@ -34,36 +34,36 @@ class CampaignSpec(Strict):
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
-    # Modes of one's own by name, and a file of such in the form of modes.yaml: relative to the spec's folder.
+    # The user's own modes by name, and a file of such modes like modes.yaml, relative to the spec's folder.
     own_modes: dict[ModeName, CacheMode] = Field(default_factory=dict)
     modes_file: Path | None = None
     modes: Annotated[list[str], Field(min_length=1)]
     fault_classes: Annotated[list[str], Field(min_length=1)]
-    # Classes whose result is known beforehand: in each mode so many trials for each crash a cell wants, from
-    # the first round on. Absent: a tenth of each that fault_classes does not name and the workload can do.
+    # Controls, whose result is known in advance: for each mode, trials per crash that a cell wants, from the
+    # first round on. Absent: 0.1 of each control that fault_classes does not name and the workload supports.
     controls: dict[Control, Rate] | None = None
     crashes_per_cell: Annotated[int, Field(ge=1)] = 1
     max_trials_per_cell: Annotated[int, Field(ge=1)] = 100
     faults: Annotated[int, Field(ge=1, le=100)] = 20
-    # Where in the kernel's text faults may be; runtime classes take no notice. Absent: anywhere.
+    # Where in the kernel's text faults may be; run-time classes ignore it. Absent: anywhere.
     sites: SiteFilter = SiteFilter()
-    # Numbers that a runtime class draws from, by class: docs/faults.md. Absent: the paper's.
+    # Numbers that run-time classes draw from, by class (docs/faults.md). Absent: the paper's.
     parameters: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    # How long the workload has run when the faults go in, drawn between the two.
+    # How long the workload runs before the faults are injected, drawn between the two.
     warmup_s: tuple[Seconds, Seconds] = (1.0, 4.0)
-    # No crash for that long after injection: discard (the paper waits 10 minutes).
+    # Without a crash for that long after injection a trial is discarded (the paper waits 10 minutes).
     limit_s: Seconds = 600.0
-    # No fault injected or activated for that long, none sure to come, and the workload goes on: discard
-    # before the limit. Absent: no sooner than the limit.
+    # A trial is discarded before the limit if for that long no fault was injected or activated, none is sure
+    # to come, and the workload goes on. Absent: never before the limit.
     early_discard_s: Seconds | None = None
-    # Crash in recovery: when the machine is reset again, counted from the first line of
-    # riorecover and drawn between the two. Absent: recovery is left alone.
+    # Crash in recovery: the machine is reset again at a time drawn between the two, counted from
+    # riorecover's first line. Absent: recovery is not interrupted.
     recovery_reset_s: tuple[Moment, Moment] | None = None
-    # No sign of life for that long: hang.
+    # A guest without a sign of life for that long hangs.
     hang_s: Seconds = 20.0
-    # Trials that do not start from the snapshot, to show that nothing depends on it.
+    # Proportion of trials that boot instead of starting from the snapshot, to show that it has no effect.
     fresh_boot_share: Annotated[float, Field(ge=0, le=1)] = 0.0
-    # Trials before which the restored memory is compared with the snapshot's, by its hash.
+    # Proportion of trials before which restored memory is compared with the snapshot's, by hash.
     restore_check_share: Annotated[float, Field(ge=0, le=1)] = 0.0
     workload: WorkloadSpec = WorkloadSpec()
     machine: MachineSpec = MachineSpec()
@@ -129,7 +129,7 @@ class CampaignSpec(Strict):
         return self
 
     def with_controls(self, can_plant: bool) -> "CampaignSpec":
-        """Itself with its controls settled; `can_plant`: the workload can be stopped for planted changes."""
+        """Return the spec with default controls filled in; `can_plant`: the workload can be stopped."""
         if self.controls is not None:
             return self
         possible: list[Control] = ["none", "planted"] if can_plant else ["none"]
@@ -137,21 +137,21 @@ class CampaignSpec(Strict):
         return self.model_copy(update={"controls": controls})
 
     def mode(self, name: str) -> CacheMode:
-        """The mode of that name, shipped or its own."""
+        """Return the mode of that name, shipped or the spec's own."""
         return cache_mode(name, self.own_modes)
 
     @property
     def cache_modes(self) -> dict[str, CacheMode]:
-        """Its modes by name, in its order."""
+        """The spec's modes by name, in order."""
         return {name: self.mode(name) for name in self.modes}
 
     @property
     def classes(self) -> list[str]:
-        """All classes of its trials: fault_classes, then controls."""
+        """All classes of the campaign's trials: fault_classes, then controls."""
         return [*self.fault_classes, *(name for name, rate in (self.controls or {}).items() if rate)]
 
     def trials_by(self, round_number: int, fault_class: str) -> int:
-        """How many trials of a class each mode has had when so many rounds are over."""
+        """Return how many trials of a class each mode has had after `round_number` rounds."""
         return math.ceil(self._rate(fault_class) * round_number)
 
     def crashes_wanted(self, fault_class: str) -> int:
@@ -167,13 +167,13 @@ class CampaignSpec(Strict):
         return rates.get(fault_class, 1)
 
     def fault_class(self, name: str) -> FaultClass:
-        """The class of that name as this campaign draws it."""
+        """Return the class of that name, with this campaign's parameters."""
         given = self.parameters.get(name)
         return CLASSES[name].with_parameters(given) if given else CLASSES[name]
 
 
 def load_spec(path: Path) -> CampaignSpec:
-    """Read a spec; UsageError in one line names the file, the key and what is wrong."""
+    """Read a spec; UsageError names the file, the key and what is wrong."""
     try:
         data = parse_yaml(path.read_bytes(), f"spec {path}")
     except OSError as error:
@@ -200,7 +200,7 @@ def load_spec(path: Path) -> CampaignSpec:
 
 
 def _with_modes_file(data: dict[Any, Any], folder: Path) -> dict[Any, Any]:
-    """A spec's keys with those modes of its file that it names: they are kept with the campaign."""
+    """Return a spec's keys with the modes that it names in its file, which are stored with the campaign."""
     file, own, names = data.get("modes_file"), data.get("own_modes", {}), data.get("modes")
     if not isinstance(file, str) or not isinstance(own, dict) or not isinstance(names, list):
         return data
@@ -208,6 +208,6 @@ def _with_modes_file(data: dict[Any, Any], folder: Path) -> dict[Any, Any]:
     for name in found.keys() & own.keys():
         raise UsageError(f"own_modes: {name!r} is in {file}, too; give one of them another name")
     for name in names:
-        # Here the message names all there are.
+        # Checked here, so the message lists all known modes.
         cache_mode(str(name), own | found)
     return data | {"own_modes": own | {name: mode for name, mode in found.items() if name in names}}

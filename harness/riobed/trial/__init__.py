@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trial: the life of one trial, from the snapshot to a verdict, and the row that is stored of it.
+"""Trial: runs one trial, from the snapshot to a verdict, and makes the row that is stored.
 
 May import plan, guest, faults, crash and vm. It runs on the guest it is given.
 """

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The evidence log: what the injector module wrote through an I/O port, byte by byte.
+"""The evidence log, which the injector module writes through an I/O port, byte by byte.
 
-`I <id> <ns>` a fault is in place, `A <id> <ns>` it was executed or used, `W <id> <ns>` the flipped byte
-was overwritten before it was used; the other kinds say what a fault hit. Times are nanoseconds of the
-guest's monotonic clock. The guest may have been out of its mind when it wrote, so lines that make no
-sense are dropped.
+`I <id> <ns>`: a fault is in place. `A <id> <ns>`: it was executed or used. `W <id> <ns>`: the flipped byte
+was overwritten before it was used. The other kinds say what a fault hit. Times are nanoseconds of the guest's
+monotonic clock. The guest's kernel may be corrupt by then, so lines of unknown form are dropped.
 """
 
 import re
@@ -15,7 +14,7 @@ _TIME = re.compile(rb"([IAW]) (\d{1,3}) (\d{1,18})")
 _NAME = rb"[!-~]{1,40}"
 _NUMBER = rb"\d{1,18}"
 _ADDRESS = rb"[0-9a-f]{1,16}"
-# What a line of each kind says, word by word: evidence.c of the injector module.
+# The words of a line of each kind, as evidence.c of the injector module writes them.
 _HITS = {
     b"H": {"cache": _NAME, "size": _NUMBER, "offset": _NUMBER, "bit": rb"[0-7]", "address": _ADDRESS},
     b"S": {"task": _NAME, "pid": _NUMBER, "offset": _NUMBER, "bit": rb"[0-7]", "address": _ADDRESS},
@@ -32,7 +31,7 @@ _PATTERNS = {
 
 @dataclass
 class Evidence:
-    """Per fault index: when (ns) it was injected, activated or overwritten, and what it hit."""
+    """Per fault index: guest times in ns of injection, activation and overwriting, and what the fault hit."""
 
     injected: dict[int, int] = field(default_factory=dict)
     activated: dict[int, int] = field(default_factory=dict)
@@ -40,11 +39,11 @@ class Evidence:
     hits: dict[int, dict[str, int | str]] = field(default_factory=dict)
 
     def activated_s(self, index: int) -> float | None:
-        """Seconds of guest time from the first injection to the activation of a fault."""
+        """Return seconds of guest time from the first injection to a fault's activation, None without one."""
         return self._since_injection(self.activated.get(index))
 
     def overwritten_s(self, index: int) -> float | None:
-        """Seconds of guest time from the first injection to the store that removed a flip unused."""
+        """Return seconds of guest time from the first injection to the store that removed an unused flip."""
         return self._since_injection(self.overwritten.get(index))
 
     def _since_injection(self, ns: int | None) -> float | None:
@@ -54,7 +53,7 @@ class Evidence:
 
 
 def read_evidence(log: bytes) -> Evidence:
-    """What a log says; the first record of a kind counts for each fault."""
+    """Parse an evidence log; of each kind, the first record of a fault counts."""
     evidence = Evidence()
     times = {b"I": evidence.injected, b"A": evidence.activated, b"W": evidence.overwritten}
     for line in log.split(b"\n"):

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Crash in recovery: a reset while stage 0 recovers.
+"""Crash in recovery: reset the machine while stage 0 recovers.
 
-riorecover names its phases on the console as they begin, so that what the reset cut short can be
-read there. The moment is counted from its first line: everything before is boot, which has been
-there all along.
+riorecover prints each phase on the console when it begins, so the console shows which phase the reset
+interrupted. The delay counts from riorecover's first line; what comes before is only boot.
 """
 
 import re
@@ -15,12 +14,12 @@ from riobed.guest import BOOT_S, STAGE0_READY, boot_error
 from riobed.vm import Machine
 
 _PHASE = re.compile(rb"^riorecover: ([a-z0-9]+)\r?$", re.MULTILINE)
-# Recovery as a whole takes tenths of a second.
+# Short, because all of recovery takes only tenths of a second.
 _POLL_S = 0.001
 
 
 def interrupt_recovery(machine: Machine, planned_s: float) -> tuple[Interruption, bytes]:
-    """Reset the machine `planned_s` after recovery has begun; what it hit, and the console until then.
+    """Reset the machine `planned_s` seconds into recovery; return what it hit, and the console until then.
 
     BootError if recovery does not begin within BOOT_S seconds.
     """
@@ -34,7 +33,7 @@ def interrupt_recovery(machine: Machine, planned_s: float) -> tuple[Interruption
     time.sleep(planned_s)
     machine.reset()
     at_s = time.monotonic() - begin
-    # The firmware says nothing there: all of this is from before the reset.
+    # The firmware prints nothing here, so all of this was printed before the reset.
     console = machine.console.text()
     machine.console.clear()
     reached = Interruption(planned_s=round(planned_s, 4), at_s=round(at_s, 4), phase=phase_reached(console))
@@ -42,7 +41,7 @@ def interrupt_recovery(machine: Machine, planned_s: float) -> tuple[Interruption
 
 
 def phase_reached(console: bytes) -> str:
-    """The last phase that began; `ENDED` also if recovery ended without having restored all."""
+    """Return the last phase that began; `ENDED` also if recovery ended without restoring everything."""
     if STAGE0_READY in console:
         return ENDED
     last: bytes = _PHASE.findall(console)[-1]

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The positive control `planted`: one bit is changed without the workload's knowledge, and must be found.
+"""The positive control `planted`: one bit is changed behind the workload's back, and the check must find it.
 
-Where memory is restored, `stray` changes a cached page, like a stray store: no window is open, so the page's
-checksum is wrong. `entry` changes both copies of a page's registry entry, which recovery must then reject.
-Where only the disk is kept, `block` changes the disk below the file system, if the file system tells where a
-file lies on it: btrfs and tmpfs do not. In every mode, `written` is a legal write to the wrong file, which
-updates every checksum.
+In modes that restore memory, `stray` changes a cached page like a stray store: no window is open, so the
+page's checksum is wrong. `entry` changes both copies of a page's registry entry, which recovery must then
+reject. In modes that keep only the disk, `block` changes the disk below the file system; this needs a file
+system that tells where a file lies on the disk, and btrfs and tmpfs do not. In every mode, `written` is a
+legal write to the wrong file, which updates every checksum.
 """
 
 import random
@@ -27,7 +27,7 @@ Kind = Literal["stray", "entry", "block", "written"]
 _FIND = f"find {GUEST_DIR} -type f -size +0 -printf '%s %i %p\\0'"
 _SECTOR = 512
 _ONE = ["count=1", "status=none"]
-# A byte may lie in a hole of its file.
+# Number of draws: a drawn byte may lie in a hole of its file.
 _DRAWS = 20
 
 
@@ -44,12 +44,12 @@ class Plant:
     bit: int
 
     def as_stored(self) -> dict[str, Any]:
-        """Return it as the parameters of a fault."""
+        """Return the change as the parameters of a fault."""
         return asdict(self)
 
 
 def plant(guest: Guest, rng: random.Random) -> Plant:
-    """Change a bit, by one of the kinds that the cache mode has. The workload must have stopped.
+    """Change one bit, by one of the kinds that the cache mode has. The workload must have stopped.
 
     Draws uniformly over the kinds, then over the bytes. Raises InfraError if there is nothing to change.
     """
@@ -99,12 +99,12 @@ def _block(guest: Guest, rng: random.Random) -> Plant:
         if (on_disk := place(extents.stdout, offset)) is not None:
             changed = _on_disk(guest, on_disk) ^ 1 << bit
             if not isinstance(guest.machine, WritesDisk):
-                raise InfraError(f"planted: {guest.machine.config.name} has no way to its disk")
+                raise InfraError(f"planted: {guest.machine.config.name} cannot write its disk from outside")
             guest.machine.write_disk(on_disk, changed)
             if _on_disk(guest, on_disk) != changed:
                 raise InfraError(f"planted: the disk's byte {on_disk} cannot be written")
             return Plant("block", ino, offset, bit)
-    raise InfraError(f"planted: none of {_DRAWS} bytes has a place on the disk")
+    raise InfraError(f"planted: none of {_DRAWS} bytes has an address on the disk")
 
 
 def _on_disk(guest: Guest, byte: int) -> int:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The progress log of a workload that reports its steps (protocol of workloads/memtest).
 
-A record is a line: a letter, the step, the CRC32C of the seed and the line so far, and for errors two more
-words. A crashing kernel may garble a line or write anything else to the port, so a line counts only if its
-checksum is right.
+A record is a line: a letter, the step, and the CRC32C of the seed and the line so far; an error's record has
+two more words. A crashing kernel may garble a line or write anything to the port, so a line counts only if
+its checksum is right.
 """
 
 import re
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 _RECORD = re.compile(rb"^(([SIDFE]) (\d{1,18}) )([0-9a-f]{8})(?: (\S+) ?(.*))?$")
 _POLYNOMIAL = 0x82F63B78
-# Longer than any record; an endless line is not kept.
+# In bytes, longer than any record; a longer line is discarded.
 _LONGEST = 1 << 16
 
 
@@ -44,7 +44,7 @@ class Progress:
     intent: int = 0
     finished: bool = False
     error: str = ""
-    # Did it read something else than it had written?
+    # Whether the workload read something other than it had written.
     mismatch: bool = False
     damaged: int = 0
     _rest: bytes = b""

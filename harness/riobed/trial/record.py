@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of a trial while it runs and after."""
+"""The record of a trial: everything known about it, during and after the run."""
 
 import time
 from collections.abc import Iterator
@@ -19,13 +19,13 @@ from riobed.trial.watch import Observation
 
 @dataclass
 class TrialRecord:
-    """All that is known of a trial, complete or cut short by an infra error."""
+    """Everything known about a trial, complete or cut short by an infra error."""
 
     planned: PlannedTrial
     faults: list[Fault]
     plant: Plant | None = None
     phases: dict[str, float] = field(default_factory=dict)
-    # Was restored memory compared with the snapshot's?
+    # Whether restored memory was compared with the snapshot's.
     restore_checked: bool = False
     progress: Progress = field(default_factory=lambda: Progress(0))
     evidence: Evidence = field(default_factory=Evidence)
@@ -33,14 +33,14 @@ class TrialRecord:
     interruption: Interruption | None = None
     recovery: RecoveryReport | None = None
     check: CheckReport | None = None
-    # Why there are neither after a crash, in one line.
+    # Why a crash has neither of the two, in one line.
     unrecovered: str = ""
     verdict: Verdict | None = None
     console: bytes = b""
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Measure a phase in seconds of host time; of one that comes again, all of them."""
+        """Measure a phase in seconds of host time; the times of a repeated phase add up."""
         start = time.monotonic()
         try:
             yield

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""After a crash: the reset with RAM kept, stage 0's recovery, and what the check says of the files.
+"""After a crash: reset the machine with RAM kept, wait for stage 0's recovery, and run the workload's check.
 
-Recovery can be begun anew at any moment. One that does not end well is, by another reset, as at a machine
-with nobody at its keyboard. What never ends well is what the crash led to: a result, and a bad one, which
-must not be drawn again.
+Recovery can be restarted at any moment. If it fails, the machine is reset again, as an unattended machine
+would be. If it fails every time, the crash caused that: it is a result, a bad one, and must not be redrawn.
 """
 
 from pydantic import ValidationError
@@ -24,7 +23,7 @@ _MAX_REPORT = 1 << 16
 
 
 def recover(guest: Guest, record: TrialRecord) -> None:
-    """Fill in `recovery` and `check`, or `unrecovered` if there can be none; InfraError when we failed."""
+    """Fill in `recovery` and `check`, or `unrecovered` if recovery failed; InfraError if we failed."""
     machine = guest.machine
     reset = not (record.observation and record.observation.restarted)
     for _ in range(_TRIES):
@@ -40,14 +39,14 @@ def recover(guest: Guest, record: TrialRecord) -> None:
             record.recovery = record.check = None
             reset = True
     if _BEGUN not in console:
-        # The recovery kernel did not come up; it has nothing of the crashed one but what riorecover reads.
+        # riorecover never started. Until it does, stage 0 uses nothing of the crashed kernel, so we failed.
         raise InfraError(f"after the crash: {why}")
     crash = formats.recognise(console)
     record.unrecovered = f"recovery failed: {crash.title if crash else why}"
 
 
 def restart(guest: Guest, record: TrialRecord, reset: bool) -> None:
-    """Unless the processor has reset itself, reset it; wait for what riorecover reports."""
+    """Reset the machine if `reset`, wait for recovery, and read riorecover's report."""
     machine = guest.machine
     with record.phase("reset"):
         if reset:
@@ -56,17 +55,17 @@ def restart(guest: Guest, record: TrialRecord, reset: bool) -> None:
         if record.planned.recovery_reset_s is not None and not record.interruption:
             cut_recovery_short(guest, record, record.planned.recovery_reset_s)
         wait_stage0(machine)
-        # The workload may have gone on until the very moment of the reset.
+        # The workload may have run until the moment of the reset.
         record.progress.feed(machine.progress.new())
         if machine.progress.full:
-            raise InfraError("the progress log is full: which steps were done is not known")
+            raise InfraError("the progress log is full, so it is not known which steps were done")
     with record.phase("report"):
         report = read_recovery(guest)
         record.recovery = report.model_copy(update={"interrupted": record.interruption})
 
 
 def judge(guest: Guest, record: TrialRecord) -> None:
-    """Let the workload check its files, if there is a file system."""
+    """Let the workload check its files, if the file system could be mounted."""
     if record.recovery and record.recovery.mount_error:
         keep_recovery_log(guest, record)
         return
@@ -83,19 +82,19 @@ def judge(guest: Guest, record: TrialRecord) -> None:
 
 
 def cut_recovery_short(guest: Guest, record: TrialRecord, planned_s: float) -> None:
-    """Crash in recovery: reset once more in the middle of it; the next recovery has to do it all."""
+    """Crash in recovery: reset in the middle of it; the next recovery has to restore everything."""
     record.interruption, log = interrupt_recovery(guest.machine, planned_s)
     record.console += b"\n=== recovery, cut short ===\n" + log
 
 
 def keep_recovery_log(guest: Guest, record: TrialRecord) -> None:
-    """Behind the console log, what recovery said and what e2fsck changed: it may explain a corruption."""
+    """Append recovery's console and e2fsck's log to the console log: they may explain a corruption."""
     fsck = guest.machine.run(["/bin/cat", "/run/e2fsck.log"]).stdout[:_MAX_REPORT]
     record.console += b"\n=== recovery ===\n" + guest.machine.console.text() + b"\n=== e2fsck ===\n" + fsck
 
 
 def read_recovery(guest: Guest) -> RecoveryReport:
-    """riorecover's report, from the guest; InfraError when it is not one."""
+    """Read riorecover's report from the guest; InfraError if it is missing or not valid."""
     result = guest.machine.run(["/bin/cat", "/run/recovery.json"])
     try:
         return RecoveryReport.model_validate_json(result.stdout[:_MAX_REPORT])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From what is known of a trial to its row in the store, and its console log to a file."""
+"""Convert a trial's record to its row in the store, and write its console log to a file."""
 
 import gzip
 from pathlib import Path
@@ -15,7 +15,7 @@ from riobed.trial.record import TrialRecord
 
 
 def trial_row(record: TrialRecord, campaign_id: int, attempt: int, started: str, error: str) -> TrialRow:
-    """The row of a trial; of an infra error if `error` says what went wrong."""
+    """Make a trial's row; a non-empty `error` makes it an infra error."""
     planned, verdict, evidence = record.planned, record.verdict, record.evidence
     observation = record.observation
     seen = observation.detail if observation else ""
@@ -33,7 +33,7 @@ def trial_row(record: TrialRecord, campaign_id: int, attempt: int, started: str,
         workload_status=observation.workload_status if observation else None,
         workload_mismatch=record.progress.mismatch,
         requested=len(record.faults) + (record.plant is not None),
-        # What a dying guest wrote may name faults that are none of this trial's.
+        # A dying guest may have written indices of faults that this trial does not have.
         injected=sum(fault.index in evidence.injected for fault in record.faults)
         + (record.plant is not None),
         activated=sum(fault.index in evidence.activated for fault in record.faults),
@@ -61,7 +61,7 @@ def trial_row(record: TrialRecord, campaign_id: int, attempt: int, started: str,
 
 
 def fault_row(fault: Fault, evidence: Evidence) -> FaultRow:
-    """The row of one fault; `params` has what was drawn for it and what it hit."""
+    """Make the row of one fault; `params` has what was drawn for it and what it hit."""
     seen = fault.index in evidence.activated
     overwritten_s = evidence.overwritten_s(fault.index)
     overwritten = {} if overwritten_s is None else {"overwritten_s": overwritten_s}
@@ -83,18 +83,19 @@ def fault_row(fault: Fault, evidence: Evidence) -> FaultRow:
 
 
 def plant_row(plant: Plant) -> FaultRow:
-    """The row of a planted change, which nobody executes."""
+    """Make the row of a planted change, which cannot be activated."""
     return FaultRow(index=0, fault_class=PLANTED, injected=True, activated=None, params=plant.as_stored())
 
 
 def write_log(folder: Path, row: TrialRow, console: bytes) -> str | None:
-    """Keep a trial's console log, compressed; its path relative to the folder above.
+    """Write a trial's console log, compressed; return its path relative to the parent of `folder`.
 
-    It is whole and on disk when this returns: its row comes next. EnvironmentFault if it cannot be kept.
+    It is complete and durable on return, because its row is stored next. EnvironmentFault if it cannot be
+    written. Returns None for an empty log.
     """
     if not console:
         return None
-    # A store may have several campaigns, whose logs lie in one folder.
+    # The campaigns of a store share one folder of logs.
     name = f"{row.campaign_id}-{row.position:05d}-{row.attempt}-{row.mode}-{row.fault_class}"
     path = folder / f"{name}.log.gz"
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The life of one trial, as a readable sequence."""
+"""One trial from start to verdict, as a readable sequence."""
 
 import time
 from contextlib import suppress
@@ -20,12 +20,12 @@ from riobed.trial.watch import Observation, Watcher, crash_on
 from riobed.vm import AgentLost, Machine
 
 _WARMUP_SLACK_S = 30.0
-# Of a guest whose seconds are longer than the host's.
+# For a guest whose clock is slower than the host's.
 _LONGEST_WARMUP_S = 900.0
 _INJECT_S = 10.0
 _STOP_S = 10.0
 INJECTOR = "/dev/riobed-inject"
-# Arguments: seconds of warm-up, then the workload; the faults come on standard input.
+# Arguments: the seconds of warm-up and the workload's command. The faults come on standard input.
 _REPEATABLE = f"""
 cat >/run/faults
 warmup=$1
@@ -48,7 +48,7 @@ class EarlyCrash(InfraError):
 
 
 def run_trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
-    """Run one trial and fill in its record; InfraError when we failed, with the record so far."""
+    """Run one trial and fill in its record; on InfraError the record holds what is known so far."""
     try:
         try:
             repeatably = record.faults and guest.repeatable
@@ -56,7 +56,7 @@ def run_trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
         except EarlyCrash as early:
             if record.planned.fault_class != "none":
                 raise
-            # What this control is for.
+            # For the negative control, a crash without a fault is the finding.
             record.observation = Observation(early.crash, 0.0, "running")
         else:
             with record.phase("watch"):
@@ -66,13 +66,13 @@ def run_trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
             recover(guest, record)
         record.verdict = decide(record.observation, record.recovery, record.check, record.unrecovered)
     finally:
-        # With an observation it has been read, before stage 0 added to it.
+        # With an observation the console was already read, before stage 0 added to it.
         if not record.observation:
             record.console = guest.machine.console.text()
 
 
 def observe(guest: Guest, spec: CampaignSpec, record: TrialRecord, pid: int) -> Observation:
-    """What becomes of the guest; of one without faults the reset that follows is the crash."""
+    """Observe the guest until a crash or the trial's end; without faults, the next reset is the crash."""
     if record.faults:
         waiting = [fault.index for fault in record.faults if CLASSES[fault.fault_class].waits]
         return Watcher(guest.machine, spec, record.progress, pid, guest.reports_steps, waiting).watch()
@@ -82,7 +82,7 @@ def observe(guest: Guest, spec: CampaignSpec, record: TrialRecord, pid: int) -> 
 
 
 def begin(guest: Guest, record: TrialRecord) -> int:
-    """From the snapshot to faults in place; the workload's process id."""
+    """Restore the snapshot, start the workload and inject the faults; return the workload's process id."""
     planned = record.planned
     with record.phase("restore"):
         record.restore_checked = guest.ready(fresh=planned.fresh_boot, check=planned.check_restore)
@@ -99,7 +99,7 @@ def begin(guest: Guest, record: TrialRecord) -> int:
 
 
 def begin_repeatably(guest: Guest, record: TrialRecord) -> int:
-    """The same at the same instructions each time: the guest is told all at once and goes by its clock."""
+    """Do the same deterministically: the guest gets everything at once and times it by its own clock."""
     planned = record.planned
     record.progress = Progress(planned.workload_seed)
     workload = guest.command("start", seed=planned.workload_seed)
@@ -114,7 +114,7 @@ def begin_repeatably(guest: Guest, record: TrialRecord) -> int:
 
 
 def wait_for_faults(guest: Guest, record: TrialRecord, pid: int) -> None:
-    """Until the guest has put them in place; it has time as long as its workload makes steps."""
+    """Wait until the guest has put the faults in place; each step of its workload extends the limit."""
     machine = guest.machine
     start = time.monotonic()
     patience = start + record.planned.warmup_s + _WARMUP_SLACK_S
@@ -133,13 +133,13 @@ def wait_for_faults(guest: Guest, record: TrialRecord, pid: int) -> None:
 
 
 def start_workload(guest: Guest, record: TrialRecord) -> int:
-    """Start the workload with the trial's seed; its process id in the guest."""
+    """Start the workload with the trial's seed; return its process id in the guest."""
     record.progress = Progress(record.planned.workload_seed)
     return guest.machine.spawn(guest.command("start", seed=record.planned.workload_seed))
 
 
 def warm_up(guest: Guest, record: TrialRecord, pid: int) -> None:
-    """Let the workload run; InfraError when it does not come to its first step."""
+    """Let the workload run for the warm-up; InfraError if it ends or does not reach its first step."""
     deadline = time.monotonic() + record.planned.warmup_s
     patience = deadline + _WARMUP_SLACK_S
     while time.monotonic() < deadline or (guest.reports_steps and record.progress.done == 0):
@@ -159,17 +159,17 @@ def warm_up(guest: Guest, record: TrialRecord, pid: int) -> None:
 
 
 def not_crashed(machine: Machine) -> None:
-    """EarlyCrash if the guest has crashed and no fault was in place when it did."""
+    """Raise EarlyCrash if the guest crashed before any fault was in place."""
     console = machine.console.text()
-    # In this order: a fault may bite between two looks.
+    # In this order: a fault may be injected and crash the guest between the two reads.
     if formats.started(console) and not read_evidence(machine.evidence.text()).injected:
         raise EarlyCrash(crash_on(console) or Crash("panic", formats.with_telling_line("unknown", console)))
 
 
 def inject(guest: Guest, record: TrialRecord) -> None:
-    """Put the faults in place; InfraError when the injector refuses them.
+    """Put the faults in place; InfraError if the injector refuses them.
 
-    What counts is the evidence: a fault may kill the guest before the agent could answer.
+    The evidence log decides, not the agent's answer: a fault may kill the guest before the agent answers.
     """
     if not record.faults:
         return
@@ -186,7 +186,7 @@ def inject(guest: Guest, record: TrialRecord) -> None:
 
 
 def end_workload(guest: Guest, record: TrialRecord, pid: int) -> None:
-    """Stop the workload for good: of a step in flight its check could not say what is right."""
+    """Stop the workload and wait for its end: the check cannot judge a step in flight."""
     guest.machine.run(guest.command("stop", seed=record.planned.workload_seed), timeout=_STOP_S)
     deadline = time.monotonic() + _STOP_S
     while guest.machine.status(pid) is None:
@@ -199,6 +199,6 @@ def end_workload(guest: Guest, record: TrialRecord, pid: int) -> None:
 
 
 def read_logs(guest: Guest, record: TrialRecord) -> None:
-    """Keep console and evidence before stage 0 adds to them."""
+    """Read console and evidence before stage 0 adds to them."""
     record.console = guest.machine.console.text()
     record.evidence = read_evidence(guest.machine.evidence.text())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The only place that decides what a trial's outcome was."""
+"""The verdict: the only place that decides a trial's outcome."""
 
 import json
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ from riobed.errors import InfraError
 from riobed.trial.watch import Observation
 from riobed.vm import ExecResult
 
-# Exit status of a workload's check: the contract in riobed.guest.workload.
+# Exit statuses of a workload's check (docs/own-workload.md).
 _EQUAL, _DIFFERS = 0, 3
 _MAX_CHECK_OUTPUT = 1 << 20
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Outcome of a trial that was not an infra error."""
+    """The outcome of a trial that was not an infra error."""
 
     outcome: Literal["crash", "discard"]
     crash_kind: CrashKind | None = None
@@ -35,7 +35,7 @@ class Verdict:
 
 
 def read_check(result: ExecResult) -> CheckReport:
-    """What the workload's check said; InfraError when it did not come to a judgement."""
+    """Parse the result of the workload's check; InfraError if the check itself failed."""
     error = result.stderr.decode("utf-8", "replace").strip()[-200:]
     if result.status not in (_EQUAL, _DIFFERS):
         raise InfraError(f"the workload's check failed with status {result.status}: {error}")
@@ -54,11 +54,11 @@ def decide(
     check: CheckReport | None,
     unrecovered: str = "",
 ) -> Verdict:
-    """The verdict on a trial.
+    """Decide a trial's outcome.
 
-    `recovery` is riorecover's report and `check` the workload's; both None when there was no crash, or if
-    `unrecovered` says why recovery never ended well. A file system that cannot be mounted any more is
-    corruption of all its files, and so is one that cannot be recovered.
+    `recovery` is riorecover's report and `check` the workload's. Both are None if there was no crash, or if
+    recovery failed every time; `unrecovered` then says why. A file system that cannot be mounted or recovered
+    counts as corruption of all its files. Raises InfraError if a report is missing.
     """
     if observation.crash is None:
         return Verdict("discard")
@@ -76,11 +76,11 @@ def decide(
 
 
 def _classify(recovery: RecoveryReport) -> Corruption:
-    """Of a corruption: direct if any cached page had another checksum than its last legal writer left.
+    """Classify a corruption; "unclassified" without checksums.
 
-    Or if a store went into the registry, whose entries have checksums, too. Which page it was is not compared
-    with which file differs: a damaged block of metadata can make any file differ. The pages are in the stored
-    report, for whoever wants to look closer.
+    It is direct if a cached page has another checksum than its last legal writer left, or if a store went
+    into the registry, whose entries have checksums, too. The page is not matched with the file that differs,
+    because a damaged metadata block can make any file differ. The stored report lists the pages.
     """
     direct = is_direct(recovery)
     if direct is None:

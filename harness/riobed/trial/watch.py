@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Watching a guest after injection, until it crashes or the trial's patience ends.
+"""Watch a guest after injection, until it crashes or the trial's time is over.
 
-Silence has three meanings and they are told apart, in titles and in an observation's `detail`: no output
-(the agent does not answer, and the console has no word even after a non-maskable interrupt), agent lost (the
-console answers where it hangs), timed out (all answers when the time is over). Only the last is not a crash.
-A trial that is discarded early, `went well`, was never silent.
+Titles and an observation's `detail` distinguish three kinds of silence:
+
+- `no output`: the agent does not answer, and the console stays silent even after a non-maskable interrupt.
+- `agent lost`: the agent does not answer, but the console says where the kernel hangs.
+- `timed out`: the guest still answers when the time is over. Only this is not a crash.
+
+A trial that is discarded early, with `went well`, was never silent.
 """
 
 import time
@@ -21,27 +24,27 @@ from riobed.trial.progress import Progress
 from riobed.vm import Machine
 
 _POLL_S = 0.05
-# From the first line of a crash report to its last; a report may itself crash and never end.
+# Time for a crash report to end; a report may itself crash and never end.
 _REPORT_S = 3.0
 _AGENT_S = 3.0
-# How often a loop is looked at, to tell its own function from those it calls.
+# Number of stack samples of a loop, to tell the looping function from those it calls.
 _LOOKS = 4
 
 
 @dataclass(frozen=True)
 class Observation:
-    """What was seen: a crash or none, seconds since injection, and how the workload ended."""
+    """What was observed: a crash or none, seconds since injection, and how the workload ended."""
 
     crash: Crash | None
     seconds: float
     workload_status: str
     detail: str = ""
-    # The guest is in stage 0 already: its processor was reset without our doing.
+    # The guest is already in stage 0: its processor reset itself.
     restarted: bool = False
 
 
 def crash_on(console: bytes) -> Crash | None:
-    """The crash that a console tells of: a report, or else a reset that nobody asked for."""
+    """Return the crash that a console shows: a crash report, or else an unrequested reset."""
     before, stage0, _ = console.partition(STAGE0)
     if crash := formats.recognise(before):
         return crash
@@ -60,7 +63,7 @@ class Watcher:
         reports_steps: bool = True,
         waiting: Collection[int] = (),
     ) -> None:
-        """`waiting`: indices of faults that come with the kernel's calls, sooner or later."""
+        """`waiting` has the indices of faults that wait for calls of the kernel and are sure to come."""
         self._waiting = waiting
         self._reports_steps = reports_steps
         self._machine = machine
@@ -74,7 +77,7 @@ class Watcher:
         self._status = "running"
 
     def watch(self) -> Observation:
-        """Until a crash or the limit; InfraError when QEMU gives up."""
+        """Watch until a crash or the limit; InfraError if the machine fails."""
         more = self._machine.console.follow()
         while True:
             if trouble := self._machine.trouble():
@@ -99,21 +102,22 @@ class Watcher:
             time.sleep(_POLL_S)
 
     def _stepped(self) -> bool:
-        """Has the workload made a step since this was asked last?"""
+        """Whether the workload has made a step since the last call."""
         if not self._progress.feed(self._machine.progress.new()):
             return False
         self._alive_at = time.monotonic()
         return True
 
     def _crashed(self) -> bool:
-        """Has it crashed by now, perhaps while it was being asked something?"""
+        """Whether the guest has crashed by now, perhaps while it was being asked something."""
         console = self._machine.console.text()
         return STAGE0 in console or formats.started(console)
 
     def _goes_well(self, now: float) -> bool:
-        """Has no fault been heard of for the spec's time? To be asked when the workload made a step.
+        """Whether to discard early: no fault was injected or activated for the spec's `early_discard_s`.
 
-        Not while there are faults that are sure to come.
+        Call it when the workload has made a step. It is false while faults that are sure to come are
+        outstanding.
         """
         patience = self._spec.early_discard_s
         if patience is None or now - self._quiet_since <= patience or self._progress.error:
@@ -124,7 +128,7 @@ class Watcher:
     def _seen(self, crash: Crash | None, detail: str = "") -> Observation:
         self._progress.feed(self._machine.progress.new())
         status = self._progress.error or self._status
-        # Any crash may end in a triple fault, also in the middle of its report.
+        # Any crash may end in a triple fault, even in the middle of its report.
         restarted = STAGE0 in self._machine.console.text()
         return Observation(crash, time.monotonic() - self._start, status, detail, restarted)
 
@@ -138,15 +142,15 @@ class Watcher:
         return formats.recognise(console) or Crash("panic", formats.with_telling_line("unknown", console))
 
     def _out_of_time(self) -> Observation | None:
-        """A discard, if the guest is alive: a hang may have begun less than hang_s ago."""
+        """Discard the trial if the guest is alive; a hang may have begun less than hang_s seconds ago."""
         alive = self._machine.agent_answers(self._spec.hang_s) or self._stepped()
         if self._crashed():
-            # The agent may have been that of stage 0.
+            # The answer may have come from stage 0's agent.
             return None
         return self._seen(None, "timed out") if alive else self._hung()
 
     def _silent(self) -> Observation | None:
-        """No step for too long: the workload ended, the guest hangs, or both."""
+        """Handle a workload without a step for too long: it ended, the guest hangs, or both."""
         if not self._machine.agent_answers(_AGENT_S):
             return self._hung()
         try:
@@ -154,25 +158,25 @@ class Watcher:
         except InfraError:
             return self._hung()
         if ended is None and not self._reports_steps:
-            # The agent is the only sign of life such a workload gives.
+            # Without step reports the agent's answer is the only sign of life.
             self._alive_at = time.monotonic()
             return None
         if ended is None:
             return self._stuck()
         self._status = f"exit {ended.status}"
-        # Without load the kernel may still crash, but it gets no more than this to do it.
+        # Without load the kernel may still crash; it gets hang_s seconds more.
         self._until = min(self._until, time.monotonic() + self._spec.hang_s)
         self._alive_at = float("inf")
         return None
 
     def _stuck(self) -> Observation | None:
-        """The workload waits for ever in a kernel that still answers: ask it where."""
+        """Find where a workload is stuck in a kernel that still answers."""
         if self._crashed() or self._stepped():
             return None
         try:
             where = formats.blocked_in(self._ask_sysrq("w"))
             if where == frames.UNKNOWN:
-                # It does not wait, it goes round.
+                # It is not blocked but looping.
                 where = formats.looping_in(b"".join(self._ask_sysrq("t") for _ in range(_LOOKS)))
         except InfraError:
             return self._hung()
@@ -183,18 +187,18 @@ class Watcher:
         return self._seen(Crash("hang", f"workload stuck in {where}"), "workload stuck, agent answers")
 
     def _ask_sysrq(self, key: str) -> bytes:
-        """What the kernel says to that key; InfraError if the agent is lost over it."""
+        """Send a SysRq key; return what the kernel prints. InfraError if the agent is lost."""
         before = len(self._machine.console.text())
         script = f"echo {key} >/proc/sysrq-trigger"
         self._machine.run(["/bin/sh", "-c", script], timeout=_AGENT_S)
         return self._machine.console.text()[before:]
 
     def _hung(self) -> Observation | None:
-        """A non-maskable interrupt makes a hung kernel print where it is, if anything can."""
+        """Report a hang; a non-maskable interrupt makes the kernel print where it is, if anything can."""
         if self._crashed() or self._stepped():
             return None
         console = self._machine.console.text()
-        # The clock stops here: what follows is asking.
+        # The time to the crash ends here; the diagnosis does not count.
         observation = self._seen(None)
         self._machine.nmi()
         deadline = time.monotonic() + _REPORT_S
