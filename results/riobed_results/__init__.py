@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Store, queries and tables of riobed campaigns; imports nothing of the VM side."""
+"""Store, queries, tables and report of riobed campaigns; imports nothing that needs a machine."""

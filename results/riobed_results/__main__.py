@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands that read results, without the rest of riobed: `python -m riobed_results`."""
+"""`python -m riobed_results`: the commands that read results, without the rest of riobed."""
 
 import sys
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands that read results: `table`, `trials`, `log`, `report`, `publish`.
+"""The commands that read results: `table`, `trials`, `log`, `report`, `publish` and `claims`.
 
-They need neither QEMU nor libvirt. They raise StoreError; the program that mounts them prints it as one
-line and exits with its `exit_code`.
+They need neither QEMU nor libvirt. They raise StoreError; the program that mounts them prints the error as
+one line and exits with its `exit_code`.
 """
 
 import inspect
@@ -34,13 +34,13 @@ from riobed_results.tables.render import printable, render
 from riobed_results.tables.table import CampaignTable, FolderTable, Table
 from riobed_results.tables.trials import trials_json, trials_text
 
-PIPE_WIDTH = 200  # characters, where there is no terminal to ask
+PIPE_WIDTH = 200  # columns of output that goes to no terminal
 
 table_app = typer.Typer(help="Tables computed from a results store.", no_args_is_help=True)
 
 
 class TableFormat(StrEnum):
-    """The forms a table is printed in."""
+    """The output formats of a table."""
 
     MD = "md"
     LATEX = "latex"
@@ -50,7 +50,7 @@ class TableFormat(StrEnum):
 
 
 class TrialsFormat(StrEnum):
-    """The forms the list of trials is printed in."""
+    """The output formats of the list of trials."""
 
     TEXT = "text"
     JSON = "json"
@@ -58,23 +58,23 @@ class TrialsFormat(StrEnum):
 
 
 StoreOption = Annotated[
-    str, typer.Option("--store", help="Database URL, SQLite file, or folder with store.sqlite in it.")
+    str, typer.Option("--store", help="Database URL, SQLite file, or folder that contains store.sqlite.")
 ]
 CampaignOption = Annotated[
     str | None, typer.Option("--campaign", help="Name of the campaign.", show_default="the latest")
 ]
-FormOption = Annotated[TableFormat, typer.Option("--format", help="Form of the table.")]
+FormOption = Annotated[TableFormat, typer.Option("--format", help="Format of the table.")]
 OutputOption = Annotated[
     Path | None, typer.Option("--output", help="File to write.", show_default="standard output")
 ]
 LogsOption = Annotated[
     Path | None,
-    typer.Option(help="Folder with the folder of console logs in it.", show_default="the store's folder"),
+    typer.Option(help="Parent of the folder of console logs.", show_default="the store's folder"),
 ]
 
 
 def _add_campaign_table(table: CampaignTable[Any]) -> None:
-    """Give `table` the command of a campaign's table."""
+    """Add the command for a table of a campaign."""
 
     def command(
         store: StoreOption = DEFAULT_STORE,
@@ -90,7 +90,7 @@ def _add_campaign_table(table: CampaignTable[Any]) -> None:
 
 
 def _add_folder_table(table: FolderTable[Any]) -> None:
-    """Give `table` the command of a folder's table."""
+    """Add the command for a table of a folder."""
 
     def command(
         folder: Annotated[Path, typer.Argument(help=table.folder_help)],
@@ -104,7 +104,7 @@ def _add_folder_table(table: FolderTable[Any]) -> None:
 
 
 def _add_command(table: Table[Any], command: Callable[..., None]) -> None:
-    """Add a command whose keyword arguments are the options of the table."""
+    """Add `command` with the table's options as keyword arguments."""
     *own, _ = inspect.signature(command).parameters.values()
     command.__signature__ = inspect.Signature([*own, *table.options])  # type: ignore[attr-defined]
     table_app.command(table.name, help=table.help)(command)
@@ -119,10 +119,10 @@ for _folder_table in FOLDER_TABLES:
 def trials(
     store: StoreOption = DEFAULT_STORE,
     campaign: CampaignOption = None,
-    form: Annotated[TrialsFormat, typer.Option("--format", help="Form of the list.")] = TrialsFormat.TEXT,
+    form: Annotated[TrialsFormat, typer.Option("--format", help="Format of the list.")] = TrialsFormat.TEXT,
     output: OutputOption = None,
 ) -> None:
-    """The trials of a campaign; json and parquet have everything stored of them."""
+    """List the trials of a campaign; json and parquet contain every stored column."""
     results = read_results(open_store(store), campaign, faults=form is not TrialsFormat.TEXT)
     name, rows = results.campaign.name, results.rows
     if not rows:
@@ -131,7 +131,7 @@ def trials(
         emit(trials_json(name, rows), output)
     elif form is TrialsFormat.PARQUET:
         if output is None:
-            raise StoreUsageError("trials: Parquet is no text; give a file with --output")
+            raise StoreUsageError("trials: Parquet is not text; give a file with --output")
         emit(trials_parquet(name, rows), output)
     else:
         to_terminal = output is None and sys.stdout.isatty()
@@ -141,25 +141,25 @@ def trials(
 
 def log(
     which: Annotated[
-        str, typer.Argument(metavar="ID", help="Position of a trial, or the short name of a log.")
+        str, typer.Argument(metavar="ID", help="A trial's position, or the short name of a log.")
     ],
     store: StoreOption = DEFAULT_STORE,
     campaign: CampaignOption = None,
     logs: LogsOption = None,
     output: OutputOption = None,
 ) -> None:
-    """Print the console log of a trial: a file, or a member of the archive of a published campaign."""
+    """Print the console log of a trial, from a file or from the archive of a published campaign."""
     opened = open_store(store)
     results = read_results(opened, campaign, faults=False)
     named = {label(row.log): row.log for row in results.rows if row.log}
-    # The last attempt at a position is the one with a result.
+    # Only the last attempt at a position can have a result.
     named |= {str(row.position): row.log for row in results.rows if row.log}
     if which not in named:
         name = results.campaign.name
         raise StoreUsageError(f"campaign {name!r} has no log {which!r}; 'riobed trials' lists its trials")
     text = Logs(logs or opened.location.folder).read(named[which])
     if output is None and sys.stdout.isatty():
-        # The guest may have been out of order when it wrote this.
+        # A crashing guest may have written control characters.
         text = "".join(
             f"{printable(line)}\n" for line in text.decode(errors="backslashreplace").splitlines()
         ).encode()
@@ -172,7 +172,7 @@ def publish_campaign(
     campaign: CampaignOption = None,
     logs: LogsOption = None,
 ) -> None:
-    """Write a campaign's spec, rows, tables and the logs that matter to a folder."""
+    """Write a campaign's spec, rows, tables and most relevant logs to a folder."""
     opened = open_store(store)
     publish(opened, campaign, logs or opened.location.folder, folder)
 
@@ -180,7 +180,7 @@ def publish_campaign(
 def claims(
     folder: Annotated[Path, typer.Argument(help="A published folder.", show_default=False)],
 ) -> None:
-    """Write the figures of a folder's rows to its claims.json; list those of its README that none backs."""
+    """Write the figures of a folder's rows to claims.json; list figures of its README that no claim backs."""
     write_claims(folder)
     if figures := unbacked(folder, read_claims(folder)):
         typer.echo("\n".join(figures))
@@ -195,10 +195,10 @@ def report_page(
         Path | None, typer.Option(help="File to write.", show_default="report.html in the store's folder")
     ] = None,
     reload: Annotated[
-        int | None, typer.Option(min=1, hidden=True, help="Seconds after which a browser reads it again.")
+        int | None, typer.Option(min=1, hidden=True, help="Seconds after which a browser reloads the page.")
     ] = None,
 ) -> None:
-    """Write a campaign's tables, plots, corruptions and environment as one page that needs nothing else."""
+    """Write a campaign's tables, plots, corruptions and provenance as one self-contained page."""
     from riobed_results.report.report import report  # its plots take a second to import
 
     opened = open_store(store)
@@ -208,7 +208,7 @@ def report_page(
 
 
 def mount(app: typer.Typer) -> None:
-    """Give `app` the commands `table`, `trials`, `log`, `report`, `publish` and `claims`."""
+    """Add the commands `table`, `trials`, `log`, `report`, `publish` and `claims` to `app`."""
     app.add_typer(table_app, name="table")
     app.command("trials")(trials)
     app.command("log")(log)
@@ -218,7 +218,7 @@ def mount(app: typer.Typer) -> None:
 
 
 def emit(content: str | bytes, output: Path | None) -> None:
-    """Print `content`, or put it into the file `output`, whole or not at all; StoreError if it cannot be."""
+    """Print `content`, or write the file `output` atomically; StoreError if it cannot be written."""
     if output is None:
         typer.echo(content, nl=False)
         return

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are written whole or not at all.
+"""Atomic file replacement.
 
-Imports the standard library only: `make setup` uses it before the project is installed.
+It imports only the standard library: `make setup` uses it before the project is installed.
 """
 
 import os
@@ -13,10 +13,10 @@ from pathlib import Path
 
 @contextmanager
 def replacing(path: Path, *, durable: bool = False) -> Iterator[Path]:
-    """Give the block a path to write to; that file takes the place of `path` when the block ends well.
+    """Give the block a temporary path to write to; the file replaces `path` when the block succeeds.
 
-    If the block raises, `path` stays as it was and nothing is left beside it. `durable`: it is on disk, with
-    its name, when this returns. Raises OSError if it cannot be written.
+    If the block raises, `path` is unchanged and the temporary file is removed. With `durable`, file and name
+    are on disk on return. Raises OSError if it cannot be written.
     """
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
         new = Path(folder) / path.name
@@ -29,7 +29,7 @@ def replacing(path: Path, *, durable: bool = False) -> Iterator[Path]:
 
 
 def write_whole(path: Path, data: bytes, *, durable: bool = False) -> None:
-    """Put `data` into the file, replacing what is there when all is written; OSError if it cannot be."""
+    """Write `data` to the file atomically, replacing its content; OSError if it cannot be written."""
     if path.exists() and not path.is_file():
         path.write_bytes(data)  # a device or pipe cannot be replaced
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a workload's check said of its files after a crash, parsed where it comes in."""
+"""The report of a workload's check of its files after a crash."""
 
 from typing import Annotated, Any
 
@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 
 class Difference(BaseModel):
-    """A place where a file is not as it must be; `offset` and `length` in bytes (workloads/memtest)."""
+    """A place where a file is not as expected; `offset` and `length` in bytes (workloads/memtest)."""
 
     model_config = ConfigDict(frozen=True, strict=True)
 
@@ -23,10 +23,10 @@ class Difference(BaseModel):
 
 
 class CheckReport(BaseModel):
-    """`equal` is the check's exit status; what else it printed is kept whatever it is.
+    """`equal` comes from the check's exit status; everything the check printed is kept unchanged.
 
-    A check may say how many differences it found (`difference_count`), and list some of them
-    (`differences`). What has another shape is another workload's own affair, and tells nothing here.
+    A check may give the number of differences it found (`difference_count`) and list some of them
+    (`differences`). Values of another shape are kept, but ignored here.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow")
@@ -35,13 +35,13 @@ class CheckReport(BaseModel):
 
     @property
     def difference_count(self) -> int | None:
-        """How many differences the check counted; None if it does not say."""
+        """The number of differences that the check counted; None if it gives none."""
         count = self._printed("difference_count")
         return count if type(count) is int and count >= 0 else None
 
     @property
     def differences(self) -> list[Difference]:
-        """The differences the check listed."""
+        """The differences that the check listed; malformed ones are left out."""
         listed = self._printed("differences")
         return [found for item in listed if (found := _difference(item))] if isinstance(listed, list) else []
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of a campaign as Parquet, for whoever wants to compute something of their own."""
+"""Export the rows of a campaign as Parquet, for analyses outside riobed."""
 
 import io
 import json
@@ -9,9 +9,9 @@ from riobed_results.store.models import Base, FaultRow, TrialRow, columns, value
 
 
 def trials_parquet(campaign: str, rows: list[TrialRow]) -> bytes:
-    """Return a Parquet file, one row a trial: `campaign`, every column, and `faults`, a list of structures.
+    """Return a Parquet file, one row per trial: `campaign`, every column, and `faults`, a list of structs.
 
-    What is JSON in the store is JSON text here, null where there is none.
+    Columns that are JSON in the store are JSON text here, null where there is no value.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

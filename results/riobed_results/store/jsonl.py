@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs stored in a folder: a file with one JSON object a line, added to and never changed."""
+"""Runs stored as JSON Lines: one object per line, and lines are only appended."""
 
 import os
 from pathlib import Path
@@ -13,9 +13,9 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def read_lines(path: Path, model: type[Model], made_with: str) -> list[Model]:
-    """All runs of a file, in the order they were made; StoreError if one cannot be read.
+    """Read all runs of a file in the order they were made; StoreError if one cannot be read.
 
-    A last line without its end is what a killed process leaves, and no run.
+    A last line without its newline was left by a killed process and is ignored.
     """
     try:
         lines = path.read_bytes().split(b"\n")[:-1]
@@ -27,7 +27,7 @@ def read_lines(path: Path, model: type[Model], made_with: str) -> list[Model]:
 
 
 def add_line(path: Path, run: BaseModel) -> None:
-    """Add a run, whole or not at all."""
+    """Append a run durably, whole or not at all."""
     with path.open("a+b") as file:
         file.truncate(path.read_bytes().rfind(b"\n") + 1)
         file.write(run.model_dump_json().encode() + b"\n")

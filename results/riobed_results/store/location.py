@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a store is: from what the user typed to a database engine, and database errors in one line."""
+"""The location of a store: parse what the user gives, make a database engine, explain database errors."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -19,16 +19,16 @@ DEFAULT_STORE = "sqlite:///campaigns/riobed.sqlite"
 REPORT_FILE = "report.html"  # beside the store
 STORE_FILE = "store.sqlite"  # the store's name inside a published campaign's folder
 READ_TIMEOUT_S = 5.0
-WRITE_TIMEOUT_S = 60.0  # a row costs hours if lost and milliseconds to wait for
+WRITE_TIMEOUT_S = 60.0  # waiting takes milliseconds, a lost row may cost hours
 
-# By SQLite's primary result code (sqlite.org/rescode.html): what it means here and what to do.
+# The meaning and the remedy of each of SQLite's primary result codes (sqlite.org/rescode.html).
 SQLITE_MEANING = {
     sqlite3.SQLITE_BUSY: "is locked by another program: wait for it to finish, or give ?timeout=SECONDS",
     sqlite3.SQLITE_NOTADB: "is not an SQLite database: give the path of a riobed store",
     sqlite3.SQLITE_CORRUPT: "is damaged: restore it from a copy, or save its rows with sqlite3's .recover",
     sqlite3.SQLITE_CANTOPEN: "cannot be opened: check that it and its folder may be read and written",
     sqlite3.SQLITE_READONLY: "may not be written: make it and its folder writable (a writer killed in the "
-    "middle of a row leaves a -journal file beside it, undone at the first opening that may write)",
+    "middle of a row leaves a -journal file beside it, which the next open for writing rolls back)",
     sqlite3.SQLITE_FULL: "has no room left on its disk: free some and run again",
     sqlite3.SQLITE_IOERR: "met an input/output error: check its disk",
 }
@@ -36,7 +36,7 @@ SQLITE_MEANING = {
 
 @dataclass(frozen=True)
 class Location:
-    """A store's place: `name` as shown to the user (no password), `path` None unless it is SQLite."""
+    """The location of a store: `name` as shown to the user (no password), `path` None unless it is SQLite."""
 
     name: str
     url: sa.URL
@@ -45,14 +45,14 @@ class Location:
 
     @property
     def folder(self) -> Path:
-        """Where what belongs to the store lies: beside an SQLite store, else in the current folder."""
+        """The folder for files that belong to the store: that of an SQLite store, else the current folder."""
         return self.path.parent if self.path else Path.cwd()
 
 
 def locate(store: str) -> Location:
-    """Find out what `store` means: a database URL, an SQLite file, or a folder with `store.sqlite` in it.
+    """Parse `store`: a database URL, an SQLite file, or a folder that contains `store.sqlite`.
 
-    Raises StoreUsageError for a URL that cannot be understood, or of another kind of database.
+    Raises StoreUsageError for a malformed URL or an unsupported kind of database.
     """
     if not store.strip():
         raise StoreUsageError(f"store: the name is empty; try {DEFAULT_STORE}")
@@ -68,7 +68,7 @@ def locate(store: str) -> Location:
             f"only sqlite and postgresql are; try {DEFAULT_STORE}"
         )
     if url.drivername == "postgresql":
-        # The driver that is installed; SQLAlchemy 2.0 would look for another.
+        # psycopg 3 is installed; SQLAlchemy 2.0's default is another driver.
         url = url.set(drivername="postgresql+psycopg")
     if url.get_backend_name() != "sqlite":
         return Location(url.render_as_string(hide_password=True), url, None, None)
@@ -94,14 +94,14 @@ def _sqlite_location(url: sa.URL, path: Path) -> Location:
 
 
 def make_engine(location: Location, write: bool) -> sa.Engine:
-    """Make the engine for `location`; for SQLite the file must exist unless `write`, which may create it.
+    """Make the engine for `location`. An SQLite file must exist unless `write`, which may create it.
 
-    Raises StoreError if there is no such file, its folder cannot be made, or the database has no driver.
+    Raises StoreError if the file is missing, its folder cannot be made, or the database driver is missing.
     """
     if location.path is not None:
         _check_file(location.path, write)
         return _sqlite_engine(location.path, write, location.timeout)
-    # As with SQLite: nothing stays open between trials, and a reader writes nothing.
+    # As with SQLite, nothing stays open between trials, and a reader cannot write.
     options: dict[str, Any] = {"poolclass": NullPool}
     if not write:
         options["execution_options"] = {"postgresql_readonly": True}
@@ -126,10 +126,10 @@ def _check_file(path: Path, write: bool) -> None:
 
 
 def _sqlite_engine(path: Path, write: bool, timeout: float | None) -> sa.Engine:
-    # A reader opens "rw" too: SQLite then falls back to read-only where it must, and can otherwise undo
-    # what a killed writer left half done, which "ro" refuses and "immutable" would show. query_only
-    # keeps it from writing anything else. Rollback journal, not WAL: a store is one file, readable on
-    # read-only media. EXTRA: a finished trial outlives a power failure of the host as well.
+    # A reader also opens "rw". SQLite then falls back to read-only if it must, and otherwise can roll back
+    # what a killed writer left half done; "ro" refuses that, and "immutable" would show it. query_only
+    # prevents all other writes. A rollback journal, not WAL, because a store is one file, readable on
+    # read-only media. EXTRA, because a finished trial must survive a power failure of the host.
     pragmas = ("journal_mode=DELETE", "synchronous=EXTRA", "foreign_keys=ON") if write else ("query_only=ON",)
     uri = f"{path.absolute().as_uri()}?mode={'rwc' if write else 'rw'}"
     seconds = timeout if timeout is not None else WRITE_TIMEOUT_S if write else READ_TIMEOUT_S
@@ -140,11 +140,11 @@ def _sqlite_engine(path: Path, write: bool, timeout: float | None) -> sa.Engine:
             connection.execute(f"PRAGMA {pragma}")
         return connection
 
-    # No pool: nothing stays open between trials, and a forked worker inherits no connection.
+    # No pool, so nothing stays open between trials, and a forked worker inherits no connection.
     engine = sa.create_engine("sqlite://", creator=connect, poolclass=NullPool)
 
-    # Python's sqlite3 begins no transaction before DDL or SELECT; and a writer that takes its lock at the
-    # first statement waits its turn, where one that upgrades later can only fail.
+    # Python's sqlite3 begins no transaction before DDL or SELECT. A writer that takes its lock at the first
+    # statement waits its turn; one that upgrades a read lock later can only fail.
     @sa.event.listens_for(engine, "begin")
     def begin(connection: sa.Connection) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
@@ -154,7 +154,7 @@ def _sqlite_engine(path: Path, write: bool, timeout: float | None) -> sa.Engine:
 
 @contextmanager
 def explained(location: Location) -> Iterator[None]:
-    """Turn what the database raises, and a stored value of a wrong shape, into a StoreError of one line."""
+    """Turn database errors and stored values of a wrong shape into a StoreError of one line."""
     try:
         yield
     except ValidationError as error:

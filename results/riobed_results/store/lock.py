@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who runs a campaign: one process at a time, by a lock that ends with it, however it ends."""
+"""A lock that lets one process at a time run a campaign; it ends with the process, however that ends."""
 
 import fcntl
 import zlib
@@ -12,18 +12,18 @@ import sqlalchemy as sa
 from riobed_results.errors import StoreError
 from riobed_results.store.location import Location, explained, locate, make_engine
 
-# The first of the two keys of an advisory lock in PostgreSQL: riobed's, of all that share a database.
+# First of the two keys of a PostgreSQL advisory lock; it keeps riobed's locks apart from other programs'.
 _RIOBED_KEY = zlib.crc32(b"riobed") >> 1
 
 
 @contextmanager
 def locked(store: str, name: str) -> Iterator[None]:
-    """Hold the campaign `name` of the store at `store` (see `locate`); StoreError if another process does.
+    """Lock the campaign `name` of the store at `store` (see `locate`); StoreError if another process has it.
 
-    Two that run one campaign would run each trial twice, of which the store takes one.
+    Two processes that run one campaign would run each trial twice, and the store takes only one result.
     """
     location = locate(store)
-    # Names may share a key; then one waits for the other's end.
+    # Two names may have the same key; the second campaign must then wait for the first to end.
     key = zlib.crc32(name.encode()) >> 1
     if location.path:
         with _lock_file(location) as file:
@@ -58,7 +58,7 @@ def _lock_file(location: Location) -> BinaryIO:
 
 
 def _in_file(file: BinaryIO, key: int) -> bool:
-    """A record lock (fcntl(2)) on one byte."""
+    """Try to take a record lock (fcntl(2)) on one byte."""
     with suppress(BlockingIOError, PermissionError):
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, key)
         return True
@@ -66,6 +66,6 @@ def _in_file(file: BinaryIO, key: int) -> bool:
 
 
 def _in_database(connection: sa.Connection, key: int) -> bool:
-    """An advisory lock of PostgreSQL: it ends with the connection, which has no transaction meanwhile."""
+    """Try to take a PostgreSQL advisory lock, which ends with the connection; no transaction stays open."""
     query = sa.select(sa.func.pg_try_advisory_lock(_RIOBED_KEY, key))
     return bool(connection.execution_options(isolation_level="AUTOCOMMIT").scalar(query))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Console logs that rows name: compressed files below a folder, or members of the archive in that folder.
+"""Console logs that rows name: compressed files in a folder, or members of the folder's archive.
 
-Names and archives are untrusted. A name is checked before it is followed; a member is read, never
-unpacked, and all that is read is bounded.
+Names and archives are untrusted. A name is checked before it is followed; a member is read but never
+unpacked; every read is bounded.
 """
 
 import gzip
@@ -22,35 +22,35 @@ from urllib.parse import quote
 
 from riobed_results.errors import StoreError
 
-# In a published folder. Logs of a campaign are much alike: together they take a third of their single sizes.
+# In a published folder. Logs of a campaign are similar, so one archive takes a third of their separate sizes.
 ARCHIVE = "logs.tar.xz"
-MAX_LOG = 64 << 20  # bytes; of a longer log the beginning counts
-_MAX_ARCHIVE = 1 << 30  # bytes of text
+MAX_LOG = 64 << 20  # bytes; a longer log is truncated
+_MAX_ARCHIVE = 1 << 30  # bytes, uncompressed
 _MAX_MEMBERS = 100_000
 _DAMAGE = (OSError, EOFError, ValueError, RecursionError, zlib.error, lzma.LZMAError, tarfile.TarError)
 
 
 def inside(logs: Path, log: str) -> bool:
-    """Is `log` a file below the folder it should be in?"""
+    """Whether `log` is a file inside the folder `logs`."""
     try:
         path = (logs / log).resolve()
         return ".." not in Path(log).parts and path.is_file() and path.is_relative_to(logs.resolve())
-    except (OSError, ValueError):  # a name too long, or with a NUL
+    except (OSError, ValueError):  # the name is too long or contains a NUL
         return False
 
 
 def member_name(log: str) -> str:
-    """Return what an archive calls the log; the member itself is not compressed."""
+    """Return a log's member name in an archive, whose members are not compressed on their own."""
     return log.removesuffix(".gz")
 
 
 def label(log: str) -> str:
-    """Return the short name of a log, by which tables and `riobed log` know it."""
+    """Return the short name of a log, which tables and `riobed log` use."""
     return PurePosixPath(member_name(log)).name.removesuffix(".log")
 
 
 class Logs:
-    """The console logs of a folder, by the names that rows have for them."""
+    """The console logs of a folder, by the names in rows."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -60,7 +60,7 @@ class Logs:
         return inside(self.folder, log) or member_name(log) in self.members
 
     def read(self, log: str) -> bytes:
-        """Return the text of a log, at most MAX_LOG bytes; StoreError if it is missing or damaged."""
+        """Return the first MAX_LOG bytes of a log; StoreError if it is missing or damaged."""
         if log not in self:
             raise StoreError(f"{self.folder}: has no log {log!r}; give the folder of the logs with --logs")
         if not inside(self.folder, log):
@@ -71,7 +71,7 @@ class Logs:
 
     @cached_property
     def members(self) -> frozenset[str]:
-        """Return the names of the archive's members; none without an archive."""
+        """The names of the archive's members; empty without an archive."""
         if not self.archive.is_file():
             return frozenset()
         with _opened(self.archive) as archive:
@@ -85,7 +85,7 @@ class Logs:
 
 
 def pack(logs: Logs, names: Iterable[str], path: Path) -> None:
-    """Write an archive of these logs: the same logs give the same bytes (with the same liblzma).
+    """Write an archive of these logs, deterministically: equal logs give equal bytes (with the same liblzma).
 
     StoreError if a log is missing or damaged; OSError if the archive cannot be written.
     """
@@ -107,7 +107,7 @@ def _explained(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tarfile.TarFile]:
-    """Open an archive to be read once, from its beginning."""
+    """Open an archive for one sequential read."""
     with (
         _explained(path),
         lzma.open(path) as text,
@@ -121,7 +121,7 @@ def _files(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
 
 
 class _Bounded(io.RawIOBase):
-    """A file of which only so many bytes can be read."""
+    """A file from which at most `limit` bytes can be read."""
 
     def __init__(self, file: Any, limit: int) -> None:
         self._file = file
@@ -137,21 +137,21 @@ class _Bounded(io.RawIOBase):
 
 @dataclass(frozen=True)
 class Link:
-    """How a page leads to a log: the address of the log or of the archive it is in, and its short name."""
+    """A link to a log: the address of the log or of its archive, and the log's short name."""
 
     address: str
     label: str
 
 
 class Links:
-    """From a log's name, relative to `logs`, to what a page in `folder` says to get there."""
+    """Makes links from a page in `folder` to logs, whose names are relative to `logs`."""
 
     def __init__(self, logs: Path, folder: Path) -> None:
         self._logs = Logs(logs)
         self._folder = folder
 
     def __call__(self, log: str | None) -> Link | None:
-        """Return the way to a log; None if there is no such log."""
+        """Return the link to a log; None if there is no such log."""
         if not log or log not in self._logs:
             return None
         path = self._logs.folder / log if inside(self._logs.folder, log) else self._logs.archive
@@ -159,5 +159,5 @@ class Links:
 
     @property
     def archive(self) -> str | None:
-        """Return the name of the archive that the logs are in; None if they are files."""
+        """The name of the archive that contains the logs; None if they are files."""
         return ARCHIVE if self._logs.archive.is_file() else None

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of a results store. Rows are only ever added.
+"""The tables of a results store. Rows are only added, never changed.
 
-The checks are part of the schema, so that no program can store a row the tables would count wrongly.
-Only generic column types: the same models serve SQLite and PostgreSQL.
+The checks are part of the schema, so no program can store a row that tables would count wrongly. All column
+types are generic, so the same models serve SQLite and PostgreSQL.
 """
 
 from collections.abc import Iterable
@@ -30,22 +30,22 @@ Seconds = dict[str, float]
 
 
 class AnyText(sa.types.TypeDecorator[str]):
-    """Text from a crashed guest: NUL and lone surrogates, which databases refuse, become escapes."""
+    """Text from a crashed guest: NUL and lone surrogates become escapes, because databases refuse them."""
 
     impl = sa.Text
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        """Return what is stored for `value`; ordinary text is unchanged."""
+        """Return the stored form of `value`; ordinary text is unchanged."""
         if value is None:
             return None
         return value.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
 class JsonOf(sa.types.TypeDecorator[Any]):
-    """JSON of one type, checked on its way in and out; pydantic's ValidationError if it has another shape.
+    """JSON of one type, validated when written and read; pydantic's ValidationError if the shape is wrong.
 
-    What a model was not given is not stored, so that a row comes back as it went in.
+    Unset fields of a model are not stored, so a row reads back exactly as it was written.
     """
 
     impl = sa.JSON(none_as_null=True)
@@ -57,19 +57,19 @@ class JsonOf(sa.types.TypeDecorator[Any]):
         self._adapter: TypeAdapter[Any] = TypeAdapter(of)
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
-        """Return what is stored for `value`."""
+        """Return the stored form of `value`."""
         if value is None:
             return None
         checked = self._adapter.validate_python(value)
         return self._adapter.dump_python(checked, exclude_unset=True)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Any:
-        """Return what a row has."""
+        """Return the value of a row."""
         return None if value is None else self._adapter.validate_python(value)
 
 
 def utc_now() -> str:
-    """Return the present moment in UTC as ISO 8601 text with milliseconds, the form all times have here."""
+    """Return the current time as the store keeps all times: UTC, ISO 8601 with milliseconds."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
@@ -79,7 +79,7 @@ def _one_of(column: str, values: Iterable[str]) -> sa.CheckConstraint:
 
 
 class Base(MappedAsDataclass, DeclarativeBase, kw_only=True):
-    """Common base: every row is a dataclass whose fields are given by name."""
+    """Common base: every row is a dataclass with keyword-only fields."""
 
     type_annotation_map = {  # noqa: RUF012 (SQLAlchemy's own way to declare it)
         str: AnyText,
@@ -96,12 +96,12 @@ class Base(MappedAsDataclass, DeclarativeBase, kw_only=True):
 
 
 def columns(model: type[Base]) -> list[Any]:
-    """Return the columns of a table, in its order; each is called as the attribute of a row."""
+    """Return the columns of a table in order; each has the name of the row's attribute."""
     return list(model.__table__.columns)
 
 
 def values(row: "Base") -> dict[str, Any]:
-    """Return a row's columns by name, as JSON has them."""
+    """Return a row's columns by name, with models as plain JSON values."""
     found = {column.name: getattr(row, column.name) for column in columns(type(row))}
     return {
         name: value.model_dump(exclude_unset=True) if isinstance(value, BaseModel) else value
@@ -110,7 +110,7 @@ def values(row: "Base") -> dict[str, Any]:
 
 
 class MetaRow(Base):
-    """What the store says of itself; `schema_version` is the one key."""
+    """Facts about the store itself; `schema_version` is the only key."""
 
     __tablename__ = "meta"
 
@@ -119,7 +119,7 @@ class MetaRow(Base):
 
 
 class CampaignRow(Base):
-    """One campaign: what was asked (`spec`, YAML text), its provenance, and the host it began on."""
+    """One campaign: its spec (YAML text), its provenance, and the host it was started on."""
 
     __tablename__ = "campaigns"
 
@@ -141,7 +141,7 @@ class CampaignRow(Base):
 
     @property
     def provenance(self) -> Provenance:
-        """What the campaign's trials were made on and with."""
+        """The provenance of the campaign's trials."""
         return Provenance.model_validate(self, from_attributes=True)
 
 
@@ -150,8 +150,8 @@ class TrialRow(Base):
 
     `*_s` are seconds since injection, `phases` maps a phase's name to its seconds, `started` and `finished`
     are UTC ISO 8601, `log` is a path relative to the store's folder. `requested`, `injected` and
-    `activated` count faults. `restore_checked`: memory was compared with the snapshot's when it was restored.
-    `workload_mismatch`: before the crash the workload read something else than it had written. `log_damage`
+    `activated` count faults. `restore_checked`: restored memory was compared with the snapshot's.
+    `workload_mismatch`: before the crash the workload read something other than it had written. `log_damage`
     says what the crash report on the console lacks. An infra error is a row of its own; its retry has the
     next `attempt`.
     """
@@ -169,7 +169,7 @@ class TrialRow(Base):
             name="only_corruption_has_a_place",
         ),
         sa.UniqueConstraint("campaign_id", "position", "attempt", name="one_row_per_attempt"),
-        # Two runs of one campaign at once, or a resumed one, must not count a position twice.
+        # Neither two simultaneous runs of a campaign nor a resumed one may count a position twice.
         sa.Index(
             "one_result_per_position",
             "campaign_id",
@@ -216,8 +216,8 @@ class TrialRow(Base):
 class FaultRow(Base):
     """One fault of a trial; `activated` is None where it cannot be known.
 
-    `address` is hexadecimal text (`0x…`: kernel addresses exceed SQL's signed 64 bits), `old` and `new` are
-    the bytes as hexadecimal digits, `activated_s` is in seconds since injection.
+    `address` is hexadecimal text (`0x…`), because kernel addresses exceed SQL's signed 64 bits. `old` and
+    `new` are bytes as hexadecimal digits, `activated_s` is in seconds since injection.
     """
 
     __tablename__ = "faults"

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Provenance: what runs were made on and with; two of them are compared only through it."""
+"""Provenance: what runs were made on and with. Two runs are comparable only if it matches."""
 
 from collections.abc import Iterable
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
 
-# What must be equal, by what is to be compared. A replay is of the same kernel:
+# Fields that must be equal, by purpose. A replay needs the same kernel:
 KERNEL = ("kernel_build_id", "kernels")
-# Measurements and replays stand in one table:
+# Measurements and replays of one table:
 SERIES = ("seed", *KERNEL, "qemu_version", "accelerator")
-# Trials belong to one campaign, whose spec has the seed:
+# Trials of one campaign, whose spec has the seed:
 CAMPAIGN = (*KERNEL, "qemu_version", "accelerator", "harness", "image", "workload")
-# A worker of a cluster runs them; it speaks Dask's protocol with the campaign.
+# A cluster's worker that runs such trials; it must also speak the campaign's Dask protocol.
 WORKER = (*CAMPAIGN, "dask")
 
 
@@ -29,9 +29,9 @@ class KernelProvenance(BaseModel):
 class Provenance(BaseModel):
     """What runs were made on and with; a figure means nothing without it.
 
-    `kernel_*` and `series_commit` tell of the kernel of all modes but those in `kernels`, which have one of
-    their own. `harness`, `image` and `workload` are hashes over sources, `dask` is a version; they are None
-    where they were not recorded. `created` is UTC, ISO 8601.
+    `kernel_*` and `series_commit` describe the kernel of all modes except those in `kernels`, which have
+    their own. `harness`, `image` and `workload` are hashes over sources, `dask` is a version; all are None
+    if they were not recorded. `created` is UTC, ISO 8601.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -50,9 +50,9 @@ class Provenance(BaseModel):
     dask: str | None = None
 
     def difference(self, other: "Provenance", fields: Iterable[str]) -> str:
-        """Return the first of `fields` that `other` does not share, in one line; empty if there is none.
+        """Return in one line the first of `fields` in which `other` differs; empty if none does.
 
-        What one of the two has not recorded is not compared.
+        A field that one of the two has not recorded is not compared.
         """
         for name in fields:
             wanted, found = getattr(self, name), getattr(other, name)

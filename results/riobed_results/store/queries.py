@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From stored rows to counts: the only place that says what a table counts."""
+"""Queries on stored rows: the only place that defines what tables count."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -17,11 +17,10 @@ from riobed_results.store.store import Store
 
 
 class Counts(BaseModel):
-    """What happened in one cell; only crashes can be `corrupted`.
+    """The counts of one cell; only crashes can be `corrupted`.
 
-    `trials` = `crashes` + `discards` + trials whose reset in recovery came too late, which were run but tell
-    nothing. `traps` are the crashes that were protection traps. `infra_errors` counts attempts, not
-    positions.
+    `trials` = `crashes` + `discards` + trials whose reset in recovery came too late to tell anything.
+    `traps` are the crashes that were protection traps. `infra_errors` counts attempts, not positions.
     """
 
     trials: int = 0
@@ -36,20 +35,20 @@ class Counts(BaseModel):
         return Counts(**sums)
 
 
-# Are a trial's faults read, too: of all trials, of none, or of those of some fault classes?
+# Which trials' faults to load: all, none, or those of some fault classes.
 Faults = bool | Collection[str]
 
 
 @dataclass(frozen=True)
 class Results:
-    """A campaign and its rows in the order they were added, read at one moment: what tables are made of."""
+    """A campaign and its rows in the order they were added: the input of tables."""
 
     store: str
     campaign: CampaignRow
     rows: list[TrialRow]
 
     def without(self, what: str) -> StoreError:
-        """Return the error that the campaign has no `what`."""
+        """Make the error for a campaign that has no `what`."""
         return StoreError(
             f"store {self.store}: campaign {self.campaign.name!r} has no {what}; "
             "choose another with --campaign"
@@ -57,20 +56,20 @@ class Results:
 
 
 def read_results(store: Store, name: str | None = None, *, faults: Faults = True) -> Results:
-    """Read a campaign (None: the latest); StoreUsageError if there is no such one."""
+    """Read a campaign (None: the latest); StoreUsageError if there is no such campaign."""
     campaign = store.campaign(name)
     return Results(store.location.name, campaign, trial_rows(store, campaign.id, faults=faults))
 
 
 def counted(row: TrialRow) -> bool:
-    """Is this a crash of its cell?"""
+    """Whether the row is a counted crash."""
     return row.outcome == "crash" and counts(row.recovery)
 
 
 def cell_counts(rows: Iterable[TrialRow]) -> dict[tuple[str, str], Counts]:
-    """Return the counts by (mode, fault class), in the order in which these first appear.
+    """Return the counts by (mode, fault class), in order of first appearance.
 
-    The schema allows one result a position, so a row that is no infra error is a position.
+    The schema allows one result per position, so each row except infra errors is a position.
     """
     cells: dict[tuple[str, str], Counts] = {}
     for row in rows:
@@ -84,18 +83,18 @@ def cell_counts(rows: Iterable[TrialRow]) -> dict[tuple[str, str], Counts]:
     return cells
 
 
-# Their faults are the same in every kernel; those of other classes are places in one kernel's text.
+# Their faults are the same in every kernel; faults of other classes are locations in one kernel's text.
 RUN_TIME_CLASSES = frozenset(
     {"allocation", "copy_overrun", "kernel_heap", "kernel_stack", "none", "planted", "synchronization"}
 )
-# By mode, then by fault class, seed and kernel ("" if that does not matter): did that crash corrupt anything?
+# By mode, then by fault class, seed and kernel ("" if it does not matter): whether the crash corrupted.
 CrashesBySeed = dict[str, dict[tuple[str, str, str], bool]]
 
 
 def crashes_by_seed(rows: Iterable[TrialRow], kernels: Mapping[str, str]) -> CrashesBySeed:
-    """Return the crashes among `rows`; equal keys of two modes mean equal faults.
+    """Return the crashes among `rows`; equal keys in two modes mean equal faults.
 
-    `kernels` has the build ids by mode. A plan has each seed once in a mode; of more the first counts.
+    `kernels` has the build ids by mode. A plan has each seed once per mode; of duplicates the first counts.
     """
     crashes: CrashesBySeed = {}
     for row in rows:
@@ -111,7 +110,7 @@ def kernels(campaign: CampaignRow) -> dict[str, str]:
     if campaign.kernels:
         modes = in_order(campaign, "modes", campaign.kernels)
         return {mode: campaign.provenance.kernel_of(mode).build_id for mode in modes}
-    # As stores of schema 1 say it.
+    # The form of stores with schema 1.
     found = (campaign.host or {}).get("kernels")
     return {str(mode): str(build) for mode, build in found.items()} if isinstance(found, dict) else {}
 
@@ -145,7 +144,7 @@ def result_at(store: Store, campaign_id: int, position: int) -> TrialRow | None:
 
 
 def stored_spec(campaign: CampaignRow) -> dict[str, Any]:
-    """Return a campaign's spec as it was stored; empty if that cannot be read."""
+    """Return a campaign's spec as it was stored; empty if it cannot be parsed."""
     try:
         spec = yaml.safe_load(campaign.spec)
     except (yaml.YAMLError, ValueError, RecursionError):
@@ -154,7 +153,7 @@ def stored_spec(campaign: CampaignRow) -> dict[str, Any]:
 
 
 def in_order(campaign: CampaignRow, key: str, seen: Iterable[str]) -> list[str]:
-    """Return names in the order of the spec's list `key`, then those only seen in rows."""
+    """Return names in the order of the spec's list `key`, followed by names that occur only in `seen`."""
     listed = stored_spec(campaign).get(key)
     names = [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
     return list(dict.fromkeys([*names, *seen]))

@@ -1,28 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""riorecover's report on one recovery, as its report.c prints it, parsed where it comes in."""
+"""riorecover's report on one recovery, as its report.c prints it."""
 
 from typing import Annotated, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-# The recovery had ended before the reset: no crash in recovery.
+# The phase of a reset that came after recovery had ended: it was no crash in recovery.
 ENDED = "done"
 
 Count = Annotated[int, Field(ge=0)]
 
 
 class _Part(BaseModel):
-    """Keeps what a newer riorecover adds; a count that an older one did not know is 0."""
+    """A part of the report. It keeps keys of a newer riorecover; a count that an older one lacks is 0."""
 
     model_config = ConfigDict(frozen=True, extra="allow", strict=True, allow_inf_nan=False)
 
 
 class Entries(_Part):
-    """Pairs of registry entries, by what each was found to be; every pair is counted once.
+    """Counts of registry pairs by state; every pair is counted once.
 
-    `rejected`: neither copy has the right checksum. `inconsistent`: the checksum is right, but no file
-    system has such a page, so the entry was written the legal way; riorecover before 2026-11-22 counted
-    these as rejected. `fallback`, besides: the older copy was used.
+    `rejected`: neither copy has a valid checksum. `inconsistent`: the checksum is valid, but no file system
+    has such a page, so the entry was written the legal way; riorecover before 2026-11-22 counted these as
+    rejected. `fallback` counts, in addition, pairs of which the older copy was used.
     """
 
     pairs: Count = 0
@@ -40,7 +40,7 @@ class Entries(_Part):
 
 
 class Mismatch(_Part):
-    """A cached page with another checksum than recorded; of metadata, `index` is the device's block."""
+    """A cached page with another checksum than recorded; for metadata, `index` is the device's block."""
 
     ino: Count
     index: Count
@@ -49,9 +49,9 @@ class Mismatch(_Part):
 
 
 class Checksums(_Part):
-    """Cached pages by what their checksum said; `changing`: a legal write was under way.
+    """Counts of cached pages by checksum; `changing` pages were in the middle of a legal write.
 
-    `mismatches` lists the first of the `corrupt` ones.
+    `mismatches` lists the first of the `corrupt` pages.
     """
 
     intact: Count = 0
@@ -61,7 +61,7 @@ class Checksums(_Part):
 
 
 class Saved(_Part):
-    """The copy of old memory on the swap disk: what was written, what of it was refused when read back."""
+    """The copy of old memory on the swap disk: counts of what was written, and refused when read back."""
 
     pages: Count = 0
     bytes: Count = 0
@@ -70,14 +70,14 @@ class Saved(_Part):
 
 
 class Metadata(_Part):
-    """Blocks of metadata written to the device."""
+    """Counts of metadata blocks written to the device."""
 
     written: Count = 0
     failed: Count = 0
 
 
 class Data(_Part):
-    """File data written through system calls."""
+    """Counts of file data written through system calls."""
 
     pages: Count = 0
     bytes: Count = 0
@@ -97,14 +97,14 @@ class Seconds(_Part):
 
     @property
     def total(self) -> float:
-        """Seconds of all phases."""
+        """The sum of all phases, in seconds."""
         return self.save + self.metadata + self.e2fsck + self.data
 
 
 class Interruption(_Part):
-    """A reset in the middle of recovery: the moment meant, the moment it was, the phase it cut short.
+    """A reset in the middle of recovery: the planned time, the actual time, and the phase it interrupted.
 
-    Both moments are in seconds since riorecover's first line.
+    Both times are in seconds since riorecover's first line.
     """
 
     planned_s: float
@@ -115,10 +115,10 @@ class Interruption(_Part):
 class RecoveryReport(_Part):
     """What one recovery found and did.
 
-    `registry`: recovered from it, cold start because there was none, or damaged. `source`: memory itself or
-    the copy saved by an earlier run. `saved` is None where nothing is to be saved, `checksums` None for a
-    riorecover that knew of none, `mount_error` an errno or 0. `interrupted` is added by the harness if it
-    reset the machine during the recovery before this one.
+    `registry`: it was used, there was none (cold start), or it was damaged. `source`: memory itself, or the
+    copy that an earlier run saved. `saved` is None if saving is off, `checksums` None if riorecover is too
+    old for them. `mount_error` is an errno or 0. The harness adds `interrupted` if it reset the machine in
+    the previous recovery.
     """
 
     registry: Literal["recovered", "cold", "damaged"]
@@ -135,25 +135,25 @@ class RecoveryReport(_Part):
 
     @property
     def checksum_mismatches(self) -> int | None:
-        """How many cached pages had another checksum than recorded; None where none were kept."""
+        """The number of cached pages with a wrong checksum; None if no checksums were kept."""
         sums = self.checksums
         return sums.corrupt if sums and (sums.intact or sums.corrupt or sums.changing) else None
 
     @property
     def unused_entries(self) -> int:
-        """How many entries of the registry were not followed: damaged or inconsistent."""
+        """The number of registry entries that were not used: damaged or inconsistent ones."""
         return self.entries.rejected + self.entries.inconsistent
 
     @property
     def restored_pages(self) -> int:
-        """How many pages of metadata and file data were written back."""
+        """The number of pages of metadata and file data that were written back."""
         return self.metadata.written + self.data.pages
 
 
 def is_direct(report: RecoveryReport | None) -> bool | None:
-    """Return whether checksums tell of a stray store; None where none were kept.
+    """Return whether checksums show a stray store; None if no checksums were kept.
 
-    Those of cached pages, and those of the registry: a reset alone leaves a whole copy of each entry.
+    The registry's checksums count, too: a reset alone leaves one valid copy of each entry.
     """
     if report is None:
         return None
@@ -164,10 +164,10 @@ def is_direct(report: RecoveryReport | None) -> bool | None:
 
 
 def counts(report: RecoveryReport | None) -> bool:
-    """Return whether a crash counts for its cell: one to be reset in recovery does not if that had ended."""
+    """Return whether a crash counts for its cell: not if its reset in recovery came after recovery's end."""
     return cut_short(report) != ENDED
 
 
 def cut_short(report: RecoveryReport | None) -> str | None:
-    """Return the phase a reset cut short, `ENDED` if it came too late, None if there was none."""
+    """Return the phase that a reset interrupted, `ENDED` if it came too late, None without such a reset."""
     return report.interrupted.phase if report and report.interrupted else None

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stores of schema 1, which had facts of a trial in words: brought to schema 2 in memory, to be read."""
+"""Migrate stores of schema 1, which kept some facts of a trial as text, to schema 2 in memory."""
 
 import re
 import sqlite3
 
-# What schema 1 had no column for, and what a row has there that does not say.
+# Columns that schema 1 lacks, with the default of rows without that fact.
 _COLUMNS = (
     ("campaigns", "kernels", "JSON NOT NULL DEFAULT '{}'"),
     ("campaigns", "harness", "TEXT"),
@@ -14,12 +14,12 @@ _COLUMNS = (
     ("trials", "restore_checked", "BOOLEAN NOT NULL DEFAULT 0"),
     ("trials", "log_damage", "TEXT"),
 )
-# In a crash's detail, between how the watching ended and why recovery failed.
+# Part of a crash's detail, between the observation's detail and the reason why recovery failed.
 _DAMAGE = re.compile(r"(?:^|; )damaged log: (.*?)(?=; recovery failed: |$)", re.DOTALL)
 
 
 def migrate(memory: sqlite3.Connection) -> None:
-    """Bring a copy of a store from schema 1 to 2. Raises sqlite3.Error if it has another form."""
+    """Migrate a copy of a store from schema 1 to 2; raises sqlite3.Error if it has another form."""
     for table, column, kind in _COLUMNS:
         memory.execute(f"ALTER TABLE {table} ADD COLUMN {column} {kind}")
     memory.execute("UPDATE trials SET workload_mismatch = 1 WHERE workload_status GLOB 'mismatch*'")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The results store: opening it, and what a campaign runner reads from it and adds to it."""
+"""The results store: open it, read from it and add rows."""
 
 import os
 import sqlite3
@@ -16,7 +16,7 @@ from riobed_results.store.location import SQLITE_MEANING, Location, explained, l
 from riobed_results.store.models import SCHEMA_VERSION, Base, CampaignRow, FaultRow, MetaRow, TrialRow
 from riobed_results.store.schema1 import migrate
 
-# Of a snapshot; between two such steps, writers may write.
+# Pages per step when a store is copied; writers may write between two steps.
 _PAGES_AT_ONCE = 1000
 
 
@@ -33,7 +33,7 @@ class Store:
 
     @contextmanager
     def session(self) -> Iterator[Session]:
-        """One transaction, committed at the end of the block; rows read in it may be used after it."""
+        """Run a block as one transaction; rows read in it stay usable afterwards."""
         with (
             explained(self.location),
             Session(self._engine, expire_on_commit=False) as session,
@@ -42,17 +42,17 @@ class Store:
             yield session
 
     def snapshot(self) -> "Store":
-        """Return what an SQLite store holds now, kept in memory; another store as it is.
+        """Return a copy of an SQLite store in memory; any other store is returned unchanged.
 
-        A long reading, by a process of low priority at that, would keep the writers of an SQLite file
-        waiting. Other databases do not make them wait.
+        A long read by a process of low priority would block the writers of an SQLite file. Other databases do
+        not block them.
         """
         if self.location.path is None:
             return self
         return self._in(self._copy())
 
     def migrated(self) -> "Store":
-        """Return what an SQLite store of schema 1 holds now, kept in memory in the present schema."""
+        """Return a copy in memory of an SQLite store of schema 1, migrated to the current schema."""
         memory = self._copy()
         with explained(self.location):
             migrate(memory)
@@ -70,7 +70,7 @@ class Store:
         return Store(self.location, engine)
 
     def check(self) -> None:
-        """Raise StoreError if columns are missing or, before it is written, if an SQLite file is damaged."""
+        """Raise StoreError if columns are missing or, in a writable store, if an SQLite file is damaged."""
         with self.session() as session:
             for model in (CampaignRow, TrialRow, FaultRow):
                 session.execute(sa.select(model).limit(0))
@@ -91,7 +91,7 @@ class Store:
             return list(session.scalars(sa.select(CampaignRow).order_by(CampaignRow.id)))
 
     def campaign(self, name: str | None = None) -> CampaignRow:
-        """Return the campaign called `name`, or the latest; StoreUsageError if there is no such one."""
+        """Return the campaign `name`, or the latest one; StoreUsageError if there is no such campaign."""
         campaigns = self.campaigns()
         if not campaigns:
             raise StoreError(f"store {self.location.name}: holds no campaign; run one first")
@@ -104,16 +104,16 @@ class Store:
         raise StoreUsageError(f"store {self.location.name}: no campaign {name!r}; it holds: {known}")
 
     def add_trial(self, trial: TrialRow) -> TrialRow:
-        """Add a trial and its faults, all or nothing, and return it with its `id`.
+        """Add a trial and its faults atomically, and return it with its `id`.
 
-        StoreError if the schema forbids the row (see models.py), so also if the position has a result.
+        StoreError if the schema forbids the row (see models.py), e.g. because the position has a result.
         """
         with self.session() as session:
             session.add(trial)
         return trial
 
     def complete_positions(self, campaign_id: int) -> set[int]:
-        """Return the plan positions that have a result, a crash or a discard."""
+        """Return the plan positions that have a result: a crash or a discard."""
         query = sa.select(TrialRow.position).where(
             TrialRow.campaign_id == campaign_id, TrialRow.outcome != "infra_error"
         )
@@ -121,7 +121,7 @@ class Store:
             return set(session.scalars(query))
 
     def next_attempt(self, campaign_id: int, position: int) -> int:
-        """Return the number the next attempt at `position` has; the first is 1."""
+        """Return the number of the next attempt at `position`; the first is 1."""
         query = sa.select(sa.func.max(TrialRow.attempt)).where(
             TrialRow.campaign_id == campaign_id, TrialRow.position == position
         )
@@ -130,11 +130,11 @@ class Store:
 
 
 def open_store(store: str, *, create: bool = False) -> Store:
-    """Open the store at `store` (see `locate`), for reading only unless `create`.
+    """Open the store at `store` (see `locate`), read-only unless `create`.
 
-    With `create` it is opened for writing and made if missing or empty. An SQLite store of schema 1
-    can only be read: what is read is a copy, migrated in memory. Raises StoreError if the store is missing,
-    locked, damaged, no riobed store, or of another schema version; StoreUsageError for a malformed URL.
+    With `create` it is opened for writing, and made if it is missing or empty. An SQLite store of schema 1
+    is read-only: it is migrated to a copy in memory. Raises StoreError if the store is missing, locked,
+    damaged, not a riobed store, or of another schema version; StoreUsageError for a malformed URL.
     """
     location = locate(store)
     opened = Store(location, make_engine(location, create), create)
@@ -156,7 +156,7 @@ def open_store(store: str, *, create: bool = False) -> Store:
 
 
 def try_store(store: str) -> None:
-    """Raise what `open_store` with `create` would, but make nothing: a store for later."""
+    """Raise the errors that `open_store` with `create` would raise, without making anything."""
     location = locate(store)
     if location.path is None or location.path.exists():
         open_store(store, create=True)
