@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables: what is computed from stored rows, and its rendering in every format.
+"""Tables: compute them from stored rows, and render them in every format.
 
 May import store.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables with a line for each thing counted and a column for each cache mode."""
+"""Tables with one line per counted quantity and one column per cache mode."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ Value = int | float | None
 
 @dataclass(frozen=True)
 class Design:
-    """What such a table is about: which rows, and what is counted in those of one mode.
+    """The definition of such a table: which rows it `wants`, and the `lines` counted from one mode's rows.
 
-    Without a row that it `needs` (None: one it wants) the table would say nothing. The rest is as in a
+    It is empty without a row that it `needs` (None: any row that it wants). The other fields are those of
     CampaignTable.
     """
 
@@ -31,13 +31,13 @@ class Design:
     about_faults: bool = False
 
     def of(self, rows: Iterable[TrialRow]) -> list[TrialRow]:
-        """Return the rows it wants; none if those it needs are missing."""
+        """Return the rows that it wants; empty if the rows that it needs are missing."""
         wanted = list(filter(self.wants, rows))
         return wanted if any(map(self.needs or self.wants, wanted)) else []
 
 
 def by_mode(design: Design) -> "CampaignTable[ModeTable]":
-    """Return the table of a design."""
+    """Make the table of a design."""
     return CampaignTable(
         name=design.name,
         title=design.title,
@@ -51,7 +51,7 @@ def by_mode(design: Design) -> "CampaignTable[ModeTable]":
 
 
 class ModeTable(BaseModel):
-    """A table as a program reads it; `lines` by name and mode, None where nothing can be said."""
+    """The computed table; `lines` maps name and mode to a value, None where nothing was counted."""
 
     campaign: str
     modes: list[str]
@@ -60,14 +60,14 @@ class ModeTable(BaseModel):
 
 
 def mode_table(results: Results, design: Design) -> ModeTable:
-    """Compute a table of a campaign; StoreError if it has no row that the design wants."""
+    """Compute a table of a campaign; StoreError if no row fits the design."""
     campaign = results.campaign
     rows = design.of(results.rows)
     if not rows:
         raise results.without(f"trials for the table {design.name}")
     modes = in_order(campaign, "modes", (row.mode for row in rows))
     of_mode = {mode: [row for row in rows if row.mode == mode] for mode in modes}
-    # Zeros would be a claim where nothing was counted.
+    # No zeros where nothing was counted: they would be a claim.
     columns = {mode: design.lines(found) if found else {} for mode, found in of_mode.items()}
     names = dict.fromkeys(name for column in columns.values() for name in column)
     return ModeTable(
@@ -79,7 +79,7 @@ def mode_table(results: Results, design: Design) -> ModeTable:
 
 
 def mode_page(design: Design, table: ModeTable) -> Page:
-    """Return such a table for people and programs."""
+    """Return the table's page."""
     head = ["", *map(printable, table.modes)]
     body = [
         [printable(name), *(_text(cells[mode]) for mode in table.modes)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Do two cache modes differ in how often a crash corrupts something?"""
+"""Compare cache modes: do they differ in the proportion of crashes with corruption?"""
 
 import math
 from itertools import combinations
@@ -31,11 +31,11 @@ HEAD = ["Modes", "Fisher's p", "Pairs", "Only first", "Only second", "McNemar's 
 
 
 class Comparison(BaseModel):
-    """Two modes. p-values are two-sided; None where there is nothing to compare.
+    """Two modes. p-values are two-sided; None if there is nothing to compare.
 
-    `pairs` counts the trials with the same faults planned that gave a crash in both modes, `both`,
-    `only_first` and `only_second` those of them that corrupted something there. `crashes_needed` is for each
-    mode.
+    `pairs` counts pairs of trials with the same planned faults that crashed in both modes. `both`,
+    `only_first` and `only_second` count the pairs with corruption in both modes or in one only.
+    `crashes_needed` is a number per mode.
     """
 
     first: str
@@ -50,21 +50,21 @@ class Comparison(BaseModel):
 
 
 class ComparisonTable(BaseModel):
-    """Each mode with each other; `crashes_needed` is for this `power` at this `alpha`."""
+    """All pairs of modes; `crashes_needed` holds for this `power` and `alpha`."""
 
     campaign: str
     alpha: float = ALPHA
     power: float
     comparisons: list[Comparison]
     environment: Provenance
-    # Build ids by mode, if the campaign says; for the note.
+    # Build ids by mode for the note, if the campaign has them.
     kernels: dict[str, str] = Field(default_factory=dict, exclude=True)
 
 
 def comparison_table(results: Results, power: Power = POWER) -> ComparisonTable:
-    """Compare the modes of a campaign; `power` is that of `crashes_needed`.
+    """Compare the modes of a campaign; `crashes_needed` is computed for `power`.
 
-    Raises StoreError if there are no two modes, StoreUsageError if `power` is no probability.
+    Raises StoreError if there are fewer than two modes, StoreUsageError if `power` is out of range.
     """
     totals = fault_totals(results)
     if len(totals) < 2:
@@ -89,13 +89,13 @@ def fault_totals(results: Results) -> dict[str, Counts]:
 
 
 def fault_crashes(results: Results) -> CrashesBySeed:
-    """Return the crashes that faults led to, by mode, then by fault class and seed."""
+    """Return the crashes of trials with faults, by mode, then by fault class and seed."""
     rows = (row for row in results.rows if row.fault_class not in CONTROLS)
     return crashes_by_seed(rows, kernels(results.campaign))
 
 
 def compare(totals: dict[str, Counts], crashes: CrashesBySeed, power: float = POWER) -> list[Comparison]:
-    """Compare each mode of `totals` with each other; StoreUsageError if `power` is no probability."""
+    """Compare all pairs of modes in `totals`; StoreUsageError if `power` is not between ALPHA and 1."""
     if not ALPHA < power < 1:
         raise StoreUsageError(f"power {power:g}: want a number between {ALPHA} and 1, as 0.8")
     return [
@@ -123,7 +123,7 @@ def _compare(
 
 
 def fisher_p(first: Counts, second: Counts) -> float | None:
-    """Return the p-value of Fisher's exact test (two-sided) on corrupted against sound crashes."""
+    """Return the two-sided p-value of Fisher's exact test on crashes with and without corruption."""
     if not first.crashes or not second.crashes:
         return None
     from scipy.stats import fisher_exact
@@ -133,9 +133,9 @@ def fisher_p(first: Counts, second: Counts) -> float | None:
 
 
 def mcnemar_p(only_first: int, only_second: int) -> float:
-    """Return the p-value of the exact McNemar test (two-sided): which way do pairs that differ fall?
+    """Return the two-sided p-value of the exact McNemar test on the pairs that differ.
 
-    McNemar, Psychometrika 12, 1947; exact: a binomial test with one half.
+    McNemar, Psychometrika 12, 1947; the exact form is a binomial test with probability 1/2.
     """
     from scipy.stats import binomtest
 
@@ -144,12 +144,12 @@ def mcnemar_p(only_first: int, only_second: int) -> float:
 
 
 def crashes_needed(first: Counts, second: Counts, power: float = POWER) -> int | None:
-    """Return how many crashes each mode needs for Fisher's test to tell these shares apart.
+    """Return how many crashes each mode needs for Fisher's test to distinguish these proportions.
 
-    None if they are equal, or one is not known. Normal approximation with the correction for continuity of
-    Casagrande, Pike and Smith (Biometrics 34, 1978), which stands for Fisher's test: equations 4.14 and
-    4.19 of Fleiss, Levin and Paik, "Statistical Methods for Rates and Proportions", 3rd edition, 2003.
-    On the safe side: for a power of 0.8 the exact one was 0.82 to 0.89 where it was computed (the tests).
+    None if they are equal, or if one is unknown. It is the normal approximation with the continuity
+    correction of Casagrande, Pike and Smith (Biometrics 34, 1978), which approximates Fisher's test:
+    equations 4.14 and 4.19 of Fleiss, Levin and Paik, "Statistical Methods for Rates and Proportions", 3rd
+    edition, 2003. It is conservative: for a power of 0.8 the exact power was 0.82 to 0.89 in the tests.
     """
     if not first.crashes or not second.crashes:
         return None
@@ -163,18 +163,18 @@ def crashes_needed(first: Counts, second: Counts, power: float = POWER) -> int |
 
 
 def comparison_page(table: ComparisonTable) -> Page:
-    """Return the comparisons for people and programs."""
+    """Return the page of the comparisons."""
     grid = comparison_grid(table.comparisons)
     return campaign_page(table, [grid], comparison_note(table.power, table.kernels), _csv(table))
 
 
 def comparison_grid(comparisons: list[Comparison]) -> Grid:
-    """Return a line for each two modes."""
+    """Return a grid with a line per pair of modes."""
     return Grid("Modes compared", HEAD, [_cells(comparison) for comparison in comparisons], [])
 
 
 def comparison_note(power: float, kernels: dict[str, str]) -> str:
-    """Return what stands under such a grid; `kernels` has the build ids of the modes' kernels."""
+    """Return the note under such a grid; `kernels` maps modes to build ids of their kernels."""
     note = (
         "Modes compared: Fisher's exact test on the totals; McNemar's exact test on pairs, which are the "
         "trials of one fault class and seed, so with the same faults planned, that gave a crash in both "
@@ -188,7 +188,7 @@ def comparison_note(power: float, kernels: dict[str, str]) -> str:
 
 
 def kernel_note(kernels: dict[str, str]) -> str:
-    """Return which modes run on which kernel and what that means for pairs; "" if all run on one."""
+    """Say which modes run on which kernel and what that means for pairs; "" if all share one kernel."""
     groups: dict[str, list[str]] = {}
     for mode, build in kernels.items():
         groups.setdefault(build, []).append(mode)
@@ -215,7 +215,7 @@ def _cells(comparison: Comparison) -> list[str]:
 
 
 def p_text(p: float | None) -> str:
-    """Return a p-value with two digits that count; - for none."""
+    """Format a p-value with two significant digits; - for None."""
     return UNKNOWN if p is None else "< 0.0001" if p < 0.0001 else f"{p:.2f}" if p >= 0.1 else f"{p:.2g}"
 
 

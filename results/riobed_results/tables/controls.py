@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controls of a campaign: an oracle that cannot fail, or that sees what is not there, proves nothing."""
+"""The controls of a campaign: they show that the oracles find real corruption and report no other."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -7,12 +7,12 @@ from typing import Any
 from riobed_results.store import CampaignRow, Results, TrialRow, counted, is_direct, stored_spec
 from riobed_results.tables.render import printable
 
-# Classes that inject nothing: rows of the table, but no part of its totals.
+# Classes that inject no fault. They are rows of the table, but not part of its totals.
 CONTROLS = frozenset({"none", "planted"})
-# Here a reset without a fault must lose data: it had not been written yet.
+# In these modes a reset without a fault must lose data, because it was not yet written.
 LOSING_MODES = frozenset({"delayed"})
-# What a change of each kind is called in the table, and what corruption it must be found to be. The kinds are
-# those of riobed.trial.planting.
+# For each kind of planted change, its name in the table and the expected class of corruption. The kinds are
+# defined in riobed.trial.planting.
 KINDS = {
     "stray": ("in a cached page", "direct"),
     "entry": ("in an entry of the registry", "direct"),
@@ -22,15 +22,15 @@ KINDS = {
 
 
 def kind(row: TrialRow) -> str:
-    """Return of which kind a planted change was."""
+    """Return the kind of a planted change."""
     return str(row.faults[0].params["kind"])
 
 
 def expected(row: TrialRow) -> str:
-    """Return what the corruption of a planted change must be called.
+    """Return the class that the corruption of a planted change must have.
 
-    Without checksums of cached pages only damage to the registry can be told from the rest; nothing can
-    where recovery failed.
+    Without checksums of cached pages, only damage to the registry can be classified. If recovery failed,
+    nothing can.
     """
     report = row.recovery
     told_apart = report and (kind(row) == "entry" or report.checksum_mismatches is not None)
@@ -38,36 +38,36 @@ def expected(row: TrialRow) -> str:
 
 
 def planted(row: TrialRow) -> bool:
-    """Is this a trial in which a change was planted?"""
+    """Whether a change was planted in this trial."""
     return row.outcome == "crash" and row.fault_class == "planted" and bool(row.faults)
 
 
 def control_warnings(results: Results) -> list[str]:
-    """Return what is to be known before any number about faults is believed; the rows need their faults."""
+    """Return the warnings that qualify every number about faults; the rows must have their faults loaded."""
     return [*failed_controls(results.rows, losing_modes(results.campaign)), *missing_controls(results)]
 
 
 def losing_modes(campaign: CampaignRow) -> frozenset[str]:
-    """Return the modes in which a reset must lose data, a user's own modes included."""
+    """Return the modes in which a reset must lose data, including a user's own modes."""
     own = stored_spec(campaign).get("own_modes")
     modes = own.items() if isinstance(own, dict) else ()
     return LOSING_MODES | {str(name) for name, mode in modes if isinstance(mode, dict) and _loses(mode)}
 
 
 def _loses(mode: dict[str, Any]) -> bool:
-    """Return whether a mode of a stored spec, which has no keys at their defaults, keeps nothing at once."""
+    """Whether a mode of a stored spec makes nothing durable at once; default keys are not stored."""
     kept = mode.get("sync_writes") or mode.get("restores_memory")
     return mode.get("filesystem") == "tmpfs" or not kept
 
 
 def judged(row: TrialRow, losing: frozenset[str] = LOSING_MODES) -> bool:
-    """Can this row show that a control failed? Where data is lost anyway, a change that is found cannot."""
+    """Whether this row can show a failed control; a planted change cannot if the mode loses data anyway."""
     reset = row.outcome == "crash" and row.fault_class == "none"
     return reset or (planted(row) and row.mode not in losing)
 
 
 def failed_controls(rows: Iterable[TrialRow], losing: frozenset[str] = LOSING_MODES) -> list[str]:
-    """Return a sentence for each control that failed in a mode; none if none ran."""
+    """Return a sentence for each control that failed in a mode."""
     rows = [row for row in rows if judged(row, losing)]
     modes = dict.fromkeys(row.mode for row in rows)
     return [
@@ -106,9 +106,9 @@ def _failures(loses: bool, rows: list[TrialRow]) -> Iterator[str]:
 
 
 def missing_controls(results: Results) -> list[str]:
-    """Return a sentence if faults crashed guests in modes that a control has not run in, else none.
+    """Return a sentence if faults crashed guests in modes without a control that ran, else an empty list.
 
-    `planted` is missed only where the spec asks for it: not every workload can be stopped for it.
+    `planted` is reported as missing only if the spec asks for it, because not every workload can be stopped.
     """
     spec = stored_spec(results.campaign)
     classes = spec.get("fault_classes")
@@ -133,7 +133,7 @@ def missing_controls(results: Results) -> list[str]:
 
 
 def control_rates(spec: dict[str, Any]) -> dict[str, float]:
-    """Return the controls that a stored spec asks for beside its classes, and how often for each crash."""
+    """Return the controls that a stored spec adds to its classes, with their number per wanted crash."""
     controls = spec.get("controls")
     rates = controls.items() if isinstance(controls, dict) else ()
     return {str(name): rate for name, rate in rates if isinstance(rate, int | float) and rate}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The corruption table: how often a crash left a file or directory wrong, by fault class and cache mode.
+"""The corruption table: how often a crash corrupted a file or directory, by fault class and cache mode.
 
-Its form is that of table 1 of Chen et al., "The Rio File Cache", ASPLOS 1996.
+It has the form of table 1 of Chen et al., "The Rio File Cache", ASPLOS 1996.
 """
 
 from collections.abc import Callable, Iterator
@@ -51,17 +51,17 @@ CONTROL_NAMES = {"none": "negative control (none)", "planted": "positive control
 
 
 class Row(BaseModel):
-    """One fault class; `cells` has every mode of the table, also those without a trial."""
+    """One fault class; `cells` has every mode of the table, even those without a trial."""
 
     fault_class: str
     cells: dict[str, Counts]
 
 
 class Statistics(BaseModel):
-    """What is computed from the totals, and where they were measured.
+    """The statistics of the totals, and their provenance.
 
-    `failed_controls` has a sentence for each; the campaign's numbers are not to be believed then.
-    `missing_controls` has one if a control has not run in a mode that has crashes by faults.
+    `failed_controls` has a sentence for each failed control; the campaign's numbers then cannot be trusted.
+    `missing_controls` has a sentence if a control has not run in a mode with crashes by faults.
     """
 
     interval: str = "Clopper-Pearson"
@@ -75,12 +75,12 @@ class Statistics(BaseModel):
     failed_controls: list[str]
     missing_controls: list[str]
     environment: Provenance
-    # Build ids by mode, if the campaign says; for the note.
+    # Build ids by mode for the note, if the campaign has them.
     kernels: dict[str, str] = Field(default_factory=dict, exclude=True)
 
 
 class CorruptionTable(BaseModel):
-    """The table as a program reads it; its keys are a contract. `rows` has the controls, `totals` has not."""
+    """The computed table; its keys are a stable interface. `rows` has the controls, `totals` does not."""
 
     campaign: str
     modes: list[str]
@@ -90,7 +90,7 @@ class CorruptionTable(BaseModel):
 
     @property
     def environment(self) -> Provenance:
-        """What the campaign ran on."""
+        """The campaign's provenance."""
         return self.statistics.environment
 
     def of_faults(self) -> list[Row]:
@@ -133,7 +133,7 @@ def corruption_table(results: Results) -> CorruptionTable:
 
 
 def corruption_page(table: CorruptionTable) -> Page:
-    """Return the corruption table for people and programs."""
+    """Return the page of the corruption table."""
     return campaign_page(table, grids(table), " ".join(_notes(table)), _csv(table))
 
 
@@ -146,12 +146,12 @@ def _notes(table: CorruptionTable) -> Iterator[str]:
 
 
 def cell_text(counts: Counts) -> str:
-    """Return a cell of the paper's form: the number of corruptions, blank for none."""
+    """Return a cell in the paper's form: the number of corruptions, blank for none."""
     return UNKNOWN if not counts.crashes else str(counts.corrupted or "")
 
 
 def grids(table: CorruptionTable) -> list[Grid]:
-    """Return the tables for people: corruptions, the trials behind them, what follows from them."""
+    """Return the grids: corruptions, controls, trials, comparisons, and the paper's numbers."""
     totals = [table.totals[mode] for mode in table.modes]
     shares = [table.statistics.totals[mode] for mode in table.modes]
     head = ["Fault class", *map(printable, table.modes)]
@@ -184,7 +184,7 @@ def grids(table: CorruptionTable) -> list[Grid]:
 
 
 def _controls_grid(table: CorruptionTable) -> Grid:
-    """Return the controls, which are in no total: corruptions of resets, and discards if there were some."""
+    """Return the grid of controls, which are in no total: corruptions of resets, and discards if any."""
     body = [
         [CONTROL_NAMES[row.fault_class], *(_control_text(row.cells[mode]) for mode in table.modes)]
         for row in table.of_controls()
@@ -202,7 +202,7 @@ def _trials_text(counts: Counts) -> str:
 
 
 def _csv(table: CorruptionTable) -> str:
-    """One table: the paper's form in the columns named like the modes, then the counts behind it."""
+    """Return one CSV table: the paper's form in the columns named after modes, then the counts."""
     behind = ("crashes", "discards", "traps", "infra_errors")
     lines: list[list[object]] = []
     faults = [(row.fault_class, row.cells, cell_text) for row in table.of_faults()]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each variant costs: ratios of time and of instructions, paired by round."""
+"""The cost of each variant, as ratios of time and of instructions, paired by round."""
 
 import random
 import statistics
@@ -15,8 +15,8 @@ from riobed_results.tables.table import FolderTable
 
 CONFIDENCE = 0.95
 RESAMPLES = 2000
-FEWEST = 6  # ratios to take samples from: of fewer, the interval could only be from smallest to largest
-REGISTRY_BYTES = 64  # a page: a pair of entries, struct rio_pair in the kernel's rio_registry.h
+FEWEST = 6  # ratios for a bootstrap; with fewer, its interval is the range from smallest to largest
+REGISTRY_BYTES = 64  # per page: a pair of entries, struct rio_pair in the kernel's rio_registry.h
 COUNTERS = (
     "registry_updates", "windows", "flushes", "remote_flushes", "checksums", "changes", "shadows",
     "nr_dirtied", "nr_written",
@@ -32,7 +32,7 @@ NOTE = (
 
 
 class Ratio(BaseModel):
-    """Median of `n` ratios with its interval."""
+    """The median of `n` ratios with its interval."""
 
     n: int
     median: float
@@ -41,7 +41,7 @@ class Ratio(BaseModel):
 
 
 class CostRow(BaseModel):
-    """One variant under one workload: ratios by kind, to `versus` and to the first variant; medians."""
+    """One variant and workload: ratios by kind to `versus` and to the first variant, and medians."""
 
     workload: str
     variant: str
@@ -54,7 +54,7 @@ class CostRow(BaseModel):
 
 
 class CostTable(BaseModel):
-    """The table as a program reads it."""
+    """The computed table."""
 
     rows: list[CostRow]
     registry_bytes_per_page: int
@@ -69,7 +69,7 @@ def cost_table(runs: list[CostRun]) -> CostTable:
     rows = []
     for workload in dict.fromkeys(run.workload for run in runs):
         here = [run for run in runs if run.workload == workload]
-        # Runs are in shuffled order; the variants follow each other as they build on each other.
+        # Runs are in shuffled order; variants are listed in the order in which they build on each other.
         names = _in_order({run.variant: run.versus for run in here})
         rows += [_row(here, name, names[0]) for name in names]
     return CostTable(
@@ -81,7 +81,7 @@ def cost_table(runs: list[CostRun]) -> CostTable:
 
 
 def _in_order(versus: dict[str, str | None]) -> list[str]:
-    """Return the variants, those first that others are compared with."""
+    """Sort the variants; each comes after the one that it is compared with."""
 
     def depth(name: str | None) -> int:
         return 0 if name is None else 1 + depth(versus.get(name))
@@ -116,11 +116,11 @@ def _ratios(runs: list[CostRun], own: list[CostRun], base: str | None, kinds: li
 
 
 def ratio(values: list[float]) -> Ratio:
-    """Return the median with its percentile bootstrap interval, always the same for the same values.
+    """Return the median with its percentile bootstrap interval; the result is deterministic.
 
-    Of fewer than `FEWEST` values the interval is all of them: it has the median with probability
-    1 - 2^(1 - n) (order statistics: Conover, Practical Nonparametric Statistics, confidence intervals of
-    quantiles), less than 0.95.
+    For fewer than `FEWEST` values the interval is their range. It contains the median with probability
+    1 - 2^(1 - n), which is less than 0.95 (order statistics: Conover, Practical Nonparametric Statistics,
+    confidence intervals of quantiles).
     """
     median = statistics.median(values)
     if len(values) < FEWEST:
@@ -132,7 +132,7 @@ def ratio(values: list[float]) -> Ratio:
 
 
 def cost_page(table: CostTable) -> Page:
-    """Return the cost table for people and programs."""
+    """Return the page of the cost table."""
     grids = [grid for name in _workloads(table) for grid in _grids(name, table)]
     return Page(_source(table), grids, NOTE, _csv(table), json_text(table))
 
@@ -180,7 +180,7 @@ def _ratio_text(found: Ratio | None) -> str:
 
 
 def _csv(table: CostTable) -> str:
-    # What others of a workload build on comes first.
+    # The first variant of a workload is the one that the others build on.
     first = {row.workload: row.variant for row in reversed(table.rows)}
     lines = (
         [row.workload, row.variant, over, kind, *found.model_dump().values()]

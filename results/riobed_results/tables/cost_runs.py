@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runs of `riobed cost`."""
+"""The stored runs of `riobed cost`."""
 
 from pathlib import Path
 from typing import Literal
@@ -12,10 +12,10 @@ FILE = "runs.jsonl"
 
 
 class CostRun(BaseModel):
-    """One run. `versus` names the variant this one is compared with, from which it differs in one thing.
+    """One run. `versus` names the variant it is compared with, from which it differs in one part.
 
-    `work` is the command that was run. In a run of kind `instructions` the guest's clock counts them,
-    so that `seconds` are no time.
+    `work` is the command that was run. In a run of kind `instructions` the guest's clock counts
+    instructions, so `seconds` is not a time.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -35,24 +35,24 @@ class CostRun(BaseModel):
 
     @property
     def key(self) -> tuple[str, str, int, str]:
-        """What there is one run of."""
+        """The key of the run; it is unique in a folder."""
         return self.workload, self.kind, self.round, self.variant
 
     @property
     def cost(self) -> float:
-        """Seconds, or instructions."""
+        """The cost in seconds or instructions, by `kind`."""
         return (self.seconds - self.idle_s) * 1e9 if self.kind == "instructions" else self.seconds
 
     def counted(self, name: str) -> int:
-        """How far a counter went during the run; 0 if the kernel does not have it."""
+        """Return the increase of a counter during the run; 0 if the kernel does not have it."""
         return self.after.get(name, 0) - self.before.get(name, 0)
 
 
 def read_runs(folder: Path) -> list[CostRun]:
-    """All runs stored in a folder; StoreError if one cannot be read."""
+    """Read all runs stored in a folder; StoreError if one cannot be read."""
     return read_lines(folder / FILE, CostRun, "riobed cost")
 
 
 def add_run(folder: Path, run: CostRun) -> None:
-    """Add a run, whole or not at all."""
+    """Append a run, whole or not at all."""
     add_line(folder / FILE, run)

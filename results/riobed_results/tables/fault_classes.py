@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of fault classes: what was asked for, what bit, and what became of the trials."""
+"""The table of fault classes: faults requested, injected and activated, and the trials' outcomes."""
 
 import statistics
 from collections.abc import Callable
@@ -21,9 +21,9 @@ NOTE = (
 
 
 class ClassLine(BaseModel):
-    """One fault class in one mode. Faults: requested, injected, watched, activated; the rest counts trials.
+    """One fault class in one mode; `median_s` is None if no trial crashed.
 
-    `median_s` is None when no trial crashed.
+    `requested`, `injected`, `watched` and `activated` count faults; the other fields count trials.
     """
 
     trials: int
@@ -41,7 +41,7 @@ class ClassLine(BaseModel):
 
 
 class ClassTable(BaseModel):
-    """`lines` by mode and fault class, `totals` by mode over all of them."""
+    """`lines` by mode and fault class; `totals` by mode over all fault classes."""
 
     campaign: str
     modes: list[str]
@@ -52,7 +52,7 @@ class ClassTable(BaseModel):
 
 
 def class_table(results: Results) -> ClassTable:
-    """Compute the table of a campaign; StoreError if no trial of it asked for a fault."""
+    """Compute the table of a campaign; StoreError if no trial of it requested a fault."""
     campaign = results.campaign
     rows = list(filter(asked, results.rows))
     if not rows:
@@ -74,7 +74,7 @@ def class_table(results: Results) -> ClassTable:
 
 
 def asked(row: TrialRow) -> bool:
-    """Did this trial ask for faults? What a control changes on purpose is none."""
+    """Whether this trial requested faults; a planted change is not a fault."""
     return row.requested > 0 and row.fault_class not in CONTROLS
 
 
@@ -83,7 +83,7 @@ def _of(rows: list[TrialRow], mode: str, fault_class: str) -> list[TrialRow]:
 
 
 def class_line(rows: list[TrialRow]) -> ClassLine:
-    """Return the counts of these trials, infra errors among them."""
+    """Count these trials, including infra errors."""
     results = [row for row in rows if row.outcome != "infra_error"]
     crashes = [row for row in results if row.outcome == "crash"]
     faults = [fault for row in results for fault in row.faults]
@@ -104,7 +104,7 @@ def class_line(rows: list[TrialRow]) -> ClassLine:
     )
 
 
-# The columns for people; a program reads the fields of ClassLine.
+# The columns of the printed table; programs read the fields of ClassLine.
 _COLUMNS: dict[str, Callable[[ClassLine], str]] = {
     "Requested": lambda line: str(line.requested),
     "Injected": lambda line: str(line.injected),
@@ -121,7 +121,7 @@ _COLUMNS: dict[str, Callable[[ClassLine], str]] = {
 
 
 def class_page(table: ClassTable) -> Page:
-    """Return the table for people and programs, one grid a mode."""
+    """Return the table's page, with a grid per mode."""
     grids = [_grid(mode, table) for mode in table.modes if table.lines[mode]]
     return campaign_page(table, grids, NOTE, _csv(table))
 

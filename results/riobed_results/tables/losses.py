@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a reset without any fault, or in the middle of recovery, cost: tables that should be full of zeros."""
+"""Losses of resets without a fault and of resets in recovery: these tables should be full of zeros."""
 
 import statistics
 from collections import Counter
@@ -7,12 +7,12 @@ from collections import Counter
 from riobed_results.store import TrialRow, counts, cut_short
 from riobed_results.tables.by_mode import Design, Value
 
-# In the order in which riorecover comes to them.
+# In the order in which riorecover runs them.
 PHASES = ("registry", "save", "metadata", "e2fsck", "data")
 
 
 def differences(row: TrialRow) -> int:
-    """Return how many differences the workload's check counted; 1 if it only said that there are some."""
+    """Return how many differences the workload's check counted; 1 if it gave no number."""
     if row.check is None or row.check.equal:
         return 0
     counted = row.check.difference_count
@@ -20,7 +20,7 @@ def differences(row: TrialRow) -> int:
 
 
 def loss_lines(rows: list[TrialRow]) -> dict[str, Value]:
-    """Return what was lost in these crashes, and how much came back from memory."""
+    """Return what these crashes lost, and how much was restored from memory."""
     reports = [row.recovery for row in rows if row.recovery]
     kept = [count for report in reports if (count := report.checksum_mismatches) is not None]
     return {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which oracle found what: the workload's check, checksums, or both."""
+"""Which oracle found a corruption: the workload's check, checksums, or both."""
 
 from riobed_results.store import TrialRow, is_direct
 from riobed_results.tables.by_mode import Design, Value

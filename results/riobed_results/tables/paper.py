@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Table 1 of the paper, beside a campaign's own numbers where fault classes and modes are the same.
+"""Table 1 of the paper, beside a campaign's numbers for the same fault classes and modes.
 
 Chen et al., "The Rio File Cache: Surviving Operating System Crashes", ASPLOS 1996, section 3.3: 50 crashes
 of each of 13 fault types on each of three systems.
@@ -28,13 +28,13 @@ FAULT_CLASSES = (
     "off_by_one",
     "synchronization",
 )
-# The paper's systems by our modes.
+# Names of the paper's systems by our modes.
 SYSTEMS = {
     "write-through": "disk-based",
     "rio": "Rio without protection",
     "rio-protected": "Rio with protection",
 }
-# Crashes that corrupted something; blank there, absent here: none.
+# Crashes with corruption; cells that are blank in the paper are absent here.
 CORRUPTED: dict[str, dict[str, int]] = {
     "write-through": {
         "kernel_text": 2,
@@ -67,7 +67,7 @@ Cells = dict[str, dict[str, Counts]]
 
 
 class Beside(BaseModel):
-    """What both have: `here` and `paper` by fault class and mode; `fisher_p` compares totals, by mode."""
+    """Cells that both have: `here`, `paper` by fault class and mode; `fisher_p` compares totals by mode."""
 
     modes: list[str]
     fault_classes: list[str]
@@ -83,7 +83,7 @@ def paper_counts(mode: str, fault_class: str) -> Counts:
 
 
 def beside_paper(cells: Cells, modes: list[str]) -> Beside | None:
-    """Return the campaign's `cells` (by fault class and mode) beside the paper's; None if none match."""
+    """Pair the campaign's `cells` (by fault class and mode) with the paper's; None if none match."""
     modes = [mode for mode in modes if mode in SYSTEMS]
     classes = [name for name in cells if name in FAULT_CLASSES]
     if not modes or not classes:
@@ -105,7 +105,7 @@ def total(cells: Cells, mode: str) -> Counts:
 
 
 def paper_grid(beside: Beside) -> Grid:
-    """Return two columns a mode: here, and in the paper."""
+    """Return a grid with two columns per mode: the campaign's and the paper's."""
     sides = [(cells, mode) for mode in beside.modes for cells in (beside.here, beside.paper)]
     totals = [total(cells, mode) for cells, mode in sides]
     head = [name for mode in beside.modes for name in (printable(mode), "paper")]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a trial's time goes: host seconds by phase, over the trials that gave a result."""
+"""The time of trials with a result, in host seconds by phase."""
 
 import statistics
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from riobed_results.tables.render import Grid, Page, csv_text, printable
 from riobed_results.tables.table import CampaignTable, campaign_page
 
 WHOLE = "whole trial"
-# What is told apart, and its title. A control is reset at once: with it crashes would seem shorter.
+# The groups of trials, with titles. Controls are apart: they are reset at once and would shorten crashes.
 GROUPS = {
     "crash": "Trials that ended in a crash",
     "discard": "Trials that ended in a discard",
@@ -26,7 +26,7 @@ NOTE = (
 
 
 class Spread(BaseModel):
-    """Seconds of `n` trials; the quartiles are those of inclusive interpolation, median if n is 1."""
+    """Seconds of `n` trials; quartiles by inclusive interpolation, equal to the median if n is 1."""
 
     n: int
     median: float
@@ -35,7 +35,7 @@ class Spread(BaseModel):
 
 
 class PhaseTable(BaseModel):
-    """`spreads` by group, mode and phase, the last of which is the whole trial."""
+    """`spreads` by group, mode and phase; the last phase is the whole trial."""
 
     campaign: str
     modes: list[str]
@@ -45,14 +45,14 @@ class PhaseTable(BaseModel):
 
 
 def phase_table(results: Results) -> PhaseTable:
-    """Compute the phase times of a campaign; StoreError if no trial of it gave a result."""
+    """Compute the phase times of a campaign; StoreError if it has no result."""
     campaign = results.campaign
     rows = list(filter(timed, results.rows))
     if not rows:
         raise results.without("results yet")
     modes = in_order(campaign, "modes", (row.mode for row in rows))
     times = list(map(seconds, rows))
-    # A discard ends early: the order is that of the trial which came furthest.
+    # A discard ends early, so the trial with the most phases gives the order.
     furthest = max(times, key=len)
     phases = [*dict.fromkeys(chain(furthest, *times)), WHOLE]
     cells: dict[tuple[str, str], list[dict[str, float]]] = {(g, mode): [] for g in GROUPS for mode in modes}
@@ -66,13 +66,13 @@ def phase_table(results: Results) -> PhaseTable:
 
 
 def seconds(row: TrialRow) -> dict[str, float]:
-    """Return the seconds of a trial's phases; a restore with a comparison of memory is a phase of its own."""
+    """Return the seconds of a trial's phases; a restore that compared memory counts as a separate phase."""
     name = "restore_checked" if row.restore_checked else "restore"
     return {name if phase == "restore" else phase: value for phase, value in row.phases.items()}
 
 
 def timed(row: TrialRow) -> bool:
-    """Do the times of this trial count?"""
+    """Whether the times of this trial count."""
     return row.outcome != "infra_error" and not row.fresh_boot
 
 
@@ -81,7 +81,7 @@ def _group(row: TrialRow) -> str:
 
 
 def phase_page(table: PhaseTable) -> Page:
-    """Return the phase times for people and programs."""
+    """Return the page of the phase times."""
     head = ["Phase", *map(printable, table.modes)]
     grids = []
     for group, by_mode in table.spreads.items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control `planted`: what was changed on purpose, and whether the oracles found and classed it."""
+"""The positive control `planted`: what was changed, and whether the oracles found and classified it."""
 
 from riobed_results.store import TrialRow
 from riobed_results.tables.by_mode import Design, Value

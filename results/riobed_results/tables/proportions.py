@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The share of crashes that corrupted something, and how long a machine lasts until one does."""
+"""The proportion of crashes with corruption, and the mean time of a machine to a corruption."""
 
 from pydantic import BaseModel
 
@@ -8,11 +8,11 @@ from riobed_results.store import Counts
 CONFIDENCE = 0.95
 # "A somewhat pessimistic estimate for production-quality operating systems": the paper, section 3.3.
 YEARS_BETWEEN_CRASHES = 2 / 12
-UNKNOWN = "-"  # in the place of what rests on no crash at all
+UNKNOWN = "-"  # stands for a value without any crash behind it
 
 
 class Share(BaseModel):
-    """A share, as of crashes that corrupted something, with its interval; None where nothing was counted."""
+    """A proportion from 0 to 1 with its interval; None if nothing was counted."""
 
     share: float | None = None
     low: float | None = None
@@ -20,7 +20,7 @@ class Share(BaseModel):
 
 
 class MeanTime(BaseModel):
-    """Mean years to a corruption, and its interval; None: without end, or nothing is known."""
+    """The mean time to a corruption in years, with its interval; None if infinite or unknown."""
 
     years: float | None = None
     low: float | None = None
@@ -28,7 +28,7 @@ class MeanTime(BaseModel):
 
 
 def corrupted_share(counts: Counts) -> Share:
-    """Return corrupted / crashes with its exact interval."""
+    """Return the proportion corrupted / crashes with its exact interval."""
     return share_of(counts.corrupted, counts.crashes)
 
 
@@ -36,7 +36,7 @@ def share_of(count: int, total: int) -> Share:
     """Return count / total with its exact interval (Clopper and Pearson, Biometrika 26, 1934)."""
     if not total:
         return Share()
-    from scipy.stats import binomtest  # a second to import, and `riobed --help` should not pay it
+    from scipy.stats import binomtest  # the import takes a second, which `riobed --help` should not pay
 
     interval = binomtest(count, total).proportion_ci(confidence_level=CONFIDENCE, method="exact")
     return Share(share=count / total, low=float(interval.low), high=float(interval.high))
@@ -45,8 +45,8 @@ def share_of(count: int, total: int) -> Share:
 def mean_time(share: Share) -> MeanTime:
     """Return the mean time to a corruption of a machine that crashes every two months.
 
-    As in section 3.3 of the paper: the time between crashes over the share of them that corrupt. The ends
-    of the interval are those of the share, changed about.
+    As in section 3.3 of the paper, it is the time between crashes divided by the proportion of crashes with
+    corruption. The interval's ends come from those of the proportion, in reverse order.
     """
     return MeanTime(years=_years(share.share), low=_years(share.high), high=_years(share.low))
 
@@ -66,7 +66,7 @@ def count_text(count: int, total: int) -> str:
 
 
 def percent(part: int, whole: int) -> str:
-    """Return `p %`, with a digit after the point so that shares of one whole make 100; - of nothing."""
+    """Return `p %` with one digit after the point, so proportions of a whole sum to 100; - if it is 0."""
     return f"{part / whole:.1%}".replace("%", " %") if whole else UNKNOWN
 
 
@@ -78,7 +78,7 @@ def interval_text(share: Share) -> str:
 
 
 def mean_time_text(time: MeanTime) -> str:
-    """Return years with their interval, e.g. `15 (8 to 38)`; only its end if no crash corrupted anything."""
+    """Return years with interval, e.g. `15 (8 to 38)`; only the lower end if no crash corrupted anything."""
     if time.low is None:
         return UNKNOWN
     if time.years is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All tables: the command line, published folders and the report have those listed here, in this order."""
+"""The list of all tables, in the order of the command line, published folders and the report."""
 
 from typing import Any
 
@@ -38,9 +38,9 @@ FOLDER_TABLES: tuple[FolderTable[Any], ...] = (COST, REPLAYS, SOAK)
 
 
 def campaign_pages(results: Results) -> dict[str, Page]:
-    """Return the pages that say something of a campaign, by name; none if it has no results yet.
+    """Return the pages of a campaign that have content, by name; empty if it has no results yet.
 
-    `results` have the faults of all trials.
+    `results` must have the faults of all trials loaded.
     """
     if all(row.outcome == "infra_error" for row in results.rows):
         return {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables as text: Markdown, LaTeX, CSV, HTML and JSON."""
+"""Render tables as Markdown, LaTeX, CSV, HTML and JSON."""
 
 import csv
 import html
@@ -16,7 +16,7 @@ from riobed_results.store import Provenance
 
 @dataclass(frozen=True)
 class Grid:
-    """One table of plain text cells: the first column names the row, `foot` are its summary rows."""
+    """One table of plain text cells; the first column names the row, `foot` has the summary rows."""
 
     title: str
     head: list[str]
@@ -26,10 +26,10 @@ class Grid:
 
 @dataclass(frozen=True)
 class Page:
-    """All that is printed of a table: for people `grids` with a line about the `source` and a `note`.
+    """A table ready to print: `grids` for people, with a line about their `source` and a `note`.
 
-    `csv` and `json` are for programs, complete texts that end in a newline. `title` is for the window of a
-    browser. `warnings` are what is to be known before any of it is believed.
+    `csv` and `json` are complete texts for programs and end in a newline. `title` is the title of a browser's
+    window. `warnings` qualify the numbers and come first.
     """
 
     source: str
@@ -42,24 +42,24 @@ class Page:
 
 
 class Dumped(Protocol):
-    """A model of pydantic's."""
+    """A pydantic model."""
 
     def model_dump_json(self, *, indent: int) -> str:
         """Return everything computed, as JSON."""
 
 
 def render(page: Page, form: str) -> str:
-    """Return `page` in the form `md`, `latex`, `csv`, `html` or `json`, ending in a newline."""
+    """Render `page` as `md`, `latex`, `csv`, `html` or `json`; the text ends in a newline."""
     return FORMS[form](page)
 
 
 def printable(text: str) -> str:
-    """Return `text` with control characters as escapes: names and titles may come from a crashed guest."""
+    """Escape control characters in `text`: names and titles may come from a crashed guest."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def csv_text(head: Iterable[object], lines: Iterable[Iterable[object]]) -> str:
-    """Return a table as CSV whose lines end in a newline; None is an empty field."""
+    """Return a table as CSV with newlines as line ends; None is an empty field."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(head)
@@ -73,7 +73,7 @@ def json_text(model: Dumped) -> str:
 
 
 def source_text(campaign: str, on: Provenance) -> str:
-    """Return one line that says which campaign this is and on what it ran."""
+    """Return one line that names the campaign and its provenance."""
     return printable(
         f"Campaign {campaign}, seed {on.seed}, {on.created}: Linux {on.kernel_release} (build id "
         f"{on.kernel_build_id}), series {on.series_commit}, {on.qemu_version}, "
@@ -81,9 +81,9 @@ def source_text(campaign: str, on: Provenance) -> str:
     )
 
 
-# What may be markup to CommonMark, or to GitHub in its tables, formulas, struck-out text and bare addresses:
-# _ unless letters or digits are on both sides. HTML is escaped as such: not every reader of Markdown takes a
-# backslash before < or &.
+# Characters that may be markup in CommonMark, or on GitHub in tables, formulas, struck-out text and bare
+# addresses. _ is markup unless letters or digits are on both sides. HTML is escaped as entities, because not
+# every Markdown reader accepts a backslash before < or &.
 _MARKUP = re.compile(r"[\\|`*\[\]~$]|(?<!\w)_++|(?<!_)_++(?![^\W_])|:(?=//)|(?<=www)\.", re.IGNORECASE)
 
 
@@ -102,8 +102,8 @@ def _markdown(page: Page) -> str:
     return "\n\n".join([*parts, page.note]) + "\n"
 
 
-# OT1, the encoding of fonts without fontenc, has other characters in the places of <, > and |, and one
-# quotation mark but in typewriter. After \\, which ends a line, [ and * would be its arguments.
+# OT1, the font encoding without the package fontenc, has other characters in place of <, > and |, and only
+# one quotation mark except in typewriter. After \\, which ends a line, [ and * would be its arguments.
 LATEX_ESCAPES = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "_": r"\_", "%": r"\%", "&": r"\&", "#": r"\#",
     "$": r"\$", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replays: stored crashes run again, and how many of them ended the same way."""
+"""Replays: stored crashes run again, and the match rate."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,7 +13,7 @@ from riobed_results.tables.render import Grid, Page, csv_text, json_text, printa
 from riobed_results.tables.table import FolderTable
 
 FILE = "replays.jsonl"
-# What is compared of two endings.
+# The fields of two endings that are compared.
 JUDGED = ("outcome", "crash_title", "corruption")
 NOTE = (
     "Crashes of the campaign, run again once each from snapshot and seed. Same title: what the kernel said "
@@ -24,7 +24,7 @@ NOTE = (
 
 
 class Ending(BaseModel):
-    """How a trial ended; `first_activation_s` is by the guest's clock, `time_to_crash_s` by the host's."""
+    """How a trial ended; `first_activation_s` uses the guest's clock, `time_to_crash_s` the host's."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, from_attributes=True)
 
@@ -39,7 +39,7 @@ class Ending(BaseModel):
 
 
 class ReplayRun(BaseModel):
-    """One replay: how the trial ended `then` and `now`, and on what it was run again."""
+    """One replay: the endings of original (`then`) and replay (`now`), and the replay's provenance (`on`)."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -55,30 +55,30 @@ class ReplayRun(BaseModel):
 
     @property
     def same(self) -> dict[str, bool]:
-        """Of each thing that is compared, is it as it was?"""
+        """For each compared field, whether original and replay are equal."""
         return {name: getattr(self.then, name) == getattr(self.now, name) for name in JUDGED}
 
     @property
     def same_moment(self) -> bool:
-        """Was the first fault activated the same number of nanoseconds of the guest after injection?"""
+        """Whether the first fault was activated at the same guest nanosecond after injection."""
         moment = self.then.first_activation_s
         return moment is not None and moment == self.now.first_activation_s
 
 
 def read_replays(folder: Path) -> list[ReplayRun]:
-    """All replays stored in a folder; StoreError if one cannot be read."""
+    """Read all replays stored in a folder; StoreError if one cannot be read."""
     return read_lines(folder / FILE, ReplayRun, "riobed replay --crashes")
 
 
 def add_replay(folder: Path, run: ReplayRun) -> None:
-    """Add a replay, whole or not at all."""
+    """Append a replay, whole or not at all."""
     add_line(folder / FILE, run)
 
 
 class Matches(BaseModel):
-    """Of so many replays, how many had the same outcome, title, corruption; `share` of the title.
+    """The number of replays, and how many had the same outcome, title, corruption; `share` is of the title.
 
-    `moment`: how many had their first fault activated at the same moment of the guest's clock.
+    `moment` counts replays whose first fault was activated at the same time of the guest's clock.
     """
 
     replays: int
@@ -90,7 +90,7 @@ class Matches(BaseModel):
 
 
 class ReplayTable(BaseModel):
-    """The match rate, by fault class and of all."""
+    """The match rate, by fault class and in total."""
 
     campaign: str
     classes: dict[str, Matches]
@@ -125,7 +125,7 @@ def _matches(runs: Iterable[ReplayRun]) -> Matches:
 
 
 def replay_page(table: ReplayTable) -> Page:
-    """Return the match rate for people and programs."""
+    """Return the page of the match rate."""
     head = ["Fault class", "Same title", "Interval", "Same outcome", "Same corruption", "Same moment"]
     grid = Grid(
         f"{table.total.replays} crashes replayed",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A soak: stressors run one after the other, a reset without a fault after each, all files compared.
+"""The table of a soak: stressors run in sequence, and after each a reset without a fault and a comparison.
 
-Kept as one JSON file that is replaced as a whole when a row is added.
+A soak is one JSON file, which is replaced atomically when a row is added.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from riobed_results.tables.render import Grid, Page, csv_text, json_text, printa
 from riobed_results.tables.table import FolderTable
 
 FILE = "soak.json"
-# What must be equal for a soak to go on.
+# The fields that must be equal to resume a soak.
 SAME_SOAK = (*SERIES, "mode", "minutes", "suite", "memory_mib", "disk_mib", "vcpus")
 HEAD = [
     "Stressor",
@@ -44,7 +44,7 @@ class _Stored(BaseModel):
 
 
 class SoakProvenance(Provenance):
-    """What a soak was run on and with, and what was asked for. Sizes in MiB."""
+    """The provenance of a soak, and what was requested. Sizes in MiB."""
 
     mode: str
     minutes: float
@@ -55,11 +55,11 @@ class SoakProvenance(Provenance):
 
 
 class SoakRow(_Stored):
-    """One stressor and the reset after it. None stands for what could not be known.
+    """One stressor and the reset after it. None stands for an unknown value.
 
-    `traps` and `mismatches` come from the running kernel, `recovery_mismatches` from the recovery's
-    verification; they are None where the kernel keeps no checksums. `different` names at most 100
-    files, all are counted in `files_different`.
+    `traps` and `mismatches` come from the running kernel, `recovery_mismatches` from recovery's
+    verification; they are None if the kernel keeps no checksums. `different` names at most 100 files;
+    `files_different` counts all of them.
     """
 
     stressor: str
@@ -86,21 +86,21 @@ class SoakRow(_Stored):
 
     @property
     def good(self) -> bool:
-        """Did all that was looked at hold?"""
+        """Whether every check passed."""
         bad = (self.status, self.traps, self.mismatches, self.recovery_mismatches, self.files_different)
         said = (self.crash, self.complaints, self.recovery_error, self.infra_error)
         return not any(bad) and not any(said) and self.files is not None
 
 
 class Soak(_Stored):
-    """All of it."""
+    """A whole soak."""
 
     environment: SoakProvenance
     rows: list[SoakRow] = []
 
 
 def load_soak(folder: Path) -> Soak:
-    """The soak in a folder; StoreError in one line if there is none or it cannot be read."""
+    """Read the soak in a folder; StoreError if there is none or it cannot be read."""
     path = folder / FILE
     try:
         return Soak.model_validate_json(path.read_bytes())
@@ -114,7 +114,7 @@ def load_soak(folder: Path) -> Soak:
 
 
 def save_soak(folder: Path, soak: Soak) -> None:
-    """Write the soak, whole or not at all; StoreError in one line if it cannot be written."""
+    """Write the soak atomically; StoreError if it cannot be written."""
     path = folder / FILE
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -124,7 +124,7 @@ def save_soak(folder: Path, soak: Soak) -> None:
 
 
 def soak_page(soak: Soak) -> Page:
-    """Return the table of a soak for people and programs."""
+    """Return the page of a soak."""
     on = soak.environment
     asked = (
         f"mode {on.mode}, {on.memory_mib} MiB of memory, {on.disk_mib} MiB of disk, "
@@ -136,7 +136,7 @@ def soak_page(soak: Soak) -> Page:
 
 
 def verdict(row: SoakRow) -> str:
-    """One or a few words: good, or what was found first."""
+    """Return the verdict in a few words: good, or the first finding."""
     if row.infra_error:
         return "infra error"
     found = [

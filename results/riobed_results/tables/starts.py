@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does it matter that most trials start from a snapshot? Those that began with a boot beside them."""
+"""Compare trials that started from a snapshot with trials that started with a boot."""
 
 from riobed_results.store import TrialRow
 from riobed_results.tables.by_mode import Design, Value
@@ -11,12 +11,13 @@ def _crashed(rows: list[TrialRow]) -> int:
 
 
 def difference_p(rows: list[TrialRow]) -> float | None:
-    """Return the p-value of the exact conditional test for 2x2xK tables: do crashes depend on the start?
+    """Return the p-value of the exact conditional test for 2x2xK tables (two-sided): does the start matter?
 
-    Within fault classes, because classes that crash rarely have more trials, and so more from power-on: if
-    the start does not matter, how many of the crashes of a class began with a boot is hypergeometric.
-    Two-sided: all sums over the classes that are no likelier than this one. Agresti, Categorical Data
-    Analysis, 1990, pages 230 to 235. None if no class has trials of both kinds and of both outcomes.
+    The test is within fault classes, because classes that crash rarely have more trials, and so more from
+    power-on. If the start does not matter, the number of a class's crashes that began with a boot is
+    hypergeometric. The p-value adds all sums over the classes that are no likelier than the observed one.
+    Agresti, Categorical Data Analysis, 1990, pages 230 to 235. None if no class has trials of both starts and
+    of both outcomes.
     """
     import numpy as np
     from scipy.stats import hypergeom
@@ -30,7 +31,7 @@ def difference_p(rows: list[TrialRow]) -> float | None:
         seen += _crashed(booted)
     if np.count_nonzero(weights) < 2:
         return None
-    # What is equally likely need not be so to the last bit.
+    # Equal probabilities may differ in the last bits.
     return float(min(1.0, weights[weights <= weights[seen] * (1 + 1e-7)].sum()))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each corruption with its story: the faults, the crash, which bytes differ, and which oracle said so."""
+"""The story of each corruption: the faults, the crash, which bytes differ, and which oracle found it."""
 
 from typing import Any
 
@@ -29,9 +29,9 @@ NOTE = (
 
 
 class Story(BaseModel):
-    """One corruption; `activated` has a sentence for each fault that was, the first one first.
+    """One corruption; `activated` describes each activated fault, in order of activation.
 
-    `differences` are those the check listed, `differing` counts all; both empty and None if it told nothing.
+    `differences` are those the check listed, `differing` counts all; empty and None if the check gave none.
     """
 
     position: int
@@ -62,7 +62,7 @@ class StoryTable(BaseModel):
 
 
 def story_table(results: Results) -> StoryTable:
-    """Tell the corruptions of a campaign but for planted ones; StoreError if it has none."""
+    """Collect the corruptions of a campaign, except planted ones; StoreError if it has none."""
     campaign = results.campaign
     rows = list(filter(told, results.rows))
     if not rows:
@@ -75,7 +75,7 @@ def story_table(results: Results) -> StoryTable:
 
 
 def told(row: TrialRow) -> bool:
-    """Is there a story in this row?"""
+    """Whether this row is a corruption that is not planted."""
     return row.outcome == "crash" and row.corruption != "none" and row.fault_class != "planted"
 
 
@@ -104,9 +104,9 @@ def _story(row: TrialRow) -> Story:
 
 
 def _oracles(row: TrialRow) -> list[str]:
-    """Return who found it; a check that did not run said nothing, and a mount that failed says enough.
+    """Return the oracles that found the corruption; a failed mount counts as one.
 
-    Recovery that failed for good left nothing for any other oracle.
+    If recovery failed every time, no other oracle could run, and recovery itself is the oracle.
     """
     said = {
         "recovery": row.recovery is None and row.check is None,
@@ -119,7 +119,7 @@ def _oracles(row: TrialRow) -> list[str]:
 
 
 def fault_text(fault: FaultRow) -> str:
-    """Return in one line what a fault changed, where and when it was activated."""
+    """Describe in one line what a fault changed, where, and when it was activated."""
     what = f"{fault.old_asm} became {fault.new_asm}" if fault.old_asm or fault.new_asm else ""
     drawn = ", ".join(f"{name} {value}" for name, value in _dict(fault.params).items())
     at = f" at {fault.source}" if fault.source else ""
@@ -129,25 +129,25 @@ def fault_text(fault: FaultRow) -> str:
 
 
 def _dict(found: Any) -> dict[str, Any]:
-    """Return a mapping of stored JSON, which a workload or a damaged store may have made of anything."""
+    """Return stored JSON if it is a mapping, else {}: a workload or a damaged store may hold anything."""
     return found if isinstance(found, dict) else {}
 
 
 def _page(page: Mismatch) -> str:
-    """Return which page had another checksum than recorded."""
+    """Describe a page whose checksum differs from the recorded one."""
     kind = "metadata" if page.metadata else "data"
     state = "dirty" if page.dirty else "clean"
     return f"{state} {kind}, inode {page.ino}, page {page.index}"
 
 
 def story_page(table: StoryTable) -> Page:
-    """Return the stories for people, a line each, and for programs."""
+    """Return the page of the stories, with a line for each."""
     grid = Grid(f"{len(table.stories)} corruptions", HEAD, list(map(_cells, table.stories)), [])
     return campaign_page(table, [grid], NOTE, _csv(table))
 
 
 def differs_text(story: Story) -> str:
-    """Return the first difference and how many more there are."""
+    """Describe the first difference, and say how many more there are."""
     if not story.differences:
         return f"{story.differing} places" if story.differing else "not told"
     more = max(story.differing or 0, len(story.differences)) - 1

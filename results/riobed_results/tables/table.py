@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a table is: one entry, from which its command, its page and its part of the report are made."""
+"""Definitions of tables: each entry gives a command, a page and a part of the report."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from riobed_results.tables.controls import CONTROLS, control_warnings
 from riobed_results.tables.render import Dumped, Grid, Page, json_text, source_text
 
 Model = TypeVar("Model", bound=BaseModel)
-# Where the report shows a table.
+# The report's sections.
 Section = Literal["corruptions", "faults", "phases", "controls"]
 
 
@@ -22,8 +22,8 @@ Section = Literal["corruptions", "faults", "phases", "controls"]
 class Table(Generic[Model]):
     """A table: `compute` makes its model, `page` makes the model's page.
 
-    `name` is that of the command and of the published file. Parameters of `compute` after the first have
-    defaults and are options of the command. `compute` raises StoreError if there is nothing to show.
+    `name` is the name of the command and of the published file. Parameters of `compute` after the first have
+    defaults and become options of the command. `compute` raises StoreError if there is nothing to show.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Table(Generic[Model]):
 
     @property
     def options(self) -> list[inspect.Parameter]:
-        """Return what `compute` takes besides the rows."""
+        """The parameters of `compute` besides the rows."""
         return list(inspect.signature(self.compute).parameters.values())[1:]
 
 
@@ -42,10 +42,9 @@ class Table(Generic[Model]):
 class CampaignTable(Table[Model]):
     """A table of a campaign's rows.
 
-    `present` says whether rows with results give this table anything to show. `section` is where the report
-    shows it; None if the report has a form of its own for it, or leaves it out. A table about faults
-    carries the warnings about controls. Only with `every_fault` do trials other than controls have
-    their faults.
+    `present` says whether rows with results give this table any content. `section` is the report's section
+    for it; None if the report shows it in another form, or not at all. A table `about_faults` carries the
+    warnings about controls. Without `every_fault`, only controls have their faults loaded.
     """
 
     present: Callable[[Sequence[TrialRow]], bool]
@@ -54,7 +53,7 @@ class CampaignTable(Table[Model]):
     every_fault: bool = False
 
     def read(self, store: Store, campaign: str | None) -> Results:
-        """Read what the table needs of a campaign (None: the latest)."""
+        """Read the rows that the table needs of a campaign (None: the latest)."""
         return read_results(store, campaign, faults=True if self.every_fault else CONTROLS)
 
     def of(self, results: Results, **options: Any) -> Page:
@@ -77,17 +76,17 @@ class FolderTable(Table[Model]):
 
 
 class CampaignModel(Dumped, Protocol):
-    """What the model of a campaign's table has."""
+    """The interface of a campaign table's model."""
 
     @property
     def campaign(self) -> str:
-        """Name of the campaign."""
+        """The campaign's name."""
 
     @property
     def environment(self) -> Provenance:
-        """What the campaign ran on."""
+        """The campaign's provenance."""
 
 
 def campaign_page(model: CampaignModel, grids: list[Grid], note: str, csv: str) -> Page:
-    """Return the page of a campaign's table, as yet without title and warnings."""
+    """Return the page of a campaign's table, still without title and warnings."""
     return Page(source_text(model.campaign, model.environment), grids, note, csv, json_text(model))

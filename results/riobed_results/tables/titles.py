@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Crash titles: in how many ways the system died, and how often in each."""
+"""Crash titles: the different crashes, and how often each occurred."""
 
 from collections import Counter
 
@@ -19,9 +19,9 @@ NOTE = (
 
 
 class Title(BaseModel):
-    """Crashes of one kind with one title; `crashes` by mode, `log` is that of the first.
+    """Crashes of one kind with one title; `crashes` by mode, `log` is the first crash's log.
 
-    `corrupted` and `damaged` count them: those that damaged a file, and those whose log is damaged.
+    `corrupted` counts crashes that damaged a file, `damaged` those whose log is damaged.
     """
 
     title: str
@@ -34,7 +34,7 @@ class Title(BaseModel):
 
 
 class TitleTable(BaseModel):
-    """The titles, the most frequent first."""
+    """The titles, most frequent first."""
 
     campaign: str
     modes: list[str]
@@ -43,12 +43,12 @@ class TitleTable(BaseModel):
 
 
 def titled(row: TrialRow) -> bool:
-    """Is this a crash that a fault led to?"""
+    """Whether this is a crash of a trial with faults."""
     return row.outcome == "crash" and row.fault_class not in CONTROLS
 
 
 def title_table(results: Results) -> TitleTable:
-    """Count the crash titles of a campaign but for controls; StoreError if it has no crash."""
+    """Count the crash titles of a campaign without controls; StoreError if it has no crash."""
     campaign = results.campaign
     rows = list(filter(titled, results.rows))
     if not rows:
@@ -80,7 +80,7 @@ def _title(title: str, kind: str, rows: list[TrialRow], modes: list[str]) -> Tit
 
 
 def title_page(table: TitleTable) -> Page:
-    """Return the titles for people and programs."""
+    """Return the page of the titles."""
     head = ["Crash title", "Kind", *map(printable, table.modes), "Crashes", "Corrupted", "Damaged", "Log"]
     grid = Grid(f"{len(table.titles)} crash titles", head, list(map(_cells, table.titles)), [])
     return campaign_page(table, [grid], NOTE, _csv(table))
@@ -91,7 +91,7 @@ def _cells(title: Title) -> list[str]:
 
 
 def _names(title: Title) -> list[str]:
-    """Return them as in `stories`, by which rows of the two are brought together."""
+    """Return title and kind in the form of the table `stories`, so rows of the two can be joined."""
     return [printable(title.title), printable(title.kind)]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of a campaign: as JSON with everything stored of them, and as a table for people."""
+"""List the rows of a campaign, as JSON with every stored column or as a readable table."""
 
 import json
 from io import StringIO
@@ -13,7 +13,7 @@ from riobed_results.tables.render import printable
 
 
 def trials_json(campaign: str, rows: list[TrialRow]) -> str:
-    """Return a JSON array, one object a row: `campaign`, every column of the trial, and its `faults`."""
+    """Return a JSON array with an object per row: `campaign`, every column of the trial, its `faults`."""
     trials = [
         {"campaign": campaign, **values(row), "faults": [values(fault) for fault in row.faults]}
         for row in rows
@@ -22,9 +22,9 @@ def trials_json(campaign: str, rows: list[TrialRow]) -> str:
 
 
 def trials_text(rows: list[TrialRow], width: int) -> str:
-    """Return a table of the rows, `width` characters wide at most; times are in seconds.
+    """Return a table of the rows, at most `width` characters wide; times are in seconds.
 
-    A row's `id` in the database is left out: the position is what commands and logs call a trial.
+    A row's `id` in the database is left out, because commands and logs identify a trial by its position.
     """
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in ("position", "attempt"):
