@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far a campaign has come, from its stored rows."""
+"""The progress of a campaign, computed from its stored rows."""
 
 import math
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ from riobed_results.tables.controls import CONTROLS, control_rates
 
 @dataclass(frozen=True)
 class Progress:
-    """Counts of trials by outcome, beside them those of `controls`, and of all attempts that failed.
+    """Counts of trials by outcome; `controls` are trials of controls, `infra_errors` failed attempts.
 
-    `have` of the `wanted` crashes are there, None if the spec says none.
-    `first` and `last` are when the first trial began and the last one ended, UTC ISO 8601; "" without trials.
+    `have` of the `wanted` crashes are stored; both are None if the spec does not give a number. `first` and
+    `last` are the start of the first trial and the end of the last one, UTC ISO 8601; "" without trials.
     """
 
     crashes: int
@@ -28,7 +28,7 @@ class Progress:
 
 
 def progress(campaign: CampaignRow, rows: list[TrialRow]) -> Progress:
-    """Return how far the campaign with these rows has come."""
+    """Return the progress of the campaign with these rows."""
     cells, wanted = cell_counts(rows), _wanted(campaign)
     faults = sum((cell for (_, name), cell in cells.items() if name not in CONTROLS), Counts())
     none = Counts()
@@ -46,7 +46,7 @@ def progress(campaign: CampaignRow, rows: list[TrialRow]) -> Progress:
 
 
 def _wanted(campaign: CampaignRow) -> dict[tuple[str, str], int]:
-    """Return the crashes asked for by mode and class; none if the stored spec does not say."""
+    """Return the wanted crashes by mode and class; empty if the stored spec does not say."""
     spec = stored_spec(campaign)
     modes, classes, each = (spec.get(key) for key in ("modes", "fault_classes", "crashes_per_cell"))
     if not isinstance(modes, list) or not isinstance(classes, list) or not isinstance(each, int):

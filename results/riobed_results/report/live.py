@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A report that is kept fresh while a campaign runs, by a process of its own and of low priority.
+"""Keep a report up to date while a campaign runs, in a separate process of low priority.
 
-Of its own: drawing plots must not hold up the threads that look after guests, and a store of which no
-report can be made must not end a campaign.
+The process is separate because drawing plots must not delay the threads that watch guests, and because an
+error in the report must not end the campaign.
 """
 
 import subprocess
@@ -12,16 +12,16 @@ import time
 from pathlib import Path
 
 EVERY_S = 60.0
-# A report takes no more than this share of the time, whatever it costs.
+# Upper limit of the proportion of time that is spent on reports.
 SHARE = 0.1
 _COMMAND = ("nice", "-n", "10", sys.executable, "-m", "riobed_results", "report")
 
 
 class FreshReport:
-    """The report of a campaign, written to `output` again and again in a block, and at its end.
+    """Writes a campaign's report to `output` every `every_s` seconds during a `with` block, and at its end.
 
-    `logs` is the folder that the rows' `log` is relative to. `error` is then what the last writing said,
-    "" if it went well.
+    The rows' `log` is relative to the folder `logs`. `error` is the error of the last write, "" if it
+    succeeded.
     """
 
     def __init__(self, store: str, campaign: str, logs: Path, output: Path, every_s: float = EVERY_S) -> None:
@@ -50,7 +50,7 @@ class FreshReport:
             pause_s = max(self._every_s, (time.monotonic() - began) / SHARE)
 
     def _write(self, *more: str) -> None:
-        # A session of its own: Ctrl-C is for the campaign, which then has the last page written.
+        # In its own session, so Ctrl-C reaches only the campaign, which then has the last page written.
         done = subprocess.run(
             [*_COMMAND, *self._arguments, *more],
             stdin=subprocess.DEVNULL,

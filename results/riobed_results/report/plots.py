@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plots as SVG for a page: text stays text, colours are the page's, nothing is loaded from anywhere."""
+"""Plots as inline SVG: text stays text, colours come from the page, and nothing is loaded."""
 
 import io
 import re
@@ -17,22 +17,22 @@ from matplotlib.figure import Figure
 from riobed_results.tables.proportions import Share
 from riobed_results.tables.render import printable
 
-WIDTH = 4.6  # inches: legible on a telephone, too
-_ROW = 0.24  # inches for a row with one line, and for each more
+WIDTH = 4.6  # inches; still legible on a phone
+_ROW = 0.24  # inches for a row with one line; each further line adds _LINE
 _LINE = 0.11
-_SPREAD = 0.68  # of a row, taken by its lines
-_LONGEST = 36  # characters of a label
-# Colours that stand for the page's: the first is its text, the last means corruption.
+_SPREAD = 0.68  # fraction of a row's height that its lines take
+_LONGEST = 36  # characters; longer labels are cut
+# Placeholders for the page's colours: the first is its text colour, the last means corruption.
 _COLOURS = {f"#0000{number:02x}": f"var(--c{number})" for number in range(1, 10)}
 INK, GRID, CRASH, DISCARD, BAD = ("#000001", "#000002", "#000003", "#000004", "#000005")
 SERIES = ("#000006", "#000007", "#000008", "#000009", "#000003")
 _STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "riobed",
-    # A name from a store is no formula.
+    # A name from a store must not be parsed as a formula.
     "text.parse_math": False,
     "font.size": 9,
-    # One name, because each piece of text repeats it.
+    # One name only, because every text element repeats it.
     "font.sans-serif": ["DejaVu Sans"],
     "axes.edgecolor": GRID,
     "axes.labelcolor": INK,
@@ -61,7 +61,7 @@ Labelled = TypeVar("Labelled", bound=_HasLabel)
 
 @dataclass(frozen=True)
 class Line:
-    """A share in the row `label`; `series` is its colour."""
+    """A proportion in the row `label`; `series` selects its colour."""
 
     label: str
     series: int
@@ -69,9 +69,9 @@ class Line:
 
 
 def intervals(name: str, lines: Sequence[Line], series: Sequence[str] = ()) -> Markup:
-    """Return the shares with their intervals, in per cent on an axis that spreads the small ones.
+    """Plot proportions with their intervals, in per cent on a square-root axis that spreads small values.
 
-    `name` is one that no other plot of the page has; `series` names the colours, if that is needed.
+    `name` must be unique on the page. `series` labels the colours in a legend; empty means no legend.
     """
     rows = _by_label(lines)
     with _figure(len(rows), max(map(len, rows.values()), default=1)) as (figure, axes):
@@ -94,7 +94,7 @@ def intervals(name: str, lines: Sequence[Line], series: Sequence[str] = ()) -> M
 
 
 def crash_times(seconds: dict[str, list[float]]) -> Markup:
-    """Return the times from injection to crash by fault class: each one a mark, the median a line."""
+    """Plot the times from injection to crash by fault class: a mark per crash, a line at the median."""
     with _figure(len(seconds)) as (figure, axes):
         for row, values in enumerate(seconds.values()):
             spread = np.random.default_rng(row).uniform(-0.28, 0.28, len(values))
@@ -109,13 +109,13 @@ def crash_times(seconds: dict[str, list[float]]) -> Markup:
         return _svg(figure, "times", "Times from injection to crash by fault class")
 
 
-# On the host's clock a crash is seen at the next look.
+# Seconds. Shorter times are drawn here: the host polls for crashes, so they are not exact.
 _SHORTEST_S = 0.01
 
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What became of the trials of one bar in the row `label`."""
+    """The outcomes of the trials of one bar in the row `label`."""
 
     label: str
     sound: int
@@ -124,7 +124,7 @@ class Outcomes:
 
 
 def outcomes(bars: Sequence[Outcomes]) -> Markup:
-    """Return a bar for each, of three parts."""
+    """Plot a bar of three parts for each entry."""
     rows = _by_label(bars)
     many = max(map(len, rows.values()), default=1)
     with _figure(len(rows), many) as (figure, axes):
@@ -152,7 +152,7 @@ def _by_label(things: Iterable[Labelled]) -> dict[str, list[Labelled]]:
 
 
 def _places(row: int, count: int) -> list[float]:
-    """Return where `count` things stand beside each other in a row, from the top."""
+    """Return the y positions of `count` items in a row, from the top."""
     return [row + _SPREAD * ((number + 0.5) / count - 0.5) for number in range(count)]
 
 
@@ -166,7 +166,7 @@ def _figure(rows: int, lines: int = 1) -> Iterator[tuple[Any, Any]]:
 
 
 def _finish(figure: Figure, axes: Any, labels: list[str], legend: bool = False) -> None:
-    """Name the rows, the first of them at the top."""
+    """Label the rows, with the first row at the top."""
     axes.set_yticks(range(len(labels)), [_short(printable(label)) for label in labels])
     axes.set_ylim(max(len(labels), 1) - 0.5, -0.5)
     if legend:
@@ -178,11 +178,11 @@ def _short(label: str) -> str:
 
 
 def _svg(figure: Any, name: str, says: str) -> Markup:
-    """Return the figure as an element for a page that may have others; `says` is for who cannot see it."""
+    """Return the figure as an SVG element with unique ids; `says` is its text for screen readers."""
     out = io.StringIO()
     nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     with warnings.catch_warnings():
-        # The browser has the letters that matplotlib's own font lacks.
+        # The browser has glyphs that matplotlib's own font lacks.
         warnings.filterwarnings("ignore", "Glyph")
         figure.savefig(out, format="svg", transparent=True, metadata=nothing)
     text = out.getvalue()

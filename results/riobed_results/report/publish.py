@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A published campaign: a folder with its spec, rows, tables as Markdown, report and the logs that matter.
+"""Publish a campaign: write a folder with its spec, rows, tables as Markdown, report and relevant logs.
 
-The prose beside them (README.md: when, machine, commands, what it shows) is written by people and
-never touched here.
+People write the prose beside them (README.md: when, machine, commands, what it shows); this module never
+changes it.
 """
 
 from pathlib import Path
@@ -38,8 +38,8 @@ SPEC_HEAD = (
 def publish(store: Store, name: str | None, logs: Path, folder: Path) -> None:
     """Write the campaign `name` (None: the latest) of `store` to `folder`.
 
-    `logs` is the folder that the rows' `log` is relative to. Raises StoreError if `folder` has a store
-    already, cannot be written, the campaign has no results, or a log of it is missing.
+    The rows' `log` is relative to the folder `logs`. Raises StoreError if `folder` already has a store or
+    cannot be written, if the campaign has no results, or if one of its logs is missing.
     """
     from riobed_results.report.report import report  # its plots take a second to import
 
@@ -69,7 +69,7 @@ def publish(store: Store, name: str | None, logs: Path, folder: Path) -> None:
 
 
 def worth_keeping(rows: list[TrialRow]) -> list[str]:
-    """Return the logs of all corrupting trials and of the first trial with each crash title."""
+    """Return the logs of all trials with corruption and of the first trial with each crash title."""
     logs: dict[str, None] = {}
     titles: set[str] = set()
     for row in rows:
@@ -83,7 +83,7 @@ def worth_keeping(rows: list[TrialRow]) -> list[str]:
 
 
 def _copy_rows(store: Store, campaign: CampaignRow, path: Path) -> None:
-    """Copy a campaign with its rows, as they are, to a new store; the file appears when it is complete."""
+    """Copy a campaign's rows unchanged to a new store; the file appears when it is complete."""
     trials = sa.select(TrialRow.id).where(TrialRow.campaign_id == campaign.id)
     wanted: list[tuple[type[CampaignRow] | type[TrialRow] | type[FaultRow], sa.ColumnElement[bool]]] = [
         (CampaignRow, CampaignRow.id == campaign.id),

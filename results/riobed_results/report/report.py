@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A campaign as one page that needs nothing else: tables, plots, stories, controls, environment.
+"""A campaign as one self-contained page: tables, plots, stories, controls and provenance.
 
-It may be shown to anybody, so it trusts no text of the store: all is escaped, a log is linked to only if it
-is a file below the folder it belongs in, and the page forbids itself to load or run anything.
+Anybody may get the page, so no text of the store is trusted: all text is escaped, a log is linked only if it
+is a file inside its folder, and the page's policy forbids loading or running anything.
 """
 
 from dataclasses import dataclass, field
@@ -21,12 +21,12 @@ from riobed_results.tables.render import TEMPLATES, Page
 from riobed_results.tables.stories import Story, story_table, told
 from riobed_results.tables.titles import Title, title_table, titled
 
-SHOWN = 12  # differences of a story; the store has all
+SHOWN = 12  # differences shown per story; the store has all
 
 
 @dataclass
 class Report:
-    """What the template shows; a part that is empty is left out."""
+    """What the template shows; empty parts are left out."""
 
     campaign: CampaignRow
     written: str
@@ -45,9 +45,9 @@ class Report:
 
 
 def report(store: Store, name: str | None, link: Links, reload_s: int | None = None) -> str:
-    """Return the page of a campaign (None: the latest), also of one that has no trial yet.
+    """Return the page of a campaign (None: the latest), which may have no trial yet.
 
-    `reload_s` makes a browser read it again after so many seconds. Raises StoreUsageError if there is no
+    `reload_s` makes a browser reload the page after that many seconds. Raises StoreUsageError if there is no
     such campaign.
     """
     results = read_results(store.snapshot(), name)
@@ -80,7 +80,7 @@ def report(store: Store, name: str | None, link: Links, reload_s: int | None = N
 
 
 def _sections(pages: dict[str, Page]) -> dict[str, list[Page]]:
-    """Return the pages that the report shows as they are, by section."""
+    """Return the pages that the report includes unchanged, by section."""
     sections: dict[str, list[Page]] = {}
     for table in CAMPAIGN_TABLES:
         if table.section and table.name in pages:
@@ -89,7 +89,7 @@ def _sections(pages: dict[str, Page]) -> dict[str, list[Page]]:
 
 
 def _host(stored: object) -> dict[str, str]:
-    """Return what the campaign ran on and with, a text for each name; names of a group begin with its own."""
+    """Flatten the stored facts about the host to texts by name; a group's name is a prefix of its facts."""
     facts: dict[str, str] = {}
     for name, value in stored.items() if isinstance(stored, dict) else ():
         if isinstance(value, dict):
@@ -120,7 +120,7 @@ def _plots(table: CorruptionTable, rows: list[TrialRow]) -> dict[str, Markup]:
 
 
 def _totals(table: CorruptionTable) -> list[plots.Line]:
-    """Return a line for each mode and, below it, one for the paper's system that it repeats."""
+    """Return a line for each mode, followed by one for the paper's system that it corresponds to."""
     lines = []
     for number, mode in enumerate(table.modes):
         lines.append(plots.Line(mode, number, table.statistics.totals[mode]))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims: the figures that a published folder states, computed from the rows in it.
+"""Claims: the figures that a published folder states, computed from its rows.
 
-`folder.py` says which rows a folder has and writes `claims.json`; there is a module for each kind of rows;
-`prose.py` finds the figures of a README that no claim backs.
+`folder.py` finds a folder's rows and writes `claims.json`. Each kind of rows has a module of its own.
+`prose.py` finds figures of a README that no claim backs.
 """
 
 from riobed_results.report.claims.folder import CLAIMS_FILE, folder_claims, read_claims, write_claims

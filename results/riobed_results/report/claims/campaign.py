@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a campaign's rows state: the same figures of every campaign, and those that one README adds."""
+"""Claims of a campaign: figures common to all campaigns, and those that a single README adds."""
 
 import statistics
 from collections.abc import Callable, Iterable, Iterator
@@ -17,11 +17,11 @@ from riobed_results.tables.starts import STARTS, difference_p
 from riobed_results.tables.titles import titled
 
 Source = Callable[[Results], Iterable[Claim]]
-PAUSE_S = 60.0  # longer than any wait between two trials
+PAUSE_S = 60.0  # a longer gap between two trials is a pause of the campaign
 
 
 def campaign_claims(results: Results) -> list[Claim]:
-    """Return all that is stated of a campaign; StoreError if it has no trial yet."""
+    """Return all claims of a campaign; StoreError if it has no trial yet."""
     if not results.rows:
         raise results.without("trials yet")
     sources = (*SOURCES, *SPECIAL.get((results.campaign.name, results.campaign.created), ()))
@@ -29,7 +29,7 @@ def campaign_claims(results: Results) -> list[Claim]:
 
 
 def plan(results: Results) -> Iterator[Claim]:
-    """Return what was asked for."""
+    """Return what the spec asked for."""
     campaign, spec = results.campaign, stored_spec(results.campaign)
     modes = in_order(campaign, "modes", (row.mode for row in results.rows))
     classes = in_order(campaign, "fault_classes", (row.fault_class for row in results.rows))
@@ -51,7 +51,7 @@ def plan(results: Results) -> Iterator[Claim]:
 
 
 def outcomes(results: Results) -> Iterator[Claim]:
-    """Return how many trials ended how."""
+    """Return the number of trials by outcome."""
     rows = rows_of(results)
     crashes = sum(row.outcome == "crash" for row in rows)
     infra = sum(row.outcome == "infra_error" for row in results.rows)
@@ -66,7 +66,7 @@ def outcomes(results: Results) -> Iterator[Claim]:
 
 
 def starts(results: Results) -> Iterator[Claim]:
-    """Return how trials from power-on ended, and those from the snapshot."""
+    """Return how trials from power-on and trials from the snapshot ended."""
     rows = list(filter(STARTS.wants, results.rows))
     booted = [row for row in rows if row.fresh_boot]
     yield count("fresh_boots", sum(row.fresh_boot for row in results.rows), "fresh boot")
@@ -79,7 +79,7 @@ def starts(results: Results) -> Iterator[Claim]:
 
 
 def times(results: Results) -> Iterator[Claim]:
-    """Return how long it ran, without its pauses, and how fast."""
+    """Return the running time without pauses, and the rates."""
     spans = sorted((_seconds(row.started), _seconds(row.finished)) for row in results.rows)
     pauses, end = [], spans[0][1]
     for start, finish in spans:

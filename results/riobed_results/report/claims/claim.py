@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One figure: a key for programs, its value, and the text that prose states it with."""
+"""A claim is one figure: a key for programs, a value, and the text that prose must use."""
 
 import re
 
@@ -10,11 +10,11 @@ from riobed_results.tables.comparison import p_text
 from riobed_results.tables.controls import CONTROLS
 from riobed_results.tables.proportions import count_text, interval_text, share_of
 
-DIGITS = 6  # of a value that is no count: enough for any use, few enough to be the same everywhere
+DIGITS = 6  # significant digits of a value that is not a count; few enough to agree on every host
 
 
 class Claim(BaseModel):
-    """`text` holds the noun and the unit of the figure, so that prose cannot use it for something else."""
+    """One figure. `text` includes noun and unit, so prose cannot use the number for something else."""
 
     key: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
     value: int | float | str
@@ -22,17 +22,17 @@ class Claim(BaseModel):
 
 
 def slug(*parts: str) -> str:
-    """Return the parts of a key as one, e.g. `corrupted_rio_protected`."""
+    """Join the parts of a key, e.g. to `corrupted_rio_protected`."""
     return "_".join(re.sub(r"[^a-z0-9]+", "_", part.lower()).strip("_") for part in parts)
 
 
 def number(key: str, value: float, text: str) -> Claim:
-    """Return a figure that is no count."""
+    """Return a figure that is not a count."""
     return Claim(key=key, value=float(f"{value:.{DIGITS}g}"), text=text)
 
 
 def count(key: str, value: int, noun: str, plural: str | None = None) -> Claim:
-    """Return a count of something, e.g. `4 infra errors`."""
+    """Return a count, e.g. `4 infra errors`."""
     many = plural or noun + ("es" if noun.endswith(("s", "sh", "ch")) else "s")
     return Claim(key=key, value=value, text=f"{value} {noun if value == 1 else many}")
 
@@ -43,12 +43,12 @@ def part(key: str, value: int, total: int) -> Claim:
 
 
 def of(key: str, value: int, total: int) -> Claim:
-    """Return the same without the percentage, e.g. `3 of 17`: too few for one."""
+    """Return a count out of a total that is too small for a percentage, e.g. `3 of 17`."""
     return Claim(key=key, value=value, text=f"{value} of {total}")
 
 
 def interval(key: str, value: int, total: int) -> Claim:
-    """Return the exact 95 % interval of such a share as text, e.g. `1.6 to 4.3 %`."""
+    """Return the exact 95 % interval of a proportion as text, e.g. `1.6 to 4.3 %`."""
     text = interval_text(share_of(value, total))
     return Claim(key=key, value=text, text=text)
 
@@ -60,10 +60,10 @@ def probability(key: str, p: float) -> Claim:
 
 
 def rows_of(results: Results) -> list[TrialRow]:
-    """Return the results of a campaign that no control made."""
+    """Return a campaign's results without those of controls."""
     return [row for row in results.rows if row.fault_class not in CONTROLS and is_result(row)]
 
 
 def is_result(row: TrialRow) -> bool:
-    """Is this no failure of our own?"""
+    """Whether the row is a result, not an infra error."""
     return row.outcome != "infra_error"

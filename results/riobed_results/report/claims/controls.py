@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the controls of a campaign state: resets without a fault, resets in recovery, planted changes."""
+"""Claims of a campaign's controls: resets without a fault, resets in recovery, planted changes."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from riobed_results.tables.planted import PLANTED
 
 
 def resets(results: Results) -> Iterator[Claim]:
-    """Return what resets without a fault lost, in all and by mode; what a mode must lose is left out."""
+    """Return the losses of resets without a fault, in total and by mode, but not of modes that lose data."""
     rows = list(filter(NO_FAULT.wants, results.rows))
     rows = [row for row in rows if row.crash_kind == "reset" and row.mode not in LOSING_MODES]
     if not rows:
@@ -49,7 +49,7 @@ def _losses(rows: list[TrialRow]) -> Iterator[Claim]:
 
 
 def resets_in_recovery(results: Results) -> Iterator[Claim]:
-    """Return where resets hit recovery, and what they lost."""
+    """Return which phases resets in recovery hit, and what they lost."""
     every = list(filter(RECOVERY_CRASH.wants, results.rows))
     if not every:
         return
@@ -69,7 +69,7 @@ def resets_in_recovery(results: Results) -> Iterator[Claim]:
 
 
 def planted(results: Results) -> Iterator[Claim]:
-    """Return how many changes made on purpose were found, and called what they were."""
+    """Return how many planted changes were found, and how many were classified correctly."""
     rows = list(filter(PLANTED.wants, results.rows))
     if not rows:
         return

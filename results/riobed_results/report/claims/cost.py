@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the runs of `riobed cost` state."""
+"""Claims of the runs of `riobed cost`."""
 
 from collections.abc import Iterator
 
 from riobed_results.report.claims.claim import Claim, count, number, slug
 from riobed_results.tables.cost import COUNTERS, REGISTRY_BYTES, CostRow, CostTable, Ratio
 
-# A time scatters by more than its second digit.
+# Digits after the point: times scatter by more than their second digit.
 _DIGITS = {"instructions": 3, "time": 2}
 _PER_UNIT = 1e6
 
 
 def cost_claims(table: CostTable) -> list[Claim]:
-    """Return ratios, e.g. `cp_rm_all_over_off` (of instructions) and the same with `_time`, and medians."""
+    """Return medians and ratios: `cp_rm_all_over_off` is one of instructions, with `_time` one of times."""
     first = {row.workload: row.variant for row in reversed(table.rows)}
     rows = {(row.workload, row.variant): row for row in table.rows}
     claims = [
@@ -50,7 +50,7 @@ def _ratios(row: CostRow, first: str) -> Iterator[Claim]:
 
 
 def _added(row: CostRow, base: CostRow | None) -> Iterator[Claim]:
-    """Return what a part adds, and that for each of the things it does."""
+    """Return the instructions that a part adds, in total and per operation that it counts."""
     if not base or "instructions" not in row.cost or "instructions" not in base.cost:
         return
     added = row.cost["instructions"] - base.cost["instructions"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the trials with faults of a campaign state: crashes, corruptions, modes compared, fault classes."""
+"""Claims of a campaign's trials with faults: crashes, corruptions, comparisons of modes, fault classes."""
 
 import statistics
 from collections import Counter
@@ -24,13 +24,13 @@ from riobed_results.tables.paper import total
 from riobed_results.tables.stories import told
 from riobed_results.tables.titles import titled
 
-# The limits the paper and we speak of, in seconds from injection to crash.
+# Limits that the paper and our texts mention, in seconds from injection to crash.
 WITHIN_S = (1, 15)
 PAGE = 4096
 
 
 def crashes(results: Results) -> Iterator[Claim]:
-    """Return of what kinds the crashes were, and how soon they came."""
+    """Return the crashes by kind, and how soon after injection they came."""
     rows = list(filter(titled, results.rows))
     if not rows:
         return
@@ -50,7 +50,7 @@ def crashes(results: Results) -> Iterator[Claim]:
 
 
 def corruption(results: Results) -> Iterator[Claim]:
-    """Return the share of crashes that corrupted something, by mode and by cell, and each corruption."""
+    """Return the proportion of crashes with corruption, by mode and by cell, and each corruption."""
     if not rows_of(results):
         return
     table = corruption_table(results)
@@ -80,7 +80,7 @@ def _share(key: str, found: Counts) -> Iterator[Claim]:
 
 
 def comparisons(results: Results) -> Iterator[Claim]:
-    """Return the tests of modes against each other, and of each against the paper's."""
+    """Return the tests of modes against each other and against the paper's systems."""
     if not rows_of(results):
         return
     found = corruption_table(results).statistics
@@ -102,7 +102,7 @@ def comparisons(results: Results) -> Iterator[Claim]:
 
 
 def classes(results: Results) -> Iterator[Claim]:
-    """Return what each fault class did, over all modes, and those that change instructions together."""
+    """Return the effect of each fault class over all modes, and of all classes that change instructions."""
     rows = [row for row in results.rows if asked(row) and row.outcome != "infra_error"]
     by_class = {
         name: [row for row in rows if row.fault_class == name]
@@ -134,7 +134,7 @@ def _class(key: str, line: ClassLine, rows: list[TrialRow]) -> Iterator[Claim]:
 
 
 def _activation(key: str, rows: list[TrialRow]) -> Iterator[Claim]:
-    """Return how many crashed of the trials with an activated fault, and of those without."""
+    """Return how many trials crashed with an activated fault, and how many without."""
     active = [row for row in rows if any(fault.activated for fault in row.faults)]
     idle = [row for row in rows if not any(fault.activated for fault in row.faults)]
     for end, some in (("with", active), ("without", idle)):
@@ -142,7 +142,7 @@ def _activation(key: str, rows: list[TrialRow]) -> Iterator[Claim]:
 
 
 def unjudged(results: Results) -> Iterator[Claim]:
-    """Return how many discards were not checked though the workload had met an error or read wrong bytes."""
+    """Return how many discards were not checked although the workload met an error or read wrong bytes."""
     discards = [row for row in rows_of(results) if row.outcome == "discard" and row.workload_status]
     bad = [row for row in discards if row.workload_status != "running"]
     if discards:
@@ -154,7 +154,7 @@ def unjudged(results: Results) -> Iterator[Claim]:
 
 
 def exposure(results: Results) -> Iterator[Claim]:
-    """Return which share of RAM the registry listed as cached pages, where there is a registry."""
+    """Return the proportion of RAM that the registry listed as cached pages, if there is a registry."""
     machine = stored_spec(results.campaign).get("machine")
     mib = machine.get("memory_mib") if isinstance(machine, dict) else None
     entries = [row.recovery.entries for row in filter(titled, results.rows) if row.recovery]

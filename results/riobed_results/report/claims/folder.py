@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The claims of a folder: what kinds of rows it has, and what each kind states."""
+"""The claims of a folder: find its rows, and collect the claims of each kind of rows."""
 
 from collections import Counter
 from pathlib import Path
@@ -21,15 +21,15 @@ CLAIMS_FILE = "claims.json"
 
 
 class Claims(BaseModel):
-    """What the file holds."""
+    """The content of claims.json."""
 
     claims: list[Claim]
 
 
 def folder_claims(folder: Path) -> list[Claim]:
-    """Compute what the rows in a folder state; StoreError if it has none, or one cannot be read.
+    """Compute the claims of a folder's rows; StoreError if it has no rows, or if some cannot be read.
 
-    Rows are a campaign's store, runs of `riobed cost`, one soak or one in each subfolder, and replays.
+    Rows are a campaign's store, runs of `riobed cost`, soaks in the folder or its subfolders, and replays.
     """
     results = read_results(open_store(str(folder))) if (folder / STORE_FILE).exists() else None
     found = campaign_claims(results) if results else []
@@ -48,12 +48,12 @@ def folder_claims(folder: Path) -> list[Claim]:
     if not found:
         raise StoreError(f"{folder}: has no rows; give a folder that publish, cost, soak or replay wrote")
     if twice := [key for key, times in Counter(claim.key for claim in found).items() if times > 1]:
-        raise StoreError(f"{folder}: two claims are called {twice[0]!r}; mend riobed_results.report.claims")
+        raise StoreError(f"{folder}: two claims are called {twice[0]!r}; fix riobed_results.report.claims")
     return found
 
 
 def write_claims(folder: Path) -> None:
-    """Compute the claims of a folder and write them into it; StoreError if that is not possible."""
+    """Compute the claims of a folder and write them to its claims.json; StoreError if that fails."""
     text = Claims(claims=folder_claims(folder)).model_dump_json(indent=1) + "\n"
     try:
         (folder / CLAIMS_FILE).write_text(text, encoding="utf-8")
@@ -62,7 +62,7 @@ def write_claims(folder: Path) -> None:
 
 
 def read_claims(folder: Path) -> list[Claim]:
-    """Return the claims that a folder states; StoreError if they cannot be read."""
+    """Read a folder's claims.json; StoreError if it cannot be read."""
     path = folder / CLAIMS_FILE
     try:
         return Claims.model_validate_json(path.read_bytes()).claims

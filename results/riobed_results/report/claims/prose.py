@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which figures of a README does no claim back?
+"""Find the figures of a README that no claim backs.
 
-A figure is a number in digits. Not looked at are code, comments, headings, targets of links, dates, times
-of day, and names with digits in them (`x86-64`). A claim backs a figure where its whole text stands, noun
-and unit included; a claim that is a bare number does so only as the whole cell of a table. Three comments
-in a README make exceptions:
+A figure is a number in digits. Code, comments, headings, link targets, dates, times of day and names that
+contain digits (`x86-64`) are ignored. A claim backs a figure where the claim's whole text occurs, including
+noun and unit. A claim that is a bare number backs only a whole table cell. Three comments in a README make
+exceptions:
 
-- `<!-- not claims (REASON): PHRASE; PHRASE -->`: what is no result of the rows, as the paper's figures.
-- `<!-- claims of FOLDER: PHRASE; PHRASE -->`: what the rows of another folder say, which is looked at there.
-- `<!-- not from rows: WHY -->` to `<!-- /not from rows -->`: what people read from logs, and what was not
-  stored. A table of causes there has a line for each corruption.
+- `<!-- not claims (REASON): PHRASE; PHRASE -->`: the phrases are not results of the rows, e.g. the paper's.
+- `<!-- claims of FOLDER: PHRASE; PHRASE -->`: another folder's rows give the phrases; they are checked there.
+- `<!-- not from rows: WHY -->` to `<!-- /not from rows -->`: the text was read from logs by people, or was
+  never stored. A table of causes in it must have a line for each corruption.
 
-On the front page only what stands between `<!-- claims: FOLDER -->` and `<!-- /claims -->` is looked at.
+On the front page only the text between `<!-- claims: FOLDER -->` and `<!-- /claims -->` is checked.
 """
 
 import re
@@ -47,21 +47,21 @@ class Prose:
     text: str
 
     def parts(self) -> list[tuple[str, "Prose"]]:
-        """Return the parts that are marked as stating claims of a folder, with its name."""
+        """Return the parts marked as claims of a folder, each with the folder's name."""
         return [(name, Prose(text)) for name, text in _OF_FOLDER.findall(self.text)]
 
     @cached_property
     def exceptions(self) -> list[str]:
-        """The phrases whose figures are no results of this folder."""
+        """The phrases whose figures are not results of this folder."""
         texts = [*_NOT_CLAIMS.findall(self.text), *(phrases for _, phrases in _BORROWED.findall(self.text))]
         return [phrase for text in texts for phrase in _phrases(text)]
 
     def borrowed(self) -> list[tuple[str, str]]:
-        """Return each phrase that states a figure of another folder, after that folder's name."""
+        """Return each phrase with a figure of another folder, as (folder's name, phrase)."""
         return [(name, phrase) for name, text in _BORROWED.findall(self.text) for phrase in _phrases(text)]
 
     def unbacked(self, claims: Iterable[Claim]) -> list[str]:
-        """Return each figure that neither a claim nor an exception backs, with the words around it."""
+        """Return each figure that neither a claim nor an exception covers, with the words around it."""
         left = _readable(_NOT_ROWS.sub("", self.text))
         texts = {*(claim.text for claim in claims), *self.exceptions}
         for text in sorted(texts, key=len, reverse=True):
@@ -70,12 +70,12 @@ class Prose:
         return [left[max(0, m.start() - 40) : m.end() + 30] for m in _FIGURE.finditer(left)]
 
     def stale(self) -> list[str]:
-        """Return the exceptions that excuse nothing."""
+        """Return the exceptions that cover nothing."""
         readable = _readable(_NOT_ROWS.sub("", self.text))
         return [phrase for phrase in self.exceptions if not _pattern(phrase).search(readable)]
 
     def untold(self, claims: Iterable[Claim]) -> list[str]:
-        """Return the corruptions whose cause is not told; none if no cause is."""
+        """Return the corruptions without a cause in the README's table; empty if it has no such table."""
         elsewhere = " ".join(map(_flat, _NOT_ROWS.findall(self.text)))
         lines = [f"| {claim.text} |" for claim in claims if claim.key.startswith("corruption_")]
         missing = [line for line in lines if line not in elsewhere]
@@ -83,7 +83,7 @@ class Prose:
 
 
 def unbacked(folder: Path, claims: Iterable[Claim]) -> list[str]:
-    """Return the figures of a folder's README that its claims do not back; none if it has no README yet."""
+    """Return the figures of a folder's README that its claims do not back; empty if it has no README."""
     readme = folder / "README.md"
     return Prose(readme.read_text(encoding="utf-8")).unbacked(claims) if readme.exists() else []
 

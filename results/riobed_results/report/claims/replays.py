@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What replays state: crashes run again once each, and corruptions run again several times."""
+"""Claims of replays: crashes replayed once each, and corruptions replayed several times."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,12 +11,12 @@ from riobed_results.report.claims.claim import Claim, count, interval, part, slu
 from riobed_results.store import Results, read_lines
 from riobed_results.tables.replays import JUDGED, ReplayRun
 
-# What `riobed replay ID --times N --json` said of each corruption, a line each.
+# The output of `riobed replay ID --times N --json`, one line per corruption.
 AGAIN_FILE = "corruptions.jsonl"
 
 
 class Again(BaseModel):
-    """A stored corruption that was replayed several times: what `riobed replay --json` prints."""
+    """A stored corruption that was replayed several times, as `riobed replay --json` prints it."""
 
     campaign: str
     position: int
@@ -26,18 +26,18 @@ class Again(BaseModel):
 
     @property
     def hits(self) -> int:
-        """How many of the replays were corrupted, whatever the label."""
+        """The number of replays with corruption of any class."""
         return sum(corrupted(each["now"]) for each in self.replays)
 
     @property
     def relabelled(self) -> bool:
-        """Did one of them come back with another label?"""
+        """Whether a replay's corruption was classified differently."""
         labels = {each["now"]["corruption"] for each in self.replays if corrupted(each["now"])}
         return bool(labels - {self.then["corruption"]})
 
 
 def corrupted(ending: dict[str, Any]) -> bool:
-    """Did a trial that ended so corrupt anything?"""
+    """Whether a trial with this ending corrupted anything."""
     return ending["corruption"] not in (None, "none")
 
 
@@ -47,7 +47,7 @@ def read_again(path: Path) -> list[Again]:
 
 
 def replay_claims(runs: list[ReplayRun], results: Results | None) -> list[Claim]:
-    """Return how many of the replays ended the same way, in all, by mode and by what the fault changed."""
+    """Return how many replays ended the same way: in total, by mode, and by what the fault changed."""
     same = sum(run.same["crash_title"] for run in runs)
     activated = [run for run in runs if run.then.first_activation_s is not None]
     modes = dict.fromkeys(run.mode for run in runs)
@@ -79,7 +79,7 @@ def _same(key: str, runs: list[ReplayRun]) -> Claim:
 
 
 def again_claims(found: list[Again], results: Results | None) -> list[Claim]:
-    """Return how many of the corruptions came again at least once, in all and by fault class."""
+    """Return how many corruptions occurred again at least once, in total and by fault class."""
     classes = dict.fromkeys(again.fault_class for again in found)
     changing = _changing(results) if results else frozenset()
     return [

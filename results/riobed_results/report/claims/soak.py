@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What soaks state: one in the folder, or one in each of its subfolders."""
+"""Claims of soaks: one in the folder, or one in each of its subfolders."""
 
 from collections import Counter
 
@@ -8,7 +8,7 @@ from riobed_results.tables.soak import Soak, SoakRow
 
 
 def soak_claims(soaks: dict[str, Soak]) -> list[Claim]:
-    """Return the sums of each soak, by its folder's name, and those over all."""
+    """Return the sums of each soak, by its folder's name, and the sums over all soaks."""
     every = [row for soak in soaks.values() for row in soak.rows]
     resets: Counter[int] = Counter()
     for soak in soaks.values():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the READMEs of single campaigns state beside what is stated of every one."""
+"""Additional claims that the READMEs of single campaigns make."""
 
 import statistics
 from collections import defaultdict
@@ -79,7 +79,7 @@ def _faults(results: Results) -> Iterator[Claim]:
     yield part("overruns_of_one_byte", sum(f.params["extra"] == 1 for f in overruns), len(overruns))
 
 
-# When no other emulator ran on the host of table1: read from the host, not from rows.
+# The time in which no other emulator ran on table1's host; read from the host, not from rows.
 QUIET = ("2026-11-22T01:04", "2026-11-22T01:54")
 
 
@@ -119,7 +119,7 @@ def _quiet(results: Results, crashes: list[TrialRow]) -> Iterator[Claim]:
 
 
 def _time_shares(results: Results) -> Iterator[Claim]:
-    """Return which share of the workers' time each phase took, by how the trial ended."""
+    """Return the proportion of the workers' time that each phase took, by the trials' outcome."""
     seconds: defaultdict[tuple[str, str], float] = defaultdict(float)
     for row in filter(is_result, results.rows):
         group: str = "control" if row.fault_class in CONTROLS else row.outcome
@@ -133,7 +133,7 @@ def _time_shares(results: Results) -> Iterator[Claim]:
 
 
 def _twins(found: list[Again]) -> Iterator[Claim]:
-    """Return what the replays of the two corruptions say whose labels are doubted."""
+    """Return the replays of the two corruptions whose classification is in doubt."""
     replays = [each["now"] for twin in found if twin.position in (847, 848) for each in twin.replays]
     hit = [now for now in replays if corrupted(now)]
     rest = [now for now in replays if not corrupted(now)]
@@ -143,11 +143,11 @@ def _twins(found: list[Again]) -> Iterator[Claim]:
     yield of("twins_sound_several_faults", sum(now["activated"] > 1 for now in rest), len(rest))
 
 
-# By name and moment of creation: a user's campaign may have the same name.
+# Keyed by name and time of creation, because a user's campaign may have the same name.
 SPECIAL: dict[tuple[str, str], tuple[Callable[[Results], Iterable[Claim]], ...]] = {
     ("first", "2026-11-21T06:00:34.426+00:00"): (_first,),
     ("faults", "2026-11-21T15:19:35.434+00:00"): (_faults,),
     ("table1", "2026-11-21T22:30:02.444+00:00"): (_table1,),
 }
-# The same of corruptions that were replayed several times.
+# The same for corruptions that were replayed several times.
 SPECIAL_AGAIN: dict[str, tuple[Callable[[list[Again]], Iterable[Claim]], ...]] = {"table1": (_twins,)}
