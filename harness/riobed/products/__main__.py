@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m riobed.products`: what the playbooks ask of this room.
+"""`python -m riobed.products`: the playbooks' interface to the products.
 
 It runs before the project is installed, so it needs only the standard library and pydantic.
 """
@@ -65,12 +65,12 @@ def _run(arguments: argparse.Namespace) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """What the playbooks call; returns the exit status."""
+    """Run one command of the playbooks; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m riobed.products", description="products of make setup")
     commands = parser.add_subparsers(dest="command", required=True)
-    listing = commands.add_parser("keys", help="keys of all stages and whether they are built")
+    listing = commands.add_parser("keys", help="list the keys of all stages, and whether they are built")
     listing.add_argument("--json", action="store_true")
-    commands.add_parser("prepare", help="make the cache folder and print it; fail when its disk is too full")
+    commands.add_parser("prepare", help="make the cache folder and print it; fail if its disk is too full")
     copying = commands.add_parser("export", help="copy the inputs of a stage")
     copying.add_argument("stage", choices=STAGES)
     copying.add_argument("key")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which kernel: the one of this checkout, the same with other options or patches, or a ready one."""
+"""The kernel of a guest: the checkout's, the same with other options or patches, or a ready one."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class KernelSpec(BaseModel):
     def _is_one_kind(self) -> Self:
         ready = [name for name in _READY if getattr(self, name)]
         if ready and (self.config or self.series):
-            raise ValueError(f"{ready[0]} is of a ready kernel, which takes no config and no series")
+            raise ValueError(f"{ready[0]} describes a ready kernel, which takes no config and no series")
         if ready and len(ready) < len(_READY):
             missing = next(name for name in _READY if name not in ready)
             raise ValueError(f"a ready kernel has {', '.join(_READY)}; {missing} is missing")
@@ -72,7 +72,7 @@ class KernelSpec(BaseModel):
 
     @property
     def ready(self) -> bool:
-        """Is it a kernel that somebody else has built?"""
+        """Whether it is a kernel that somebody else has built."""
         return self.bzimage is not None
 
     def beside(self, folder: Path) -> KernelSpec:
@@ -109,6 +109,6 @@ def shipped_fragment(name: str, checkout: Path) -> Path:
 
 
 def kernel_from_environment() -> KernelSpec | None:
-    """What the playbook is to build: the JSON text in RIOBED_KERNEL; None: the kernel of the checkout."""
+    """Return the kernel for the playbook to build, from the JSON in RIOBED_KERNEL; None: the checkout's."""
     text = os.environ.get("RIOBED_KERNEL")
     return KernelSpec.model_validate_json(text) if text else None

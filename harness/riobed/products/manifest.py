@@ -33,18 +33,18 @@ class _Part(BaseModel):
     key: Key
 
     def files(self) -> list[Path]:
-        """Every file and folder this part names."""
+        """Return every file and folder that this part names."""
         return [value for _, value in self if isinstance(value, Path)]
 
 
 class ToolchainPart(_Part):
-    """Root folder of the Debian system in which everything is compiled (for chroot)."""
+    """Root folder of the Debian system in which everything is compiled, by chroot."""
 
     root: Path
 
 
 class KernelPart(_Part):
-    """The guest's kernel; `tree` is what external modules build against, inside the toolchain root."""
+    """The guest's kernel; `tree` is the build tree for external modules, inside the toolchain root."""
 
     release: str
     build_id: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]+$")]
@@ -75,12 +75,12 @@ class Manifest(BaseModel):
 
 
 def state_dir(checkout: Path = CHECKOUT) -> Path:
-    """Folder of what belongs to one checkout and is no source: manifest, libvirt's state."""
+    """Return the folder of a checkout's state, apart from its sources: the manifest."""
     return checkout / ".riobed"
 
 
 def series_commit(series: Path = CHECKOUT / SERIES) -> str:
-    """Name of the content of a series: hash over its patches in order."""
+    """Hash a series' patches in order; returns KEY_DIGITS hex digits."""
     digest = hashlib.sha256()
     for patch in patches(series):
         digest.update(patch.read_bytes())
@@ -88,9 +88,9 @@ def series_commit(series: Path = CHECKOUT / SERIES) -> str:
 
 
 def make_manifest(checkout: Path = CHECKOUT, kernel: KernelSpec | None = None) -> Manifest:
-    """The products of the present sources, from what lies in the cache; of another kernel if one is given.
+    """Make the manifest of the current sources, or of another kernel, from the products in the cache.
 
-    Raises EnvironmentFault when a stage is not built.
+    Raises EnvironmentFault if a stage is not built.
     """
     found = keys(checkout, kernel)
     for stage in STAGES:
@@ -119,7 +119,7 @@ def make_manifest(checkout: Path = CHECKOUT, kernel: KernelSpec | None = None) -
 
 
 def write_manifest(checkout: Path = CHECKOUT) -> bool:
-    """Write the manifest unless it stands there already; say whether it was written."""
+    """Write the manifest unless it is unchanged; return whether it was written."""
     path = state_dir(checkout) / "manifest.json"
     text = make_manifest(checkout).model_dump_json(by_alias=True, indent=2) + "\n"
     if path.exists() and path.read_text(encoding="utf-8") == text:
@@ -130,10 +130,10 @@ def write_manifest(checkout: Path = CHECKOUT) -> bool:
 
 
 def load_manifest(checkout: Path = CHECKOUT) -> Manifest:
-    """The products this checkout uses.
+    """Read the manifest of this checkout.
 
-    Raises EnvironmentFault when the manifest is missing or damaged, names what is no longer there, or was
-    made from other sources than the checkout's present ones.
+    Raises EnvironmentFault if the manifest is missing or damaged, names a file that no longer exists, or was
+    made from other sources than the checkout's current ones.
     """
     path = state_dir(checkout) / "manifest.json"
     try:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The stages of a build: their inputs, content keys and products in the cache.
 
-A stage's products are kept under `<cache>/<stage>/<key>/`. The key is a hash over its input files and the
-keys of the stages before it. Checkouts with equal inputs share products, and a changed input is noticed.
-Kernel and image are built once for each kernel that is asked for; without one it is the checkout's.
+A stage's products are cached in `<cache>/<stage>/<key>/`. The key is a hash over its input files and the
+keys of the stages before it, so checkouts with equal inputs share products, and a changed input is noticed.
+Stages kernel and image are built once per requested kernel; without a request it is the checkout's.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ SERIES = f"{PATCHES}/series"
 # The options that the shipped series adds.
 _SERIES_CONFIG = f"{CONFIGS}/rio.config"
 _EMPTY = Path(os.devnull)
-# The build of a ready kernel, and where it finds that.
+# The scripts that take over a ready kernel, and where they find it.
 _READY_SOURCES = ("playbooks/roles/ready_kernel/files",)
 _READY = "ready/"
-# Not inputs: what says or proves something about the sources, and what `make` leaves beside them.
-# Fragments are inputs of the kernels that name them.
+# Not inputs: tests, documentation, and files that `make` leaves beside sources. Fragments are inputs only of
+# kernels that name them.
 _SKIPPED_FOLDERS = frozenset({"tests", "build", "__pycache__", Path(FRAGMENTS).name})
 _SKIPPED_SUFFIXES = frozenset({".a", ".cmd", ".d", ".ko", ".md", ".mod", ".o", ".order", ".pyc", ".symvers"})
 _ELF_MAGIC = b"\x7fELF"
@@ -41,9 +41,9 @@ _ELF_MAGIC = b"\x7fELF"
 
 @dataclass(frozen=True)
 class Stage:
-    """One thing to build: the stages before it, its input files and folders, its products, its needs.
+    """One build stage: the stages before it, its input files and folders, and its products.
 
-    `room` is the free space (MiB) its build takes at most, measured and rounded up.
+    `room` is the free space in MiB that its build needs, measured and rounded up.
     """
 
     name: str
@@ -77,7 +77,7 @@ STAGES = {
 
 
 def cache_dir() -> Path:
-    """Where products are kept: $RIOBED_CACHE, else riobed in $XDG_CACHE_HOME, else in ~/.cache."""
+    """Return the folder of products: $RIOBED_CACHE, else riobed in $XDG_CACHE_HOME, else in ~/.cache."""
     if own := os.environ.get("RIOBED_CACHE"):
         return Path(own).absolute()
     if base := os.environ.get("XDG_CACHE_HOME"):
@@ -86,14 +86,14 @@ def cache_dir() -> Path:
 
 
 def patches(series: Path) -> list[Path]:
-    """The patches that the file `series` names, in its order; they lie beside it.
+    """Return the patches that the file `series` names, in order; they lie beside it.
 
-    Raises EnvironmentFault when the series or a patch of it is missing.
+    Raises EnvironmentFault if the series or one of its patches is missing.
     """
     try:
         lines = series.read_text(encoding="utf-8").splitlines()
     except OSError:
-        raise EnvironmentFault(f"{series} is missing: it names the patches, one a line") from None
+        raise EnvironmentFault(f"{series} is missing: it must name the patches, one per line") from None
     found = [series.parent / text for line in lines if (text := line.split("#")[0].strip())]
     for patch in found:
         if not patch.is_file():
@@ -102,9 +102,9 @@ def patches(series: Path) -> list[Path]:
 
 
 def inputs(stage: str, checkout: Path = CHECKOUT, kernel: KernelSpec | None = None) -> dict[str, Path]:
-    """The files that decide a stage's products, by the path at which the build finds them; sorted.
+    """Return a stage's input files by the path at which the build finds them, sorted.
 
-    Raises EnvironmentFault when a source of the checkout is missing, UsageError when a fragment is.
+    Raises EnvironmentFault if a source of the checkout is missing, UsageError if a fragment is.
     """
     kernel = kernel or KernelSpec()
     found: dict[str, Path] = {}
@@ -122,7 +122,7 @@ def inputs(stage: str, checkout: Path = CHECKOUT, kernel: KernelSpec | None = No
 
 
 def _kernel_inputs(checkout: Path, kernel: KernelSpec) -> dict[str, Path]:
-    """Series, patches and fragments; the build merges fragments by their names."""
+    """Return series, patches and fragments; the build merges fragments in the order of their names."""
     series = kernel.series / "series" if kernel.series else checkout / SERIES
     found = {SERIES: series, **{f"{PATCHES}/{path.name}": path for path in patches(series)}}
     if kernel.series:
@@ -147,7 +147,7 @@ def _kept(fragment: Fragment) -> Path:
 
 
 def _ready_inputs(kernel: KernelSpec) -> dict[str, Path]:
-    """A ready kernel's files; UsageError if one of them is missing."""
+    """Return a ready kernel's files; UsageError if one of them is missing."""
     found = {f"{_READY}bzImage": kernel.bzimage, f"{_READY}vmlinux": kernel.vmlinux}
     modules = kernel.modules
     if modules and not (modules / "build/include/config/kernel.release").is_file():
@@ -159,7 +159,7 @@ def _ready_inputs(kernel: KernelSpec) -> dict[str, Path]:
     files = {name: path for name, path in found.items() if path}
     for path in files.values():
         if not path.is_file():
-            raise UsageError(f"kernel: {path} is not there")
+            raise UsageError(f"kernel: {path} does not exist; correct the path")
     return files
 
 
@@ -184,7 +184,7 @@ def _is_elf(path: Path) -> bool:
 
 
 def key_of(stage: str, checkout: Path = CHECKOUT, kernel: KernelSpec | None = None) -> str:
-    """Key of a stage for the present sources: hash over its inputs and the keys before it."""
+    """Return a stage's key for the current sources: a hash over its inputs and the keys before it."""
     digest = hashlib.sha256()
     for before in STAGES[stage].after:
         digest.update(f"{before} {key_of(before, checkout, kernel)}\n".encode())
@@ -194,7 +194,7 @@ def key_of(stage: str, checkout: Path = CHECKOUT, kernel: KernelSpec | None = No
 
 
 def content_key(folder: Path) -> str:
-    """Name of the content of a folder's sources: hash over them; not of tests and what compilers leave."""
+    """Hash the sources in a folder, without tests and compiler output; returns KEY_DIGITS hex digits."""
     digest = hashlib.sha256()
     for name, path in sorted((path.relative_to(folder).as_posix(), path) for path in _sources_below(folder)):
         digest.update(_fingerprint(path, name))
@@ -202,19 +202,19 @@ def content_key(folder: Path) -> str:
 
 
 def keys(checkout: Path = CHECKOUT, kernel: KernelSpec | None = None) -> dict[str, str]:
-    """Key of every stage, for the present sources."""
+    """Return the key of every stage for the current sources."""
     return {stage: key_of(stage, checkout, kernel) for stage in STAGES}
 
 
 def _fingerprint(path: Path, name: str) -> bytes:
-    """Name, kind and content of one input, so that no two sets of inputs read the same."""
+    """Encode name, kind and content of one input, so different sets of inputs have different encodings."""
     if name.startswith(_READY):
         state = path.stat()
         return f"{name}\0{_digest(path, state.st_size, state.st_mtime_ns)}".encode()
     if path.is_symlink():
         kind, content = "link", str(path.readlink()).encode()
     else:
-        # Of a file's mode only this bit is the same in every clone.
+        # The only bit of a file's mode that is the same in every clone.
         kind = "program" if path.stat().st_mode & 0o100 else "file"
         content = path.read_bytes()
     return f"{kind} {name}\0{len(content)}\0".encode() + content
@@ -222,18 +222,18 @@ def _fingerprint(path: Path, name: str) -> bytes:
 
 @cache
 def _digest(path: Path, _size: int, _modified: int) -> str:
-    """Hash of a file's content, read once as long as it stays as it is: some hold gigabytes."""
+    """Hash a file's content; it is read only once while unchanged, because some files hold gigabytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def product_dir(stage: str, key: str) -> Path:
-    """Folder of a stage's products in the cache."""
+    """Return the folder of a stage's products in the cache."""
     return cache_dir() / stage / key
 
 
 def kernel_tree(found: dict[str, str]) -> Path:
-    """The tree for external modules: inside the toolchain root, so that a plain chroot sees it."""
+    """Return the tree for external modules, which is inside the toolchain root so that a chroot sees it."""
     return product_dir("toolchain", found["toolchain"]) / "root/usr/src" / f"linux-{found['kernel']}"
 
 
@@ -245,7 +245,7 @@ def built(stage: str, found: dict[str, str]) -> bool:
 
 
 def missing(kernel: KernelSpec | None = None, checkout: Path = CHECKOUT) -> list[str]:
-    """The stages that are not in the cache yet."""
+    """Return the stages that are not in the cache yet."""
     found = keys(checkout, kernel)
     return [stage for stage in STAGES if not built(stage, found)]
 
@@ -253,7 +253,7 @@ def missing(kernel: KernelSpec | None = None, checkout: Path = CHECKOUT) -> list
 def prepare_cache(checkout: Path = CHECKOUT, kernel: KernelSpec | None = None) -> Path:
     """Make the cache folder and return it.
 
-    Raises EnvironmentFault when its disk cannot hold what is still to be built.
+    Raises EnvironmentFault if its disk has no room for what is still to build.
     """
     need = sum(STAGES[stage].room for stage in missing(kernel, checkout))
     cache = cache_dir()
@@ -268,7 +268,7 @@ def prepare_cache(checkout: Path = CHECKOUT, kernel: KernelSpec | None = None) -
 
 
 def superseded(checkout: Path = CHECKOUT) -> list[Path]:
-    """Folders of the cache that the checkout's present sources do not use, kernel trees included."""
+    """Return the cached folders, including kernel trees, that the checkout's current sources do not use."""
     found = keys(checkout)
     current = {product_dir(stage, key) for stage, key in found.items()}
     root = product_dir("toolchain", found["toolchain"]) / "root"
@@ -280,14 +280,14 @@ def superseded(checkout: Path = CHECKOUT) -> list[Path]:
 def export(
     stage: str, key: str, target: Path, checkout: Path = CHECKOUT, kernel: KernelSpec | None = None
 ) -> None:
-    """Copy a stage's inputs into `target`: a build sees just what its key is made of.
+    """Copy a stage's inputs into `target`, so a build sees exactly what its key is made of.
 
-    Raises EnvironmentFault when the inputs are no longer those of `key`.
+    Raises EnvironmentFault if the inputs are no longer those of `key`.
     """
     for name, path in inputs(stage, checkout, kernel).items():
         copy = target / name
         copy.parent.mkdir(parents=True, exist_ok=True)
-        # What a ready kernel's links name may lie anywhere.
+        # A ready kernel's links may point anywhere, so they are followed.
         shutil.copy2(path, copy, follow_symlinks=name.startswith(_READY))
     if key_of(stage, checkout, kernel) != key:
         raise EnvironmentFault(f"the sources of the {stage} changed during the set-up: run make setup again")
