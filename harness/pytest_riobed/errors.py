@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a test of a program in the guest can fail with, besides riobed's own errors, and where it is shown."""
+"""Errors of tests that run a program in the guest, in addition to riobed's own, and how they are reported."""
 
 import functools
 from collections.abc import Callable
@@ -12,7 +12,7 @@ _T = TypeVar("_T")
 
 
 class CommandFailed(RiobedError):
-    """A command in the guest ended too early or with another status than 0; `result` is how."""
+    """A command in the guest ended too early or with a status other than 0; `result` says how it ended."""
 
     def __init__(self, command: str, result: ExecResult, when: str = "") -> None:
         said = (result.stderr or result.stdout).decode("utf-8", "replace").strip()
@@ -25,7 +25,7 @@ class RecoveryFailed(RiobedError):
 
 
 def shown_at_caller(method: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Errors of riobed are raised anew here, so that a test's report shows the test's line and no others."""
+    """Raise riobed's errors again at the caller, so a test's report shows only the test's line."""
 
     @functools.wraps(method)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _T:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the fixture `riobed_guest` gives: a guest in which to try a program, and to crash under it."""
+"""The value of the fixture `riobed_guest`: a guest that runs a program and can be crashed under it."""
 
 import shutil
 import time
@@ -31,17 +31,17 @@ Cause = Literal["reset", "panic"]
 _PANIC_S = 30.0
 _COMMAND_S = 120.0
 _POLL_S = 0.05
-# guest-exec keeps no more of an output (QEMU, qga/commands.c, GUEST_EXEC_MAX_OUTPUT).
+# guest-exec truncates output at this size (QEMU, qga/commands.c, GUEST_EXEC_MAX_OUTPUT).
 _MAX_OUTPUT = 16 << 20
 _PIECE = 4 << 20
-# File, bytes of a piece, number of the piece. (A pipe would hide that a file cannot be read.)
+# Arguments: file, bytes per piece, number of the piece. (A pipe would hide a read error.)
 _READ = 'dd if="$1" bs="$2" skip="$3" count=1 iflag=fullblock status=none'
-# Lines of each part of the console in a failing test's report.
+# Lines per part of the console in a failing test's report.
 _TAIL = 30
 
 
 class CrashGuest:
-    """A guest in one cache mode; `mode` is its name. Commands are run by sh in the file system under test."""
+    """A guest in cache mode `mode`. sh runs commands in the root of the file system under test."""
 
     def __init__(self, mode: str, guest: Guest) -> None:
         self.mode = mode
@@ -57,10 +57,10 @@ class CrashGuest:
 
     @shown_at_caller
     def put(self, source: str | Path, target: str) -> None:
-        """Copy a file or folder into the guest, with its modes.
+        """Copy a file or folder into the guest, with its permissions.
 
-        `target` is the copy's path, relative to the file system under test. What lies outside of it is put
-        there again after a crash. InfraError when there is no room, or no writing there.
+        `target` is the path of the copy, relative to the file system under test. A copy outside is made again
+        after a crash. InfraError if the target has no room or is not writable.
         """
         path = str(PurePosixPath(FOLDER, target))
         if not Path(source).exists():
@@ -71,9 +71,9 @@ class CrashGuest:
 
     @shown_at_caller
     def run(self, command: str, timeout: float = _COMMAND_S) -> str:
-        """Run a command to its end; what it wrote to standard output, less than 16 MiB.
+        """Run a command to its end; return its standard output, which must be less than 16 MiB.
 
-        CommandFailed if its status is not 0; InfraError when the guest does not answer in time.
+        CommandFailed if its status is not 0; InfraError if the guest does not answer in `timeout` seconds.
         """
         output = self._execute(command, command, timeout=timeout)
         if len(output) >= _MAX_OUTPUT:
@@ -82,7 +82,7 @@ class CrashGuest:
 
     @shown_at_caller
     def read(self, path: str) -> bytes:
-        """The content of a file of any size; CommandFailed if it cannot be read."""
+        """Return the content of a file of any size; CommandFailed if it cannot be read."""
         pieces: list[bytes] = []
         while not pieces or len(pieces[-1]) == _PIECE:
             pieces.append(self._execute(f"read {path}", _READ, path, _PIECE, len(pieces)))
@@ -90,7 +90,7 @@ class CrashGuest:
 
     @shown_at_caller
     def start(self, command: str) -> Program:
-        """Start a command whose output is followed while it runs: one at a time, else UsageError."""
+        """Start a command and follow its output while it runs; UsageError if another one still runs."""
         if self._program:
             if self._program.result() is None:
                 raise UsageError(f"{command}: {self._program.command} still runs; only one can be followed")
@@ -100,11 +100,11 @@ class CrashGuest:
 
     @shown_at_caller
     def crash_and_recover(self, by: Cause = "reset", production: bool = True) -> RecoveryReport:
-        """Crash the guest, reset it with RAM kept, recover its file cache; riorecover's report.
+        """Crash the guest, reset it with RAM kept, and recover its file cache; return riorecover's report.
 
-        `by` a reset without warning, or a panic of the kernel before it. Then the production kernel runs
-        again, or with `production=False` stage 0 still does, which saves a boot, but has little memory and
-        cannot be crashed. RecoveryFailed when the file system cannot be mounted.
+        `by` selects a reset without warning, or a kernel panic followed by a reset. Afterwards the production
+        kernel runs again. With `production=False` stage 0 keeps running, which saves a boot, but has little
+        memory and cannot be crashed. RecoveryFailed if the file system cannot be mounted.
         """
         if by not in get_args(Cause):
             raise UsageError(f"crash by {by!r}: there are {', '.join(get_args(Cause))}")
@@ -130,24 +130,24 @@ class CrashGuest:
         return report
 
     def begin(self) -> None:
-        """A new test: the snapshot, with an empty file system, or power-on."""
+        """Start a new test with an empty file system, from the snapshot or from power-on."""
         self._program, self._brought, self._logs = None, [], []
         self._guest.ready()
         self._production = True
         self._furnish()
 
     def rest(self) -> None:
-        """Stop its processors until the next test, whatever still runs there."""
+        """Pause the guest until the next test, whatever still runs in it."""
         if self._machine.alive():
             self._machine.pause()
 
     def end(self) -> None:
-        """Power off and remove its files."""
+        """Power off and remove the guest's files."""
         self._guest.discard()
         shutil.rmtree(self._machine.config.folder, ignore_errors=True)
 
     def logs(self) -> list[tuple[str, str]]:
-        """Name and last lines of each part of the console, in the order in which they were printed."""
+        """Return name and last lines of each part of the console, in order."""
         parts = [*self._logs, ("now", self._machine.console.text())]
         return [(name, "\n".join(clean(text).splitlines()[-_TAIL:])) for name, text in parts if text]
 
@@ -164,7 +164,7 @@ class CrashGuest:
         return result.stdout
 
     def _furnish(self) -> None:
-        """What is not on the disk under test and so is there anew after each boot."""
+        """Restore what is not on the disk under test and therefore lost at each boot."""
         if self._machine.config.workload_image:
             self._execute("packages", MOUNT)
         for source, path in self._brought:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guests of a test session: made when first asked for, one for each mode and make, then shared."""
+"""The guests of a test session: each is made at first use, one per mode and configuration, then shared."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -23,9 +23,9 @@ class Guests:
         self._guests: dict[_Make, CrashGuest] = {}
 
     def get(self, mode: str, packages: Sequence[str], machine: Mapping[str, Any]) -> CrashGuest:
-        """The guest in that mode, with these Debian packages and fields of MachineSpec.
+        """Return the guest in that mode, with these Debian packages and fields of MachineSpec.
 
-        UsageError for what there is not; EnvironmentFault when nothing is set up.
+        UsageError if one of them does not exist; EnvironmentFault if nothing is set up.
         """
         if isinstance(packages, str):
             raise UsageError(f"packages={packages!r}: want a list of names")
@@ -38,7 +38,7 @@ class Guests:
         return self._guests[make]
 
     def end(self) -> None:
-        """Power all off and remove their files; one that fails does not keep the others."""
+        """Power off all guests and remove their files, even if one of them fails."""
         with ExitStack() as stack:
             for guest in self._guests.values():
                 stack.callback(guest.end)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Debian packages for a guest: unpacked on its workload's disk, seen in its own folders."""
+"""Debian packages for a guest: unpacked on its workload's disk, and mounted over its own folders."""
 
 import re
 from pathlib import Path
@@ -8,8 +8,8 @@ from riobed import GUEST_FOLDER, Manifest, UsageError, workload_image
 
 # Debian policy, section 5.6.1.
 _NAME = re.compile(r"[a-z0-9][a-z0-9+.-]+")
-# Two read-only trees, one seen through the other: kernel, Documentation/filesystems/overlayfs.rst,
-# "Multiple lower layers". The guest's root stays as it is.
+# An overlay of two read-only trees; the guest's root is unchanged (kernel,
+# Documentation/filesystems/overlayfs.rst, "Multiple lower layers").
 MOUNT = f"""for folder in usr etc opt var; do
 	[ ! -d "{GUEST_FOLDER}/$folder" ] ||
 		mount -t overlay overlay -o "lowerdir={GUEST_FOLDER}/$folder:/$folder" "/$folder" || exit
@@ -17,9 +17,9 @@ done"""
 
 
 def packages_image(names: tuple[str, ...], manifest: Manifest) -> Path:
-    """A disk image of the packages and what they depend on, made once (from the Debian mirror) and kept.
+    """Make a disk image of the packages and their dependencies from the Debian mirror; it is cached.
 
-    UsageError for what is no package's name; EnvironmentFault when they cannot be had.
+    UsageError if a name is not a valid package name; EnvironmentFault if a package cannot be downloaded.
     """
     for name in names:
         if not _NAME.fullmatch(name):

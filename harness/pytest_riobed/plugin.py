@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pytest plugin: option, marker, fixtures, and the console in the report of a test that failed.
+"""The pytest plugin: option, marker, fixtures, and the guest's console in the report of a failed test.
 
-pytest loads this file in every run, so riobed itself is imported only where a guest is asked for.
+pytest loads this file in every run, so riobed itself is imported only when a test uses a guest.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ _guest_key = pytest.StashKey["CrashGuest"]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The option that takes the place of the modes in markers."""
+    """Add the option that overrides the modes in markers."""
     parser.getgroup("riobed").addoption(
         "--riobed-mode",
         action="append",
         default=[],
         metavar="MODE",
-        help="cache mode of riobed_guest, instead of those the tests name; repeatable",
+        help="cache mode of riobed_guest, overrides those that tests name; repeatable",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known; refuse unknown modes before anything is collected."""
+    """Register the marker; reject unknown modes before collection."""
     config.addinivalue_line(
         "markers",
-        f"{_MARKER}(*modes, packages=[], memory_mib=512, disk_mib=128, vcpus=1): the guests that a test "
-        "with riobed_guest is run in: cache modes, Debian packages to be found there, size",
+        f"{_MARKER}(*modes, packages=[], memory_mib=512, disk_mib=128, vcpus=1): the guests of a test "
+        "with riobed_guest: cache modes, Debian packages and size",
     )
     if modes := config.getoption("riobed_mode"):
         from riobed import UsageError, cache_mode
@@ -50,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test with riobed_guest is run once in each of its modes."""
+    """Run a test with riobed_guest once in each of its modes."""
     if "riobed_guest" in metafunc.fixturenames:
         marker = metafunc.definition.get_closest_marker(_MARKER)
         modes = metafunc.config.getoption("riobed_mode") or (marker and marker.args) or [DEFAULT_MODE]
@@ -59,7 +59,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def riobed_guests() -> Iterator[Guests]:
-    """All guests of the session; tests ask for riobed_guest."""
+    """All guests of the session; tests use riobed_guest instead."""
     from pytest_riobed.guests import Guests
 
     guests = Guests()
@@ -93,7 +93,7 @@ def _one_line() -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Behind what a test printed, what its guest's kernel had to say."""
+    """Append the guest's console to what a failed test printed."""
     report = yield
     guest = item.stash.get(_guest_key, None)
     if guest and report.failed:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program that runs in the guest while the test goes on: what it has printed outlives the guest."""
+"""A program that runs in the guest while the test continues; its output survives the guest's crash."""
 
 import time
 from collections.abc import Callable
@@ -12,7 +12,7 @@ _POLL_S = 0.05
 
 
 class Program:
-    """What CrashGuest.start() gives. Its output is out of the guest when its write has returned."""
+    """A program started by CrashGuest.start(). Its output has left the guest when its write returns."""
 
     def __init__(self, machine: Machine, command: str, folder: str) -> None:
         self.command = command
@@ -24,14 +24,14 @@ class Program:
         self.pid = machine.spawn(["/bin/sh", "-c", script])
 
     def lines(self) -> list[str]:
-        """The lines it has printed so far, or until the crash; of a line cut short, nothing."""
+        """Return the complete lines it has printed so far, or until the crash."""
         printed = self._machine.progress.text()[self._begin :] if self._kept is None else self._kept
         return printed.decode("utf-8", "replace").split("\n")[:-1]
 
     @shown_at_caller
     def result(self) -> ExecResult | None:
-        """How it ended, None while it runs; UsageError if it ran when the guest crashed."""
-        # The agent tells an end only once.
+        """Return how it ended, None while it runs; UsageError if it was running when the guest crashed."""
+        # The agent reports an end only once.
         if self._result is None:
             if self._kept is not None:
                 raise UsageError(f"{self.command}: ran when the guest crashed; lines() has what it printed")
@@ -40,9 +40,9 @@ class Program:
 
     @shown_at_caller
     def wait_for_lines(self, count: int, timeout: float = 60) -> list[str]:
-        """Its lines as soon as there are `count`.
+        """Return its lines as soon as there are `count`.
 
-        CommandFailed when it ends before, InfraError after `timeout` seconds.
+        CommandFailed if it ends before that, InfraError after `timeout` seconds.
         """
         self._until(lambda: len(self.lines()) >= count or self.result() is not None, timeout)
         lines = self.lines()
@@ -52,7 +52,7 @@ class Program:
 
     @shown_at_caller
     def wait(self, timeout: float = 60) -> list[str]:
-        """All its lines, when it has ended.
+        """Wait for its end; return all its lines.
 
         CommandFailed if its status is not 0, InfraError after `timeout` seconds.
         """
@@ -62,7 +62,7 @@ class Program:
         return self.lines()
 
     def cut(self) -> None:
-        """What is printed from now on is another program's: this one has ended, or the guest crashed."""
+        """Take no more output for this program: it has ended, or the guest has crashed."""
         if self._kept is None:
             self._kept = self._machine.progress.text()[self._begin :]
 
