@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The targets people use; `make` lists them. What they do is in playbooks/ and harness/.
+# The targets for users; `make` lists them. The work is done in playbooks/ and harness/.
 SHELL := /bin/sh
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
@@ -7,17 +7,17 @@ MAKEFLAGS += --no-print-directory
 BIN := .venv/bin
 CAMPAIGN := campaigns/quick
 STORE := sqlite:///$(CAMPAIGN)/store.sqlite
-# Compilers run at the same time while the kernel is built.
+# Number of parallel compilers for the kernel.
 JOBS ?= $(shell expr $$(nproc) + 1)
 
 USER_ID := $(shell id -u)
 
-# Python and Ansible want UTF-8, wherever they are started; some hosts set nothing.
+# Python and Ansible need UTF-8, and some hosts set no locale.
 export LC_ALL := C.UTF-8
 export PATH := $(PATH):/usr/sbin:/sbin
 
 .PHONY: help
-help: ## say what there is
+help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1@/p' Makefile | while IFS=@ read -r target text; do \
 		printf 'make %-12s %s\n' "$$target" "$$text"; done
 
@@ -27,7 +27,7 @@ lint: $(BIN)/ruff lint-python ## check the sources only
 check: $(BIN)/ruff lint-python ## check the sources and run the tests that need no guest
 	$(BIN)/pytest -q -n auto -m "not integration and not slow"
 
-mutants: $(BIN)/ruff ## what share of a sample of mutants the tests without guests catch (half an hour)
+mutants: $(BIN)/ruff ## measure which part of a sample of mutants the tests without guests catch (half an hour)
 	$(BIN)/python harness/tests/tools/mutants.py
 
 $(BIN)/ruff:
@@ -43,7 +43,7 @@ TARGETS := setup campaign test clean clean-cache
 .NOTPARALLEL:
 ifneq ($(USER_ID),0)
 
-# The toolchain root and the guests need root; everything is then kept by root.
+# The toolchain root and the guests need root, so root owns all files.
 $(TARGETS):
 	@command -v sudo >/dev/null || { echo "make $@ needs root: run it as root or install sudo" >&2; exit 1; }
 	@exec sudo --preserve-env=RIOBED_CACHE,XDG_CACHE_HOME,http_proxy,https_proxy,no_proxy make $@ JOBS=$(JOBS)

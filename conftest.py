@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Order of the whole test run, what boots guests last; and a PostgreSQL server for tests that want one."""
+"""The order of the test run, with tests that boot guests last, and a PostgreSQL server for tests."""
 
 import os
 import secrets
@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-# What a shell starts with & ignores it, and so would the commands that tests end by it.
+# A process that a shell starts with & ignores SIGINT, and so would the commands that tests end with SIGINT.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Move integration tests behind all others; a failing unit test is then seen first."""
+    """Move integration tests behind all others, so a failing unit test is seen first."""
     items.sort(key=lambda item: item.get_closest_marker("integration") is not None)
 
 
@@ -38,15 +38,15 @@ def _answers(port: int) -> bool:
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
-    """URL, but for a database's name, of a PostgreSQL server that only this test run has."""
+    """URL, without a database's name, of a PostgreSQL server of this test run."""
     programs = max(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
-    # Not below pytest's own folder, into which other users cannot look.
+    # Not below pytest's own folder, which other users cannot read.
     folder = Path(tempfile.mkdtemp(prefix="riobed-test-", dir="/var/tmp"))
     password, port = secrets.token_hex(8), _free_port()
     (folder / "password").write_text(password)
     user: dict[str, Any] = {}
     if os.geteuid() == 0:
-        # It refuses to be run by root.
+        # PostgreSQL refuses to run as root.
         user = {"user": "postgres", "group": "postgres", "extra_groups": []}
         for path in (folder, folder / "password"):
             shutil.chown(path, "postgres", "postgres")
@@ -69,7 +69,7 @@ def postgres_server() -> Iterator[str]:
             time.sleep(0.1)
         yield f"postgresql://riobed:{password}@127.0.0.1:{port}"
     finally:
-        # Its "fast shutdown": it does not wait for clients.
+        # PostgreSQL's "fast shutdown", which does not wait for clients.
         server.send_signal(signal.SIGINT)
         server.wait(60)
         shutil.rmtree(folder)
