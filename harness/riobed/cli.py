@@ -182,7 +182,7 @@ def faults_executed(
     ] = None,
     connect: Uri = None,
 ) -> None:
-    """Functions of the kernel that a workload executes: for `sites: {functions_file: ...}` of a spec."""
+    """List the kernel functions that a workload executes, for `sites: {functions_file: ...}` of a spec."""
     from riobed.commands.executed import Request, executed
 
     executed(Request(mode, modes_file, workload, seconds, seed), output, connect)

@@ -21,7 +21,7 @@ _LINE = re.compile(rb"0x([0-9a-f]{16}):")
 
 @dataclass(frozen=True)
 class Request:
-    """A workload that runs for so many seconds in a mode, shipped or in a `file` of modes."""
+    """A workload to run for `seconds` in a mode, which is shipped or defined in `file`."""
 
     mode: str
     file: Path | None
@@ -31,13 +31,13 @@ class Request:
 
 
 def executed(request: Request, output: Path | None, uri: str | None) -> None:
-    """Write the names of the functions, one a line, that a guest executes in so many seconds of a workload.
+    """Write the names of the kernel functions that a guest executes in the requested run, one per line.
 
     The list includes what the guest's own housekeeping executes. It is exact: once a snapshot is restored the
     emulator translates and logs each block of code again. UsageError, EnvironmentFault as in `riobed run`.
     """
     mode = find_mode(request.mode, request.file)
-    # Only an emulator sees what is executed.
+    # Only an emulator can log what it executes.
     machine = mode.default_machine().model_copy(update={"accelerator": "tcg"})
     setup = guest_setup(machine, uri, WorkloadSpec(path=request.workload.resolve()))
     check_mode(request.mode, mode, setup)

@@ -73,7 +73,7 @@ def build(kernel: KernelSpec) -> None:
 
 
 def _play(kernel: KernelSpec) -> tuple[int, list[str]]:
-    """Run the playbook; its exit status and lines. EnvironmentFault when Ansible is not there."""
+    """Run the playbook; return its exit status and lines. EnvironmentFault if Ansible is missing."""
     playbook = Path(sys.executable).with_name("ansible-playbook")
     if not playbook.exists():
         raise EnvironmentFault(f"{playbook} is missing: run make setup")
@@ -82,7 +82,7 @@ def _play(kernel: KernelSpec) -> tuple[int, list[str]]:
         "ANSIBLE_CONFIG": str(_BUILD.with_name("ansible.cfg")),
         "PYTHONPATH": str(CHECKOUT / "harness"),
         "LC_ALL": "C.UTF-8",
-        # Not by --extra-vars: Ansible would run what it takes for a template in a fragment.
+        # Not with --extra-vars: Ansible would evaluate text in a fragment that looks like a template.
         "RIOBED_KERNEL": kernel.model_dump_json(),
     }
     # In its own session, so only this process gets Ctrl-C; it then ends everything the playbook started.

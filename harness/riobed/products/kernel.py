@@ -16,13 +16,13 @@ PATCHES = "guest-kernel-patches"
 CONFIGS = f"{PATCHES}/configs"
 FRAGMENTS = f"{CONFIGS}/fragments"
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
-# It becomes a file's name in the build.
+# The name becomes a file name in the build.
 _STEM = r"^[A-Za-z0-9_-]{1,64}$"
 _READY = ("bzimage", "vmlinux", "modules")
 
 
 class Fragment(BaseModel):
-    """Options of the user's own, as stores and clusters keep them: without the file they came from."""
+    """A user's own options, stored as text, so stores and clusters do not need the original file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -33,10 +33,10 @@ class Fragment(BaseModel):
 class KernelSpec(BaseModel):
     """The key `kernel` of a cache mode; docs/own-kernel.md explains it.
 
-    `config` and `series` ask for a kernel built from Debian's source: the shipped configuration, then the
-    fragments in their order, with the patches of the folder `series` (None: the shipped ones). A fragment
-    is the name of a shipped one or the path of a file, which `beside` reads. `bzimage`, `vmlinux` and
-    `modules` are a ready kernel; `modules` is a folder as `make modules_install` leaves it, with the tree for
+    `config` and `series` describe a kernel built from Debian's source: the shipped configuration, then the
+    fragments in order, with the patches of the folder `series` (None: the shipped ones). A fragment is the
+    name of a shipped one, or the path of a file, which `beside` reads. `bzimage`, `vmlinux` and `modules`
+    describe a ready kernel; `modules` is a folder as `make modules_install` leaves it, with the tree for
     external modules in `build`.
     """
 
@@ -67,7 +67,7 @@ class KernelSpec(BaseModel):
 
     @property
     def fragments(self) -> list[str]:
-        """Names of its fragments, in their order."""
+        """The names of its fragments, in order."""
         return [each.name if isinstance(each, Fragment) else Path(each).stem for each in self.config]
 
     @property
@@ -76,7 +76,7 @@ class KernelSpec(BaseModel):
         return self.bzimage is not None
 
     def beside(self, folder: Path) -> KernelSpec:
-        """The same with fragments read and other paths made absolute; paths are relative to `folder`.
+        """Return a copy with fragments read and other paths made absolute; paths are relative to `folder`.
 
         UsageError if a fragment cannot be read.
         """
@@ -86,7 +86,7 @@ class KernelSpec(BaseModel):
 
 
 def _read(fragment: str | Fragment, folder: Path) -> str | Fragment:
-    """A fragment that needs no file outside the checkout: the name of a shipped one, or the options."""
+    """Read a fragment unless it names a shipped one; the result needs no file outside the checkout."""
     if isinstance(fragment, Fragment) or _NAME.fullmatch(fragment):
         return fragment
     path = folder / fragment
@@ -100,7 +100,7 @@ def _read(fragment: str | Fragment, folder: Path) -> str | Fragment:
 
 
 def shipped_fragment(name: str, checkout: Path) -> Path:
-    """The file of a fragment of the checkout; UsageError if there is none of that name."""
+    """Return the file of a shipped fragment; UsageError if the checkout has none of that name."""
     for folder in (FRAGMENTS, CONFIGS):
         if (path := checkout / folder / f"{name}.config").is_file():
             return path

@@ -137,7 +137,7 @@ def _kernel_inputs(checkout: Path, kernel: KernelSpec) -> dict[str, Path]:
 
 
 def _kept(fragment: Fragment) -> Path:
-    """A file in the cache with the text of a fragment."""
+    """Return a file in the cache with the text of a fragment; write it if it is missing."""
     text = fragment.text.encode()
     path = cache_dir() / "fragments" / f"{hashlib.sha256(text).hexdigest()[:KEY_DIGITS]}.config"
     if not path.is_file():
