@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Allocation faults: the block of the drawn allocation is freed some
- * milliseconds later, by nobody who owns it (the paper, section 3.1).
+ * milliseconds later, behind its owner's back (the paper, section 3.1).
  *
- * Hooked is all of kmalloc() and kmem_cache_alloc() that returns one block;
- * they count together. As in the paper the block is freed in any case, also if
- * its owner has done so before; the evidence says which it was.
+ * All forms of kmalloc() and kmem_cache_alloc() that return one block are
+ * hooked, and they count together. As in the paper the block is always freed,
+ * even if its owner has already freed it; the evidence says which it was.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -66,7 +66,7 @@ static enum hrtimer_restart free_early(struct hrtimer *timer)
 	return HRTIMER_NORESTART;
 }
 
-/* allocation_stub.S calls it, in the context of who allocates. */
+/* Called by allocation_stub.S, in the context of the allocating caller. */
 void allocation_made(struct early_free *early, void *block)
 {
 	if (ZERO_OR_NULL_PTR(block)) {

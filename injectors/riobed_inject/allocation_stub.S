@@ -2,10 +2,10 @@
 #include <linux/linkage.h>
 
 /*
- * Stands in for one call of an allocator, to learn which block it gives.
+ * Replaces one call of an allocator, to learn which block it returns.
  *
- * rax the fault, which begins with the address where the allocator goes on;
- * all else as the caller left it. Returns what the allocator returns.
+ * rax: the fault, which begins with the address at which the allocator continues.
+ * All other registers are the caller's. Returns what the allocator returns.
  */
 SYM_FUNC_START(allocation_caught)
 	pushq	%rax

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Faults that happen at a drawn call: picked out of the batch, armed, shown.
+ * Faults that happen at a drawn call: select them from the batch, arm and show them.
  */
 #include <linux/seq_file.h>
 #include <linux/sort.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Faults that happen at a drawn call of some routines. Each counts its calls
- * from the one before it, in the order of ID; all routines of a kind count
+ * Faults that happen at a drawn call of some routines. Each fault counts calls
+ * from the previous fault on, in the order of ID; all routines of a kind count
  * together.
  */
 #ifndef RIOBED_INJECT_CALLS_H
@@ -38,8 +38,8 @@ static __always_inline bool calls_due(struct call_faults *faults)
 }
 
 /*
- * The number (in cmds) of the fault that is due, and the next one armed. uncounted
- * calls follow that are the fault's own.
+ * Returns the number (in cmds) of the due fault and arms the next one. The fault itself
+ * then makes uncounted calls.
  */
 static inline unsigned int calls_take(struct call_faults *faults, unsigned int uncounted)
 {

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Copy overruns: at the drawn call the length of a copy grows, so that the
- * copy routine itself writes behind the end of its destination.
+ * Copy overruns: at the drawn call the length of a copy grows, so the copy
+ * routine itself writes past the end of its destination.
  *
- * Hooked are memcpy(), memmove() and rep_movs_alternative(), which does the
- * copying of all copy_from_user(), copy_to_user() and iov_iter routines after
- * they have checked the length. They count together. Not hooked: copies that
+ * The hooked routines are memcpy(), memmove() and rep_movs_alternative(), which
+ * copies for copy_from_user(), copy_to_user() and the iov_iter routines after
+ * they have checked the length. They count together. Not hooked are copies that
  * the compiler made inline, copies of fixed size (copy_page()), and, on a CPU
  * with FSRM, user copies, which are inline there.
  *
- * Kprobes whose handler changes the length register. Their empty post_handler
- * keeps them from being turned into jumps, behind which a changed ip is lost.
+ * The hooks are kprobes whose handler changes the length register. An empty
+ * post_handler keeps them from being turned into jumps, which would lose a
+ * changed ip.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -23,7 +24,7 @@
 
 #include "calls.h"
 
-/* copy_stub.S: rep_movs_alternative() with %rax bytes more than %rcx says */
+/* copy_stub.S: rep_movs_alternative() with %rax bytes more than %rcx */
 void copy_user_overrun(void);
 
 static int copy_called(struct kprobe *p, struct pt_regs *regs);
@@ -73,10 +74,10 @@ static int copy_called(struct kprobe *p, struct pt_regs *regs)
 	return calls_due(&overruns) ? lengthen(p, regs) : 0;
 }
 
-/* A patch of our series; other faults can do without it. */
+/* Added by a patch of our series; other faults do not need it. */
 extern int kprobe_allow_ksym(unsigned long entry) __weak;
 
-/* memcpy() and memmove() lie in .noinstr.text and so on the blacklist. */
+/* memcpy() and memmove() are in .noinstr.text and therefore on the blacklist. */
 static int allow_probe(unsigned long function)
 {
 	int ret = kprobe_allow_ksym ? kprobe_allow_ksym(function) : -EOPNOTSUPP;

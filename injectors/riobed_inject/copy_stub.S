@@ -2,10 +2,10 @@
 #include <linux/linkage.h>
 
 /*
- * Stands in for one call of rep_movs_alternative(): the copy runs over its end
- * by %rax bytes, but its result is told in terms of what was asked for.
- * Otherwise a page fault in the bytes too many would give more bytes
- * "not copied" than the caller wanted to copy, an error of another kind.
+ * Replaces one call of rep_movs_alternative(): the copy runs past its end by
+ * %rax bytes, but its result refers to the requested count. Otherwise a page
+ * fault in the extra bytes would report more bytes "not copied" than the caller
+ * wanted to copy, which is an error of another kind.
  *
  * rdi destination, rsi source, rcx count, rax extra bytes
  * Returns rcx: how many of count were not copied. Clobbers what the routine does.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Evidence leaves the guest byte by byte through an I/O port (QEMU's
- * isa-debugcon), so that it needs nothing of the kernel under test:
+ * isa-debugcon), so it needs nothing of the kernel under test:
  *
  *	I ID NS			the fault is in place
  *	A ID NS			it was executed or used, or is about to happen
@@ -13,7 +13,7 @@
  *	L ID PROCEDURE CALLER	which procedure of a lock does nothing, and who called it
  *
  * NS is ktime_get_mono_fast_ns(); ADDR and CALLER are hexadecimal. A line is
- * put together first and written while no other CPU writes.
+ * assembled first, then written while no other CPU writes.
  */
 #include <linux/io.h>
 #include <linux/irqflags.h>
@@ -28,7 +28,7 @@ static unsigned short evidence_port = 0x402;
 module_param(evidence_port, ushort, 0444);
 MODULE_PARM_DESC(evidence_port, "I/O port of the debug console");
 
-/* The loop calls nothing, so that no trap of ours can come in between two bytes. */
+/* The loop calls nothing, so none of our traps can come between two bytes. */
 static __always_inline void write_line(struct line *line)
 {
 	static unsigned long busy;

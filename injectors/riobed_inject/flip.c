@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Bit flips in the kernel's heap and stacks. Where they go is drawn from the
- * command's seed at the moment when all CPUs are stopped: nothing that was
- * drawn before would still have to be an object or a stack in use.
+ * Bit flips in the kernel's heap and stacks. Their addresses are drawn from the
+ * command's seed while all CPUs are stopped: an address that was drawn earlier
+ * might no longer be in an object or in a stack in use.
  *
- * The first flips of a batch are watched; of the others it is not known
- * whether anybody ever looked.
+ * The first flips of a batch are watched; the activation of the others is
+ * unknown.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -15,7 +15,7 @@
 
 #include "inject.h"
 
-#define TRIES	100	/* until a byte that is not flipped already */
+#define TRIES	100	/* draws of a byte that is not flipped yet */
 
 struct flip {
 	const struct inject_command *cmd;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Live objects of the slab allocator, found by drawing bytes of RAM until one
- * lies in such an object: so each of their bytes is as likely as any other.
+ * Find live objects of the slab allocator: draw bytes of RAM until one lies in
+ * such an object. Every byte of the objects is then equally likely.
  *
  * A slab's free objects are a list in the objects themselves. The slab that a
- * processor allocates from has a second one, in the processor's own data; a
- * slab on its way between the two belongs to nobody and is left out, and so are
+ * processor allocates from has a second list, in the processor's own data. A
+ * slab that is moving between the two has no owner and is left out, and so are
  * the events of our own watches.
  */
 #include <linux/cpumask.h>
@@ -16,10 +16,10 @@
 #include "inject.h"
 #include "slab.h"
 
-/* Kernels use well over 1 % of RAM for objects: the odds of no hit are below e^-1000. */
+/* Kernels use well over 1 % of RAM for objects: the probability of no hit is below e^-1000. */
 #define TRIES	100000
 
-/* The beginning of what mm/slub.c defines; were it another, no active slab would be recognised. */
+/* The first fields of the struct in mm/slub.c; if they differed, no active slab would be found. */
 struct kmem_cache_cpu {
 	void *freelist;
 	unsigned long tid;
@@ -44,7 +44,7 @@ static bool in_slab(const struct slab *slab, const void *object)
 	return offset < slab_size(slab);
 }
 
-/* The list may change or be damaged: it is followed only inside its slab, and not for ever. */
+/* The list may change or be damaged: follow it only inside its slab and for a bounded length. */
 static bool listed(const struct slab *slab, void *list, const void *object)
 {
 	unsigned int left = slab->objects;
@@ -80,7 +80,7 @@ static bool is_live(const struct slab *slab, const void *object)
 	return !listed(slab, slab->freelist, object) && !listed(slab, list, object);
 }
 
-/* A cache is itself an object; a slab that is just being made may not have one yet. */
+/* A cache is itself an object; a slab that is being made may not have one yet. */
 static bool is_cache(const struct kmem_cache *cache)
 {
 	unsigned long at = (unsigned long)cache;

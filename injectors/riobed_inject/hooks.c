@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Hooks by the function tracer. Neither FTRACE_OPS_FL_RECURSION nor _RCU: the
- * hooks call nothing that is hooked, and use no RCU; so they are called directly.
+ * Hooks through the function tracer. FTRACE_OPS_FL_RECURSION and _RCU are not set:
+ * the hooks call nothing that is hooked and use no RCU, so they are called directly.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 

@@ -2,10 +2,10 @@
 /*
  * The parts of the injector.
  *
- * Once faults are in place, no function of the kernel can be trusted, and
- * any instruction of it may hold a breakpoint of ours. What runs in a trap or
- * in a hook, or writes evidence, therefore calls nothing outside this module but
- * ktime_get_mono_fast_ns().
+ * Once faults are in place, no kernel function can be trusted, and any kernel
+ * instruction may have one of our breakpoints. Code that runs in a trap or in a
+ * hook, or that writes evidence, therefore calls nothing outside this module
+ * except ktime_get_mono_fast_ns().
  */
 #ifndef RIOBED_INJECT_H
 #define RIOBED_INJECT_H
@@ -21,9 +21,9 @@ struct task_struct;
 #define WATCHES		4		/* debug registers of a processor */
 
 /*
- * A part of the injector. prepare picks its commands out of a batch, checks
- * them and arranges all that may fail or sleep; release undoes that. apply
- * cannot fail and runs on one CPU while all are stopped, interrupts off.
+ * A part of the injector. prepare selects its commands from a batch, checks
+ * them and does everything that may fail or sleep; release undoes that. apply
+ * cannot fail; it runs on one CPU while all CPUs are stopped, with interrupts off.
  */
 struct fault_kind {
 	int (*prepare)(const struct inject_command *cmds, unsigned int count);
@@ -65,8 +65,8 @@ bool heap_draw(u64 *random, struct flip_target *target);
 bool stack_draw(u64 *random, const struct task_struct *without, struct flip_target *target);
 
 /*
- * heap.c: name and size of the cache that a block is of, and whether it is
- * allocated. Exact only when all CPUs are stopped; safe at any time.
+ * heap.c: name and object size of a block's cache, and whether the block is
+ * allocated. Exact only while all CPUs are stopped; safe at any time.
  */
 void heap_describe(const void *block, const char **cache, unsigned long *size);
 bool heap_is_live(const void *block);

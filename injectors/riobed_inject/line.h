@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A line of text, put together before it is written anywhere. Calls nothing of
+ * A line of text that is assembled before it is written. It calls nothing of
  * the kernel under test, so it works in any context.
  */
 #ifndef RIOBED_LINE_H
@@ -23,7 +23,7 @@ static __always_inline void put_char(struct line *line, char c)
 		line->text[line->len++] = c;
 }
 
-/* One word whatever the name is: a cache or task may have any characters in it. */
+/* Makes a name one word: names of caches and tasks may contain any character. */
 static __always_inline void put_name(struct line *line, const char *name)
 {
 	unsigned int i;
@@ -60,9 +60,9 @@ static __always_inline void put_address(struct line *line, unsigned long address
 }
 
 /*
- * Lines of several CPUs must not mix. A CPU that died while it wrote must not
- * stop the others: after a while they go on without the lock. Interrupts are
- * off, because in one another line may be written.
+ * Lines of several CPUs must not mix. A CPU that died while writing must not
+ * stop the others, so after a while they continue without the lock. Interrupts
+ * are off, because an interrupt may write another line.
  */
 static __always_inline void line_lock(unsigned long *busy)
 {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Fault injector of riobed: /dev/riobed-inject takes a batch of commands
- * (parse.c), one a line. One open file is one batch. Nothing is changed before
- * `go`; then the whole batch is checked, and either all of it takes effect at
- * once, with all CPUs stopped, or none. There is one batch in a life of the
- * module, and after it the module stays.
+ * (parse.c), one per line. One open file is one batch. Nothing is changed before
+ * `go`. Then the whole batch is checked, and either all of it takes effect at
+ * once, with all CPUs stopped, or none. The module takes only one batch, and it
+ * cannot be unloaded afterwards.
  *
- * read(2) tells the state of every fault of the applied batch.
+ * read(2) returns the state of every fault of the applied batch.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -44,8 +44,8 @@ static atomic_t arrived;
 static bool written;
 
 /*
- * On every CPU, interrupts off: one puts the faults in place, then all forget
- * what they have fetched.
+ * Runs on every CPU with interrupts off: one CPU applies the faults, then all
+ * discard fetched instructions.
  */
 static int apply(void *unused)
 {
@@ -89,7 +89,7 @@ static int check_conflicts(const struct batch *batch)
 	return 0;
 }
 
-/* Everything that may fail, or nothing. */
+/* Does everything that may fail; undoes it all on an error. */
 static int prepare(const struct batch *batch)
 {
 	unsigned int i;
@@ -192,7 +192,7 @@ static ssize_t inject_read(struct file *file, char __user *to, size_t len, loff_
 {
 	ssize_t ret;
 
-	/* what the injector does is no call that counts */
+	/* the injector's own calls do not count */
 	WRITE_ONCE(calls_ignored, current);
 	ret = seq_read(file, to, len, pos);
 	WRITE_ONCE(calls_ignored, NULL);

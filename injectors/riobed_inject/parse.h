@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Commands of the injector. No other header is needed, so that the parser is
- * the same code in the kernel and in a test program.
+ * Commands of the injector. No other header is needed, so the same parser works
+ * in the kernel and in a test program.
  */
 #ifndef RIOBED_INJECT_PARSE_H
 #define RIOBED_INJECT_PARSE_H
@@ -44,8 +44,8 @@ struct inject_command {
 };
 
 /*
- * Parse one command of len bytes, without its newline, into *cmd. Returns
- * NULL, or what is wrong with it; *cmd is then undefined.
+ * Parse one command of len bytes, without its newline, into *cmd. Returns NULL,
+ * or an error message; *cmd is then undefined.
  */
 const char *inject_parse(const char *line, unsigned long len,
 			 struct inject_command *cmd);

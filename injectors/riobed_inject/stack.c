@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Bytes of kernel stacks in use: from a task's saved stack pointer to the top.
- * The tasks that are running when all CPUs are stopped are those that stop
- * them. Idle tasks but the first CPU's are on no list and left out.
+ * While all CPUs are stopped, only the tasks that stop them run. Idle tasks,
+ * except the first CPU's, are on no list and are left out.
  */
 #include <linux/sched/signal.h>
 #include <linux/sched/task.h>
@@ -10,7 +10,7 @@
 
 #include "inject.h"
 
-/* Bytes of a task's stack that are in use; 0 if that cannot be said or it is not to be hit. */
+/* Bytes of a task's stack that are in use; 0 if unknown, or if it must not be hit. */
 static unsigned long in_use(const struct task_struct *task, const struct task_struct *without)
 {
 	unsigned long stack = (unsigned long)task->stack;
@@ -21,7 +21,7 @@ static unsigned long in_use(const struct task_struct *task, const struct task_st
 	return stack + THREAD_SIZE - sp;
 }
 
-/* The byte that has rank bytes of stacks before it; the number of all bytes if there is none. */
+/* The byte with rank bytes of stacks before it; the number of all bytes if there is none. */
 static unsigned long find(unsigned long rank, const struct task_struct *without,
 			  struct flip_target *target)
 {

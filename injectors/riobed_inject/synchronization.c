@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Synchronization faults: at the drawn call a procedure that acquires or frees
- * a lock returns without doing anything, as if its caller had forgotten it.
- * What such a procedure does besides is left out too: interrupts, softirqs and
+ * a lock returns without doing anything, as if its caller had forgotten it. The
+ * procedure's other effects are left out, too: interrupts, softirqs and
  * preemption stay as they are.
  *
- * Hooked are spinlocks, mutexes and rwsems, acquire and release, which count
- * together. Not hooked: trylocks, which may fail anyway, rwlocks, and locks that
- * are no procedures (bit locks, seqcounts, RCU).
+ * Acquire and release of spinlocks, mutexes and rwsems are hooked, and they
+ * count together. Not hooked are trylocks, which may fail anyway, rwlocks, and
+ * locks that are not procedures (bit locks, seqcounts, RCU).
  */
 #include <linux/mutex.h>
 #include <linux/rwsem.h>

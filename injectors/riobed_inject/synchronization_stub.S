@@ -7,7 +7,7 @@ SYM_FUNC_START(lock_skipped)
 	RET
 SYM_FUNC_END(lock_skipped)
 
-/* Stands in for _raw_spin_lock_irqsave(): the flags as they are, interrupts too. */
+/* Replaces _raw_spin_lock_irqsave(): returns the flags and leaves interrupts as they are. */
 SYM_FUNC_START(lock_skipped_flags)
 	pushfq
 	popq	%rax

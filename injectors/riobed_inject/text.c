@@ -2,17 +2,17 @@
 /*
  * Faults in the kernel's text, and proof that they were executed.
  *
- * Stores go through a second mapping of the page, made for one fault, which
- * is read-only but for the moment of our own store: nothing else
- * is ever opened, neither the text itself nor, as with CR0.WP, every page.
- * text_mutex is not needed: the host leaves out all places that the kernel
- * itself patches, and what is left is checked before it is changed.
+ * Stores go through a second mapping of the page, made for one fault. It is
+ * writable only during our own store. Nothing else is ever made writable,
+ * neither the text itself nor, as with CR0.WP, every page. text_mutex is not
+ * needed: the host leaves out all sites that the kernel itself patches, and
+ * every site is checked before it is changed.
  *
- * The activation probe is a breakpoint of our own over the first byte of the
- * changed instruction, removed at its first trap, after which the changed
- * instruction runs in its place. Kprobes would not do: they refuse an
- * instruction that they cannot decode, which a bit flip often makes, and where
- * they agree they execute a copy that was taken when the probe was armed.
+ * The activation probe is our own breakpoint on the first byte of the changed
+ * instruction. Its first trap removes it, and the changed instruction then runs
+ * in place. Kprobes cannot be used: they refuse instructions that they cannot
+ * decode, which a bit flip often produces, and otherwise they execute a copy
+ * that was taken when the probe was armed.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -48,7 +48,7 @@ static bool in_module(unsigned long addr)
 	return addr >= MODULES_VADDR && addr < MODULES_END;
 }
 
-/* Kernel text: mapped, executable, in the kernel's image or in a module other than this. */
+/* Kernel text: mapped, executable, in the kernel's image or in a module other than this one. */
 static bool is_text(unsigned long addr)
 {
 	unsigned int level;
@@ -129,7 +129,7 @@ static __always_inline void store(struct text_fault *fault, u8 first, unsigned i
 	set_alias(fault, fault->closed);
 }
 
-/* First of the die notifiers; everything on the way here is never probed. */
+/* The first die notifier; nothing on the way to it is ever probed. */
 static int text_trap(struct notifier_block *nb, unsigned long reason, void *data)
 {
 	struct die_args *args = data;
@@ -145,7 +145,7 @@ static int text_trap(struct notifier_block *nb, unsigned long reason, void *data
 		return NOTIFY_DONE;
 
 	if (test_and_clear_bit(0, &fault->armed)) {
-		/* First remove it: what writes evidence may itself be probed. */
+		/* Remove it first: the code that writes evidence may itself be probed. */
 		store(fault, fault->cmd->new[0], 1);
 		fault->activated = 1;
 		evidence_activated(fault->cmd->id);

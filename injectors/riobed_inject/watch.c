@@ -2,18 +2,18 @@
 /*
  * The first access to a byte, seen by the processors' debug registers.
  *
- * The kernel's hardware breakpoints sleep when they are made, and the bytes are
- * known only when all CPUs are stopped. So each is made beforehand, for a spare
- * byte that nobody touches, and on each CPU the debug register that has the
- * spare byte's address is then given the real one; after the first access it
- * gets the spare byte's back. Taking the registers from the kernel properly
- * keeps them off while the trap is handled (local_db_save()): the trap itself
- * touches objects and stacks.
+ * Making a kernel hardware breakpoint can sleep, but the bytes are known only
+ * when all CPUs are stopped. So each breakpoint is made beforehand, for a spare
+ * byte that nobody touches. Later each CPU replaces the spare byte's address in
+ * its debug register by the real one; after the first access it restores the
+ * spare byte's. Because the registers are taken from the kernel properly, they
+ * are off while the trap is handled (local_db_save()): the trap itself touches
+ * objects and stacks.
  *
- * The trap comes after the access. A store is told from a use by what it left:
- * the flipped byte is still there, or it is not. An instruction that reads and
- * writes the byte (lock inc) so counts as a store, and a store of just the
- * flipped value as a use.
+ * The trap comes after the access. If the byte still has its flipped value, the
+ * access was a use, else a store. So an instruction that reads and writes the
+ * byte (lock inc) counts as a store, and a store of the flipped value counts as
+ * a use.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -38,7 +38,7 @@ struct watch {
 static struct watch watches[WATCHES];
 static unsigned int nr_watches;
 
-/* A page of its own: an emulator is slow on all of a page that has a watched byte. */
+/* In a separate page: an emulator is slow on the whole page of a watched byte. */
 static u8 spare[PAGE_SIZE] __aligned(PAGE_SIZE);
 
 static unsigned long read_register(unsigned int number)
@@ -78,7 +78,7 @@ static void write_register(unsigned int number, unsigned long address)
 	}
 }
 
-/* On this CPU, give the register that watches one byte another. */
+/* On this CPU, replace the address in the register that watches a byte. */
 static bool move(struct perf_event *event, const u8 *from, const u8 *to)
 {
 	unsigned int i;

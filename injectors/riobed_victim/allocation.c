@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * allocation: allocates so many blocks that a fault hits one of them, waits until
- * it has been freed early, and allocates as many again: ADDRESS of each block
+ * allocation: allocates enough blocks for a fault to hit one, waits until that one
+ * has been freed early, and allocates as many again. Prints ADDRESS of each block
  * that was handed out while it was in use.
  */
 #include <linux/debugfs.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * copies: a write of at least BUFFER bytes copies a part of it many times by
- * each routine; reading tells ROUTINE BYTES of each copy that went further.
+ * copies: a write of at least BUFFER bytes copies a part of it many times with
+ * each routine; reading gives ROUTINE BYTES of each copy that was too long.
  */
 #include <linux/debugfs.h>
 #include <linux/seq_file.h>

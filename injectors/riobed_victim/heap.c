@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * heap: so many objects that nearly every flip hits one. A write fills them
- * with the pattern, reading tells what has changed.
+ * heap: enough objects that nearly every flip hits one. A write fills them with
+ * the pattern; reading gives what has changed.
  */
 #include <linux/debugfs.h>
 #include <linux/seq_file.h>

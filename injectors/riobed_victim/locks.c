@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * locks: takes and frees locks of each kind many times: PROCEDURE COUNT, how often
- * a lock was not held after it was taken, or still held after it was freed. The
- * second try of a release frees it.
+ * locks: takes and frees locks of each kind many times. Prints PROCEDURE COUNT: how
+ * often a lock was not held after it was taken, or still held after it was freed.
+ * A second release then frees it.
  */
 #include <linux/debugfs.h>
 #include <linux/mutex.h>
@@ -19,8 +19,8 @@ static DEFINE_MUTEX(mutex);
 static DECLARE_RWSEM(rwsem);
 
 /*
- * One statement that takes and one that frees, and whether the lock is held:
- * asked of the lock itself, because the guest's kernel has no lockdep.
+ * One statement that takes, one that frees, and a test whether the lock is held. The
+ * test asks the lock itself, because the guest's kernel has no lockdep.
  */
 #define TRY(take, free, held) do {		\
 	static unsigned int skipped[2];		\

@@ -17,7 +17,7 @@ static int __init victim_init(void)
 	return 0;
 }
 
-/* No exit: after a fault nothing of it is to be trusted. */
+/* No exit: after a fault, nothing in the module can be trusted. */
 module_init(victim_init);
 
 MODULE_DESCRIPTION("victim of riobed's faults");

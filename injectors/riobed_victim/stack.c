@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * stack: threads that sleep with a large array on their stacks. A write makes
- * them, reading wakes them and tells what has changed.
+ * stack: threads that sleep with a large array on their stacks. A write starts
+ * them; reading wakes them and gives what has changed.
  */
 #include <linux/completion.h>
 #include <linux/debugfs.h>

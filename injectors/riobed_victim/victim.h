@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Code and memory for faults to hit, whose behaviour with each fault is known:
- * files in debugfs, riobed_victim/. harness/tests/integration/test_fault_victim.py
- * says what is expected.
+ * Code and memory for faults to hit, with known behaviour for each fault: files in
+ * debugfs, riobed_victim/. harness/tests/integration/test_fault_victim.py has the
+ * expected results.
  */
 #ifndef RIOBED_VICTIM_H
 #define RIOBED_VICTIM_H

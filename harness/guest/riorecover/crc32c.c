@@ -7,8 +7,8 @@
 #define POLY 0x82f63b78u /* 0x1EDC6F41 with its bits reversed */
 
 /*
- * Eight bytes at a time, because every page of the cache is checked at every
- * recovery: table[n][b] is what byte b is worth with n more bytes behind it.
+ * Eight bytes at a time, because every recovery checks every page of the cache:
+ * table[n][b] is the contribution of byte b with n more bytes behind it.
  */
 static uint32_t table[8][256];
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A libFuzzer target: an input is an image of RAM with a registry in it, and damage to a
- * save of it; a device and two files are what recovery may write to.
+ * A libFuzzer target. An input gives an image of RAM with a registry in it, and damage to a
+ * save of it. Recovery may write to a device and two files.
  */
 #include <endian.h>
 #include <errno.h>
@@ -19,7 +19,7 @@
 #include "restore.h"
 #include "save.h"
 
-/* What a block or a page holds until it is written. */
+/* The content of a block or page before it is written. */
 enum { UNTOUCHED = 0xa5 };
 
 #define MUST(condition)							\
@@ -43,7 +43,7 @@ static uint8_t before[RAM_SIZE];	/* as the crashed kernel left it */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Called instead of those of the C library: no file system is mounted here. */
+/* These replace functions of the C library, because no file system is mounted here. */
 int __wrap_open_by_handle_at(int mount_fd, struct file_handle *handle, int flags);
 int __wrap_syncfs(int fd);
 
@@ -99,7 +99,7 @@ static void check_counts(const struct registry *registry)
 
 	MUST(c->pairs == le64toh(registry->header.nr_pairs));
 	MUST(registry->nr_pages == c->dirty_data + c->dirty_metadata + c->shadowed);
-	/* Every pair is one of these, and only one. */
+	/* Every pair is counted exactly once. */
 	MUST(c->pairs == unlisted + registry->nr_pages);
 	if (le32toh(registry->header.flags) & RIO_CHECKSUMS)
 		MUST(checked >= c->dirty_data + c->dirty_metadata &&
@@ -114,7 +114,7 @@ static void check_counts(const struct registry *registry)
 	}
 }
 
-/* Is it a page of RAM as it was, however it came here? */
+/* Is this the unchanged content of a page of RAM, wherever it was written? */
 static bool in_ram(const void *content)
 {
 	for (size_t at = 0; at < RAM_SIZE; at += RIO_PAGE_SIZE)
@@ -123,7 +123,7 @@ static bool in_ram(const void *content)
 	return false;
 }
 
-/* May these bytes stand there? Only as they were, or as a page that is listed for that place. */
+/* May these bytes be there? Only unchanged, or as a page that is listed for that place. */
 static void check_place(const struct registry *registry, struct memory *memory, uint32_t ino,
 			uint64_t index, const uint8_t *bytes, size_t size)
 {
@@ -202,7 +202,7 @@ static void recover_from_memory(void)
 	MUST(!memory_open(&memory, ram.path, RAM_SIZE, true));
 	recover(&memory, true);
 	memory_close(&memory);
-	/* Nothing of it was written but the registry's header. */
+	/* Only the registry's header was written. */
 	MUST(!memcmp(before, ram.at, REGISTRY));
 	MUST(!memcmp(before + REGISTRY + RIO_PAGE_SIZE, ram.at + REGISTRY + RIO_PAGE_SIZE,
 		     RAM_SIZE - REGISTRY - RIO_PAGE_SIZE));
@@ -227,7 +227,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!size)
 		return 0;
 	set_up();
-	/* No input must depend on the one before it. */
+	/* Each input must be independent of the one before it. */
 	memset(place_for_save.at, 0, SAVE_SIZE);
 	input_ram(ram.at, data, size);
 	memcpy(before, ram.at, RAM_SIZE);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random bytes never have a right checksum, so the first byte of an input says which
- * of them are made right: what is behind the checksums is what needs the fuzzer.
+ * Random bytes never have a valid checksum, so the first byte of an input says which
+ * checksums to fix: the fuzzer must reach the code behind the checks.
  */
 #include "fuzz_input.h"
 

@@ -5,7 +5,7 @@
  * The order is that of Rio's warm reboot (Chen et al., ASPLOS 1996, section
  * 2.2): old memory to the swap partition, metadata to its disk addresses, then
  * the check of the file system, then file data through ordinary system calls.
- * Whatever cuts it short, the next run does all of it again.
+ * If anything interrupts it, the next run does all of it again.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@
 
 enum { EXIT_ENVIRONMENT = 1 };
 
-/* What is recovered, and from where. */
+/* The memory that is recovered, and its source. */
 struct source {
 	struct memory memory;	/* of the crashed kernel */
 	struct save save;	/* of an earlier run; open if it is used */
@@ -56,8 +56,8 @@ static int read_registry(const struct options *o, const struct device *device,
 }
 
 /*
- * The registry in memory or, if memory has lost it, the one that was saved. One that memory
- * still has, recovered or not, is never older than a save.
+ * Opens the registry in memory or, if memory has lost it, the saved one. A registry in
+ * memory, recovered or not, is never older than a save.
  */
 static int find_registry(const struct options *o, const struct device *device,
 			 struct source *source, struct report *report)
@@ -82,9 +82,8 @@ static int find_registry(const struct options *o, const struct device *device,
 }
 
 /*
- * The phases of a recovery, as they begin, on standard output when the report goes
- * elsewhere. In stage 0 that is the console: whoever resets the machine now knows
- * what was cut short.
+ * Prints each phase when it begins, on standard output if the report goes elsewhere. In
+ * stage 0 that is the console, which then shows the phase that a reset interrupted.
  */
 static void say_phase(const struct options *o, const char *phase)
 {
@@ -110,10 +109,10 @@ static int write_report(const struct options *o, const struct report *report)
 	return 0;
 }
 
-/* Last, so that a crash anywhere before only means: once again. */
+/* Last: a crash at any earlier point only repeats the recovery. */
 static int mark_recovered(const struct options *o, struct source *source)
 {
-	/* The save first: with its registry gone it would be believed. */
+	/* The save first: once the registry is gone, the save would be trusted. */
 	if (o->save && save_forget(o->save))
 		return EXIT_ENVIRONMENT;
 	if (source->used != &source->memory)
@@ -170,7 +169,7 @@ static int recover(const struct options *o, struct source *source,
 
 	if (warm && restore_blocks(o, source, device, report))
 		return EXIT_ENVIRONMENT;
-	/* e2fsck wants the device for itself. */
+	/* e2fsck needs exclusive access to the device. */
 	if (o->has_registry)
 		close(device->fd);
 	if (check(o, report))

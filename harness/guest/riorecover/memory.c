@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The kernel refuses a mapping that touches its own RAM, so not all in one. */
+/* The kernel refuses a mapping that touches its own RAM, so memory is mapped in chunks. */
 #define CHUNK ((uint64_t)2 << 20)
 
 static void *mapped_page(struct memory *memory, uint64_t address)
@@ -41,7 +41,7 @@ int memory_open(struct memory *memory, const char *path, uint64_t limit,
 			close(fd);
 		return -err;
 	}
-	/* Beyond the end of an image a mapping exists, but touching it kills. */
+	/* A mapping may extend beyond the end of an image, but touching it there is fatal. */
 	if (S_ISREG(st.st_mode) && (uint64_t)st.st_size < limit)
 		limit = (uint64_t)st.st_size & ~(uint64_t)(MEMORY_PAGE_SIZE - 1);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The memory of the crashed kernel: /dev/mem in stage 0, an image on the host, or what was
- * saved of it (save.h).
+ * The memory of the crashed kernel: /dev/mem in stage 0, an image on the host, or a save
+ * (save.h).
  */
 #ifndef MEMORY_H
 #define MEMORY_H
@@ -29,9 +29,9 @@ int memory_open(struct memory *memory, const char *path, uint64_t limit,
 void memory_close(struct memory *memory);
 
 /*
- * size bytes at physical address; they must not cross a page. NULL if they lie
- * beyond the limit or cannot be had (RAM of the running kernel, end of image, not saved).
- * Good until the next call.
+ * Returns size bytes at a physical address, which must not cross a page. NULL if they lie
+ * beyond the limit or are not available (RAM of the running kernel, end of image, not saved).
+ * Valid until the next call.
  */
 void *memory_at(struct memory *memory, uint64_t address, size_t size);
 

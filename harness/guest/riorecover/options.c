@@ -94,7 +94,7 @@ static int parse_words(int argc, char **argv, struct options *o)
 	char *end;
 	int c;
 
-	opterr = 0; /* one line about wrong use, and it is ours */
+	opterr = 0; /* we print the one line about wrong use */
 	while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
 		switch (c) {
 		case 'r':

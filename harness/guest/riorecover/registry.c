@@ -14,7 +14,7 @@ _Static_assert(RIO_PAGE_SIZE == MEMORY_PAGE_SIZE, "an entry is about one page of
 
 /* A file's last page, so that index * RIO_PAGE_SIZE fits an off_t. */
 #define MAX_INDEX (INT64_MAX / RIO_PAGE_SIZE - 1)
-/* ext4: inodes below 11 are the file system's own (s_first_ino), but the root. */
+/* ext4: inodes below 11 are the file system's own (s_first_ino), except the root. */
 #define FIRST_INO 11
 
 static bool all_zero(const void *data, size_t size)
@@ -52,7 +52,7 @@ static const char *header_complaint(const struct rio_header *h, uint64_t start,
 	return NULL;
 }
 
-/* Operations whose entries do not count yet; a damaged place in the table has none. */
+/* Operations whose entries do not count yet; a damaged slot of the table has none. */
 static void read_pending(struct registry *registry, struct memory *memory)
 {
 	struct rio_pending table[RIO_MAX_PENDING];
@@ -138,7 +138,7 @@ static bool entry_holds(const struct rio_entry *entry, uint32_t seed)
 	       crc32c(seed, entry, offsetof(struct rio_entry, crc));
 }
 
-/* The newest copy that holds; NULL if none does. */
+/* The newest valid copy; NULL if neither is valid. */
 static const struct rio_entry *choose(const struct rio_pair *pair,
 				      uint32_t seed, bool *fallback)
 {
@@ -152,7 +152,7 @@ static const struct rio_entry *choose(const struct rio_pair *pair,
 	for (int i = 0; i < 2; i++) {
 		if (!holds[i])
 			continue;
-		/* Until its second state a page has one copy: nothing is missing. */
+		/* Before its second state a page has only one copy; nothing is missing. */
 		*fallback = !all_zero(&pair->copy[!i], sizeof(pair->copy[0]));
 		return &pair->copy[i];
 	}
@@ -164,7 +164,7 @@ static int state_of(const struct rio_entry *entry)
 	return entry->state & RIO_STATE_MASK;
 }
 
-/* What may stand together: see rio_registry.h. */
+/* Valid combinations of state and flags: rio_registry.h. */
 static bool state_makes_sense(const struct rio_entry *entry)
 {
 	int flags = entry->state & ~RIO_STATE_MASK;
@@ -176,7 +176,7 @@ static bool state_makes_sense(const struct rio_entry *entry)
 	return state_of(entry) <= RIO_DIRTY;
 }
 
-/* Checksums prove who wrote an entry, not that it makes sense. */
+/* A checksum proves who wrote an entry, not that it is consistent. */
 static bool makes_sense(const struct rio_entry *entry, uint64_t device_blocks)
 {
 	uint64_t index = le64toh(entry->index);
@@ -190,7 +190,7 @@ static bool makes_sense(const struct rio_entry *entry, uint64_t device_blocks)
 	return index <= MAX_INDEX;
 }
 
-/* The page's content against its checksum. */
+/* Compares a page's content with its checksum. */
 static void check_content(struct registry *registry, const struct rio_entry *entry,
 			  const void *content)
 {
@@ -221,7 +221,7 @@ static void note_dirty(struct registry *registry, const struct rio_entry *entry,
 {
 	bool metadata = entry->state & RIO_METADATA;
 
-	/* Of metadata ino and generation are no part of the block's place. */
+	/* For metadata, ino and generation are not part of the block's address. */
 	registry->pages[registry->nr_pages++] = (struct page){
 		.address = address,
 		.index = le64toh(entry->index),
@@ -230,14 +230,14 @@ static void note_dirty(struct registry *registry, const struct rio_entry *entry,
 	};
 }
 
-/* Metadata in the middle of a change: its version from before, from its shadow if not from disk. */
+/* Metadata in the middle of a change: restore the old version, from its shadow or from disk. */
 static void note_changing(struct registry *registry, struct memory *memory,
 			  const struct rio_entry *entry, const void *content)
 {
 	uint64_t shadow = (uint64_t)le32toh(entry->ino) * RIO_PAGE_SIZE;
 	const void *old;
 
-	/* The checksum is of what was to be, unless the entry is SHADOWED. */
+	/* The checksum is of the new version, unless the entry is SHADOWED. */
 	if (state_of(entry) != RIO_SHADOWED && content)
 		check_content(registry, entry, content);
 	if (!shadow) {
@@ -360,7 +360,7 @@ int registry_mark_recovered(struct registry *registry, struct memory *memory)
 	for (int i = 0; i < 2; i++) {
 		void *at;
 
-		/* One copy after the other: there is a whole one at any time. */
+		/* One copy after the other, so one copy is valid at any time. */
 		h->seq = htole32(le32toh(h->seq) + 1);
 		h->crc = htole32(crc32c(0, h, offsetof(struct rio_header, crc)));
 		at = memory_at(memory, registry->start +

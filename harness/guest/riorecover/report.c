@@ -49,7 +49,7 @@ static void print_saved(FILE *out, const struct report *r)
 		fprintf(out, " \"saved\": null,\n");
 		return;
 	}
-	/* Ours and strerror()'s: nothing in them is to be escaped. */
+	/* Our own strings and strerror()'s need no escapes. */
 	fprintf(out, " \"saved\": {\"pages\": %" PRIu64 ", \"bytes\": %" PRIu64
 		", \"refused\": %" PRIu64 ", \"error\": ",
 		r->saved.pages, r->saved.bytes, r->refused);

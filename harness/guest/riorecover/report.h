@@ -11,7 +11,7 @@
 
 struct report {
 	enum registry_verdict verdict;
-	bool from_save;		/* the registry and its pages, because memory has lost them */
+	bool from_save;		/* registry and pages came from a save, because memory lost them */
 	bool saving;		/* there is a place for saves */
 	struct save_result saved;
 	uint64_t refused;	/* pages of the save that was used whose checksums fail */

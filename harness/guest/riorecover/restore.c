@@ -85,8 +85,8 @@ int restore_metadata(const struct registry *registry, struct memory *memory,
 }
 
 /*
- * Opens a regular file by inode number and generation, so no name has to
- * have survived. -1 with errno ESTALE when no such file exists (any more).
+ * Opens a regular file by inode number and generation, so its name need not
+ * survive. -1 with errno ESTALE if the file does not exist (any more).
  */
 static int open_inode(int mount_fd, uint32_t ino, uint32_t generation, off_t *size)
 {
@@ -115,9 +115,9 @@ static int open_inode(int mount_fd, uint32_t ino, uint32_t generation, off_t *si
 }
 
 /*
- * Exact sizes: the size comes from the restored inode and is never changed. Not
- * from the entry: a file that grows gets its new size in the inode first, and
- * the page's rest, zeros, is part of it then.
+ * A file's size comes from the restored inode and is never changed. It does not
+ * come from the entry: a growing file gets its new size in the inode first, and
+ * the rest of the page, which is zeros, is then part of the file.
  */
 static void restore_page(int fd, off_t size, const struct page *page,
 			 struct memory *memory, struct data_counts *counts)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Putting what the registry lists back: metadata on the device, data in files. */
+/* Restores what the registry lists: metadata to the device, data to files. */
 #ifndef RESTORE_H
 #define RESTORE_H
 
@@ -32,7 +32,7 @@ struct data_counts {
  */
 int device_open(struct device *device, const char *path, bool writable);
 
-/* In bytes; -1 with errno. Block devices and files. */
+/* The size in bytes of a block device or file; -1 with errno. */
 int device_size(int fd, uint64_t *size);
 
 /* Write each dirty metadata block to its place on the device and flush it. */

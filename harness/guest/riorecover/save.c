@@ -20,7 +20,7 @@ static uint64_t table_pages(uint64_t nr_pages)
 	return (nr_pages * sizeof(struct save_entry) + RIO_PAGE_SIZE - 1) / RIO_PAGE_SIZE;
 }
 
-/* Where the content of a page lies on the device. */
+/* The offset of a page's content on the device. */
 static off_t place(uint64_t nr_pages, uint64_t i)
 {
 	return (off_t)((1 + table_pages(nr_pages) + i) * RIO_PAGE_SIZE);
@@ -72,7 +72,7 @@ static bool read_table(struct save *save)
 	return true;
 }
 
-/* Reads a page into the one buffer there is. */
+/* Reads a page into the only buffer. */
 static bool load(struct save *save, uint64_t i)
 {
 	return read_all(save->memory.fd, save->page, RIO_PAGE_SIZE, place(save->nr_pages, i)) &&
@@ -99,7 +99,7 @@ static void *saved_page(struct memory *memory, uint64_t address)
 
 bool save_open(struct save *save, const char *path, const uint8_t uuid[16])
 {
-	/* For writing, because one that could not be ended must not be used. */
+	/* Opened for writing, because a save that cannot be invalidated must not be used. */
 	int fd = open(path, O_RDWR | O_CLOEXEC);
 
 	memset(save, 0, sizeof(*save));
@@ -132,7 +132,7 @@ static uint64_t registry_pages(const struct registry *registry)
 	return 1 + (bytes + RIO_PAGE_SIZE - 1) / RIO_PAGE_SIZE;
 }
 
-/* The addresses of all that a recovery reads, sorted, each once; NULL without memory. */
+/* The addresses of all pages that a recovery reads, sorted and unique; NULL without memory. */
 static struct save_entry *list(const struct registry *registry, struct memory *memory,
 			       uint64_t *nr)
 {
@@ -166,7 +166,7 @@ static bool write_pages(int fd, struct memory *memory, struct save_entry *table,
 
 		if (!content)
 			return false;
-		/* What has the checksum is what is written, whatever happens to memory. */
+		/* Checksum and write the same copy, because memory may change. */
 		memcpy(page, content, sizeof(page));
 		table[i].crc = htole32(crc32c(0, page, sizeof(page)));
 		if (!write_all(fd, page, sizeof(page), place(nr, i)))
@@ -185,7 +185,7 @@ static bool write_save(int fd, const struct registry *registry, struct memory *m
 {
 	struct save_header header = { .magic = 0 };
 
-	/* An older save must not seem to hold while it is overwritten. */
+	/* An older save must not look valid while it is overwritten. */
 	if (!write_header(fd, &header) || !write_pages(fd, memory, table, nr) || fsync(fd))
 		return false;
 	header.magic = htole64(SAVE_MAGIC);
@@ -213,7 +213,7 @@ static bool have_save(const char *path, const struct registry *registry,
 	return same;
 }
 
-/* Says in error what hinders it; false then. */
+/* False with the reason in error if saving is not possible. */
 static bool try_save(const char *path, const struct registry *registry, struct memory *memory,
 		     const uint8_t uuid[16], uint64_t *nr, char error[128])
 {
@@ -257,7 +257,7 @@ int save_forget(const char *path)
 	int err = 0, fd = open(path, O_RDWR | O_CLOEXEC);
 
 	if (fd < 0)
-		return 0; /* what cannot be opened was not written either */
+		return 0; /* a device that cannot be opened was not written either */
 	if (read_header(fd, &header) && !write_header(fd, &none)) {
 		err = -EIO;
 		fprintf(stderr, "riorecover: %s: the save there cannot be ended\n", path);

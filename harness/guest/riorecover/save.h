@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Old memory saved on a disk before recovery writes anything, as in the paper: what
- * recovery needs is then there even if memory does not survive the recovery.
+ * A save of old memory on a disk, written before recovery writes anything else, as in the
+ * paper. Recovery then has what it needs even if memory does not survive the recovery.
  *
- * In pages of RIO_PAGE_SIZE: a header, a table of addresses and checksums, the contents.
- * The header is written last, and is 0 while anything else is; it holds only as long as
- * its whole page does, so that mkswap, too, ends a save.
+ * Layout in pages of RIO_PAGE_SIZE: a header, a table of addresses and checksums, the
+ * contents. The header is written last, and is 0 while anything else is written. It is
+ * valid only if its whole page is, so mkswap also invalidates a save.
  */
 #ifndef SAVE_H
 #define SAVE_H
@@ -38,7 +38,7 @@ struct save_entry {
 	__le32 zero;
 };
 
-/* A save as memory: pages that were not saved, or whose checksums fail, are not there. */
+/* A save used as memory; pages that were not saved, or whose checksums fail, are missing. */
 struct save {
 	struct memory memory;	/* first, so that one is found from the other */
 	struct save_header header;
@@ -48,24 +48,24 @@ struct save {
 	uint8_t page[RIO_PAGE_SIZE];
 };
 
-/* What became of saving, for the report. */
+/* The result of saving, for the report. */
 struct save_result {
 	uint64_t pages, bytes;
 	char error[128];	/* empty: all is saved */
 };
 
-/* Opens a save of that file system; false if there is none that is whole. */
+/* Opens a save of that file system; false if there is no valid one. */
 bool save_open(struct save *save, const char *path, const uint8_t uuid[16]);
 void save_close(struct save *save);
 
 /*
- * Saves what a recovery of the registry's pages needs; one that is there already is
- * kept. What hinders it is said on stderr and in the result.
+ * Saves what a recovery of the registry's pages needs; an existing save is kept. Errors
+ * are reported on stderr and in the result.
  */
 void save_write(const char *path, const struct registry *registry, struct memory *memory,
 		const uint8_t uuid[16], struct save_result *result);
 
-/* All of it is on disk: ends a save, if there is one; 0, or -errno with a line on stderr. */
+/* Invalidates a save, if there is one; 0, or -errno with a line on stderr. */
 int save_forget(const char *path);
 
 #endif

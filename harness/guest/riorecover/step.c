@@ -54,9 +54,9 @@ int check_file_system(const char *e2fsck, const char *device, const char *log)
 	int status = run(argv, fd);
 
 	/*
-	 * It gives up when the journal it has replayed leaves a superblock it cannot open; only
-	 * the next run then looks for a backup. What a user would try before the file system is
-	 * called lost, recovery tries.
+	 * e2fsck gives up if the journal that it replayed leaves a superblock that it cannot open;
+	 * only the next run looks for a backup. A user would try that before calling the file
+	 * system lost, so recovery does.
 	 */
 	if (status > 0 && status & (E2FSCK_UNCORRECTED | E2FSCK_OPERATIONAL_ERROR))
 		status = run(argv, fd);

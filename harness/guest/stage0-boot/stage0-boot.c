@@ -5,8 +5,8 @@
  * usage: stage0-boot BZIMAGE COMMAND-LINE [INITRD]
  *
  * kexec_file_load(2) places the new kernel in what the running one calls System
- * RAM, so it lands in the boot window. A kernel needs an initrd only if it has
- * not all built in that it takes to mount its root, a disk.
+ * RAM, so it lands in the boot window. A kernel needs an initrd only if the
+ * drivers that mount its root, a disk, are not all built in.
  */
 #include <errno.h>
 #include <fcntl.h>

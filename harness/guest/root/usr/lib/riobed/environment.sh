@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# What a workload finds around it, the same in the production kernel and in
-# stage 0, which mounts the guest's root somewhere else than at /.
+# The environment of a workload, which is the same in the production kernel and
+# in stage 0, although stage 0 does not mount the guest's root at /.
 
-# The values of a kernel parameter NAME=VALUE, one a line.
+# The values of a kernel parameter NAME=VALUE, one per line.
 parameter() {
 	tr ' ' '\n' </proc/cmdline | sed -n "s/^$1=//p"
 }
@@ -37,7 +37,7 @@ mount_environment() {
 	if [ -n "$workload" ]; then
 		mount -t ext4 -o ro "$workload" "$ROOT/workload"
 	fi
-	# Names of disks and of virtio ports are udev's work elsewhere.
+	# On other systems udev makes the names of disks and virtio ports.
 	mkdir -p "$ROOT/dev/disk/by-id"
 	for serial in "$ROOT"/sys/block/vd*/serial; do
 		name=${serial%/serial} serial=$(cat "$serial")
