@@ -187,7 +187,7 @@ class ProgressView:
         if ended := crashes + discards + self._controls:
             needs = [(cell, trials_left(cell, name, self._spec)) for (_, name), cell in cells]
             time_left = span(sum(left for _, left in needs) / ended * hours)
-            # Of a cell without a crash only the upper limit of its trials is known.
+            # For a cell without a crash only the upper limit of its trials is known.
             about = "at most" if any(left and not cell.crashes for cell, left in needs) else "about"
             rest = f", {about} {time_left} left"
         missing = len(self._campaign.missing())

@@ -36,7 +36,8 @@ _PREPARE_S = 300.0
 _SNAPSHOT = "ready"
 # Serial number of the swap disk in domain.xml.j2.
 _SWAP = "swap"
-# To be raised when a driver makes another machine of the same MachineConfig, as vm/domain.xml.j2 does.
+# Raise this when a driver makes a different machine from the same MachineConfig, e.g. by a change of
+# vm/domain.xml.j2.
 _MACHINE = 1
 _INJECTOR = "/lib/riobed/riobed_inject.ko"
 # riobed-init prints this when the new file system cannot be mounted.

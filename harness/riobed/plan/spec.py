@@ -155,11 +155,11 @@ class CampaignSpec(Strict):
         return math.ceil(self._rate(fault_class) * round_number)
 
     def crashes_wanted(self, fault_class: str) -> int:
-        """In each mode."""
+        """Return how many crashes of a class are wanted in each mode."""
         return self.trials_by(self.crashes_per_cell, fault_class)
 
     def trials_allowed(self, fault_class: str) -> int:
-        """In each mode."""
+        """Return how many trials of a class each mode may have."""
         return self.trials_by(self.max_trials_per_cell, fault_class)
 
     def _rate(self, fault_class: str) -> float:

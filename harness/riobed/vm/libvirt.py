@@ -68,7 +68,7 @@ class LibvirtMachine:
             c=self._reachable(),
             emulator=emulator(self.config, self._drop),
             repeatable=self.config.accelerator == REPEATABLE,
-            # As 7002022 for 7.2.22; asked only where it matters.
+            # The version has the form 7002022 for 7.2.22. It matters only for emulated guests.
             wrong_flags=self.config.accelerator != "kvm" and self._connection.getVersion() < 8_000_000,
             start=_START,
             production_file=production,
