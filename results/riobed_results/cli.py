@@ -36,7 +36,7 @@ from riobed_results.tables.trials import trials_json, trials_text
 
 PIPE_WIDTH = 200  # columns of output that goes to no terminal
 
-table_app = typer.Typer(help="Tables computed from a results store.", no_args_is_help=True)
+table_app = typer.Typer(help="Compute a table from a results store.", no_args_is_help=True)
 
 
 class TableFormat(StrEnum):
