@@ -50,7 +50,7 @@ class Location:
 
 
 def locate(store: str) -> Location:
-    """Parse `store`: a database URL, an SQLite file, or a folder that contains `store.sqlite`.
+    """Parse `store`: a database URL, an SQLite file, or a folder that contains `store.sqlite`, or will.
 
     Raises StoreUsageError for a malformed URL or an unsupported kind of database.
     """
@@ -88,7 +88,8 @@ def _sqlite_location(url: sa.URL, path: Path) -> Location:
         seconds = None if timeout is None else float(str(timeout))
     except ValueError:
         raise StoreUsageError(f"store {path}: timeout={timeout!s} is not a number of seconds") from None
-    if path.is_dir():
+    # A new store without a suffix is a folder, so that its logs and report lie in it, too.
+    if path.is_dir() or not (path.suffix or path.exists()):
         path /= STORE_FILE
     return Location(str(path), url, path, seconds)
 
