@@ -16,11 +16,7 @@ ROLES = CHECKOUT / "playbooks/roles"
 def call(*command: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     return subprocess.run(
-        command,
-        env={**os.environ, "PATH": path, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
+        command, env={**os.environ, "PATH": path, **environment}, capture_output=True, text=True, check=False
     )
 
 

@@ -158,10 +158,7 @@ def test_infra_errors_before_a_result_and_other_classes_make_no_pair(store: Stor
     store.add_trial(trial(added.id, 3, mode="b", corruption="direct", **same))
     assert comparison_table(read_results(store)).comparisons[0].model_dump(
         include={"pairs", "only_second"}
-    ) == {
-        "pairs": 1,
-        "only_second": 0,
-    }
+    ) == {"pairs": 1, "only_second": 0}
 
 
 def test_the_power_is_an_option_of_the_command(invoke: Invoke, store: Store, path: Any) -> None:

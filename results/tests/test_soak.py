@@ -9,15 +9,7 @@ from typing import Any
 import pytest
 from results_builders import recovery
 from riobed_results.errors import StoreError
-from riobed_results.tables.soak import (
-    Soak,
-    SoakProvenance,
-    SoakRow,
-    load_soak,
-    save_soak,
-    soak_page,
-    verdict,
-)
+from riobed_results.tables.soak import Soak, SoakProvenance, SoakRow, load_soak, save_soak, soak_page, verdict
 
 RECOVERY = recovery(data={"pages": 40}, metadata={"written": 2})
 GOOD: dict[str, Any] = {

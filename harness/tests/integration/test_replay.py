@@ -105,9 +105,6 @@ def test_a_repeatable_trial_is_the_same_to_the_instruction(tmp_path: Path) -> No
     row = result_at(opened, opened.campaign().id, replayed.position)
     assert row is not None and row.faults
     again = once(replay(Request(replayed.position, store), True, None))["now"]
-    assert (again["first_activation_s"], again["activated"]) == (
-        row.first_activation_s,
-        row.activated,
-    )
+    assert (again["first_activation_s"], again["activated"]) == (row.first_activation_s, row.activated)
     # All began from one snapshot.
     assert len(list((tmp_path / "snapshots").iterdir())) == 1

@@ -75,9 +75,7 @@ class Command:
         run = ["run", self._spec, "--store", self.store, "--workers", "1"]
         with self.output.open("ab") as output:
             self.process = subprocess.Popen(
-                [*self._prefix, *RIOBED, *run],
-                stdout=output,
-                stderr=subprocess.STDOUT,
+                [*self._prefix, *RIOBED, *run], stdout=output, stderr=subprocess.STDOUT
             )
         self.pids.append(self.process.pid)
         return self.process

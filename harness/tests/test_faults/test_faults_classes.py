@@ -174,10 +174,7 @@ def test_delete_random_inst_takes_all_that_does_something(sites: Sites) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [("b", "be"), ("ae", "a"), ("l", "le"), ("ge", "g")],
-)
+@pytest.mark.parametrize(("old", "new"), [("b", "be"), ("ae", "a"), ("l", "le"), ("ge", "g")])
 def test_off_by_one_moves_equality_and_does_not_invert(old: str, new: str, sites: Sites) -> None:
     for one, other in ((old, new), (new, old)):
         (short,) = sites("off_by_one", f"cmp eax, ecx; j{one} 1f; nop; 1: ret").items()

@@ -102,10 +102,7 @@ def catalogue_file(catalogue: Catalogue) -> str:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        (
-            {"functions": ("many_*", "nosuch_*")},
-            "sites.functions: 'nosuch_*' fits no function",
-        ),
+        ({"functions": ("many_*", "nosuch_*")}, "sites.functions: 'nosuch_*' fits no function"),
         ({"subsystems": ("fs/ext5",)}, "sites.subsystems: 'fs/ext5' fits no function"),
     ],
 )

@@ -55,13 +55,7 @@ def test_every_state(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
     ram.entry(209, replace(data(12, 3), state=DIRTY | CHANGING))
     ram.entry(210, metadata(6, state=CLEAN | CHANGING))
     found = look(riorecover, ram, disk)
-    assert found == {
-        "clean": 3,
-        "dirty_data": 3,
-        "dirty_metadata": 1,
-        "shadowed": 1,
-        "foreign": 1,
-    }
+    assert found == {"clean": 3, "dirty_data": 3, "dirty_metadata": 1, "shadowed": 1, "foreign": 1}
 
 
 NONSENSE = {
