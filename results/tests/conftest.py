@@ -30,6 +30,17 @@ def store(path: Path, blank: bytes) -> Store:
     return open_store(str(path), create=True)
 
 
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest) -> str:
+    """A new store of either kind."""
+    if request.param == "sqlite":
+        request.getfixturevalue("store")
+        return str(request.getfixturevalue("path"))
+    url: str = request.getfixturevalue("postgres")
+    open_store(url, create=True)
+    return url
+
+
 @pytest.fixture
 def invoke() -> Invoke:
     app = typer.Typer()

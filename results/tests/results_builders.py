@@ -9,7 +9,9 @@ from typing import Any
 import yaml
 from riobed_results.store.check_report import CheckReport
 from riobed_results.store.models import CampaignRow, FaultRow, Outcome, TrialRow
+from riobed_results.store.queries import Results, read_results
 from riobed_results.store.recovery_report import RecoveryReport
+from riobed_results.store.store import Store
 from riobed_results.tables.controls import CONTROLS
 
 FORK = multiprocessing.get_context("fork")
@@ -61,6 +63,32 @@ def trial(campaign_id: int, position: int, outcome: Outcome = "crash", **fields:
     if (check := fields.get("check")) is not None:
         fields["check"] = CheckReport.model_validate({"equal": False} | check)
     return TrialRow(campaign_id=campaign_id, position=position, outcome=outcome, **base | fields)
+
+
+def fill(
+    store: Store,
+    *trials: dict[str, Any],
+    name: str = "first",
+    modes: Sequence[str] = (),
+    classes: Sequence[str] = (),
+    spec: str = "",
+    **columns: Any,
+) -> Results:
+    """Add a campaign with a trial of these fields at each position; `spec` is the end of its spec."""
+    row = campaign(name, modes, classes)
+    row.spec += spec
+    for column, value in columns.items():
+        setattr(row, column, value)
+    campaign_id = store.add_campaign(row).id
+    with store.session() as session:
+        session.add_all(trial(campaign_id, **{"position": n} | fields) for n, fields in enumerate(trials))
+    return read_results(store, name)
+
+
+def planted(kind: str, corruption: str, **fields: Any) -> dict[str, Any]:
+    """The fields of a trial in which a change of that kind was planted."""
+    fault = FaultRow(index=0, fault_class="planted", injected=True, params={"kind": kind})
+    return {"fault_class": "planted", "corruption": corruption, "faults": [fault]} | fields
 
 
 def faults(count: int, fault_class: str = "kernel_text") -> list[FaultRow]:

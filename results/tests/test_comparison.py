@@ -8,7 +8,7 @@ from math import comb
 from typing import Any
 
 import pytest
-from results_builders import Invoke, campaign, trial
+from results_builders import Invoke, fill
 from riobed_results.errors import StoreError, StoreUsageError
 from riobed_results.store.queries import Counts, read_results
 from riobed_results.store.store import Store
@@ -23,6 +23,7 @@ from riobed_results.tables.comparison import (
 from riobed_results.tables.corruption import corruption_page, corruption_table
 
 MODES = ["write-through", "rio", "rio-protected"]
+DISCARD = {"outcome": "discard"}
 
 
 def counts(corrupted: int, crashes: int) -> Counts:
@@ -111,34 +112,24 @@ def test_a_power_that_is_none(power: float) -> None:
 def random_campaign(store: Store, seed: int) -> list[dict[str, Any]]:
     """A plan as the harness makes it: each seed once in every mode, controls among the classes."""
     rng = random.Random(seed)
-    added = store.add_campaign(campaign("paired", MODES, ["kernel_text", "pointer", "none"]))
     rows: list[dict[str, Any]] = []
-    for number in range(30):
-        for fault_class in ("kernel_text", "pointer", "none"):
-            for mode in MODES:
-                fields: dict[str, Any] = {"mode": mode, "fault_class": fault_class}
-                fields |= {
-                    "seed": f"1/{fault_class}/{number}",
-                    "outcome": rng.choice(["crash", "crash", "discard"]),
-                }
-                if fields["outcome"] == "crash":
-                    fields["corruption"] = rng.choice(["none", "none", "indirect", "direct"])
-                rows.append(fields)
-    with store.session() as session:
-        session.add_all(trial(added.id, position, **fields) for position, fields in enumerate(rows))
+    for number, fault_class, mode in itertools.product(range(30), ("kernel_text", "pointer", "none"), MODES):
+        end = rng.choice([{"corruption": c} for c in ("none", "none", "indirect", "direct")] + [DISCARD] * 2)
+        rows.append({"mode": mode, "fault_class": fault_class, "seed": f"1/{fault_class}/{number}"} | end)
+    fill(store, *rows, name="paired", modes=MODES, classes=["kernel_text", "pointer", "none"])
     return rows
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_pairs_against_a_count_by_hand(store: Store, seed: int) -> None:
-    rows = [row for row in random_campaign(store, seed) if row["fault_class"] != "none"]
+    crashes = [row for row in random_campaign(store, seed) if "outcome" not in row]
+    rows = [row for row in crashes if row["fault_class"] != "none"]
     for found in comparison_table(read_results(store)).comparisons:
         pairs = [
             (a["corruption"] != "none", b["corruption"] != "none")
             for a in rows
             for b in rows
             if (a["mode"], b["mode"]) == (found.first, found.second) and a["seed"] == b["seed"]
-            if a["outcome"] == b["outcome"] == "crash"
         ]
         assert found.pairs == len(pairs) > 0
         assert found.both == sum(a and b for a, b in pairs)
@@ -148,17 +139,14 @@ def test_pairs_against_a_count_by_hand(store: Store, seed: int) -> None:
 
 
 def test_infra_errors_before_a_result_and_other_classes_make_no_pair(store: Store) -> None:
-    added = store.add_campaign(campaign("few", ["a", "b"], ["kernel_text"]))
-    same = {"seed": "1/kernel_text/0"}
-    store.add_trial(trial(added.id, 0, "infra_error", mode="a", **same))
-    store.add_trial(trial(added.id, 0, mode="a", attempt=2, **same))
-    store.add_trial(trial(added.id, 1, mode="b", fault_class="pointer", **same))
-    assert comparison_table(read_results(store)).comparisons[0].pairs == 0
-    store.add_trial(trial(added.id, 2, mode="b", **same))
-    store.add_trial(trial(added.id, 3, mode="b", corruption="direct", **same))
-    assert comparison_table(read_results(store)).comparisons[0].model_dump(
-        include={"pairs", "only_second"}
-    ) == {"pairs": 1, "only_second": 0}
+    first = {"position": 0, "mode": "a", "seed": "same"}
+    second = {"mode": "b", "seed": "same"}
+    rows = [first | {"outcome": "infra_error"}, first | {"attempt": 2}, second | {"fault_class": "pointer"}]
+    (found,) = comparison_table(fill(store, *rows, name="none", modes=["a", "b"])).comparisons
+    assert found.pairs == 0
+    rows += [second, second | {"corruption": "direct"}]
+    (found,) = comparison_table(fill(store, *rows, name="one", modes=["a", "b"])).comparisons
+    assert (found.pairs, found.only_second) == (1, 0)
 
 
 def test_the_power_is_an_option_of_the_command(invoke: Invoke, store: Store, path: Any) -> None:
@@ -169,7 +157,7 @@ def test_the_power_is_an_option_of_the_command(invoke: Invoke, store: Store, pat
 
 
 def test_one_mode_cannot_be_compared(invoke: Invoke, store: Store, path: Any) -> None:
-    store.add_trial(trial(store.add_campaign(campaign("alone", ["rio"], [])).id, 0))
+    fill(store, {}, modes=["rio"])
     result = invoke("table", "comparison", "--store", path)
     assert isinstance(result.exception, StoreError) and "no two modes to compare" in str(result.exception)
     assert "Modes compared" not in invoke("table", "corruption", "--store", path).stdout
@@ -177,19 +165,11 @@ def test_one_mode_cannot_be_compared(invoke: Invoke, store: Store, path: Any) ->
 
 def test_over_kernels_only_faults_at_run_time_are_paired(store: Store) -> None:
     of = {"a": "1f", "b": "1f", "other": "2e"}
-    added = campaign("kernels", list(of), ["kernel_text", "allocation"])
-    added.host = {"kernels": of}
-    added = store.add_campaign(added)
-    position = itertools.count()
-    for fault_class in ("kernel_text", "allocation"):
-        for mode in of:
-            same = {"seed": f"1/{fault_class}/0", "fault_class": fault_class, "mode": mode}
-            store.add_trial(trial(added.id, next(position), **same))
-    table = comparison_table(read_results(store))
-    assert {(c.first, c.second): c.pairs for c in table.comparisons} == {
-        ("a", "b"): 2,
-        ("a", "other"): 1,
-        ("b", "other"): 1,
-    }
-    for page in (comparison_page(table), corruption_page(corruption_table(read_results(store)))):
+    both = itertools.product(("kernel_text", "allocation"), of)
+    rows = [{"seed": "same", "fault_class": name, "mode": mode} for name, mode in both]
+    results = fill(store, *rows, modes=list(of), host={"kernels": of})
+    table = comparison_table(results)
+    pairs = {(c.first, c.second): c.pairs for c in table.comparisons}
+    assert pairs == {("a", "b"): 2, ("a", "other"): 1, ("b", "other"): 1}
+    for page in (comparison_page(table), corruption_page(corruption_table(results))):
         assert "a, b: build 1f; other: build 2e" in page.note

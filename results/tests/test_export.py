@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-from results_builders import Invoke, campaign, faults, trial
+from results_builders import Invoke, faults, fill
 from riobed_results.errors import StoreUsageError
 from riobed_results.store.models import FaultRow, TrialRow
 from riobed_results.store.store import Store
@@ -21,15 +21,15 @@ def as_json(row: dict[str, Any], columns: set[str]) -> dict[str, Any]:
     }
 
 
-def test_every_column_of_every_row_comes_back(
-    invoke: Invoke, store: Store, path: Path, tmp_path: Path
-) -> None:
-    added = store.add_campaign(campaign("odd", ["rio"], ["kernel_text"]))
-    store.add_trial(trial(added.id, 0, "infra_error", detail="nul \0, surrogate \ud800, ünï"))
+def test_every_column_of_every_row_comes_back(invoke: Invoke, store: Store, path: Path) -> None:
     check = {"equal": True, "deep": [{"a": None}]}
-    store.add_trial(trial(added.id, 0, attempt=2, faults=faults(3), injected=3, check=check, fresh_boot=True))
-    store.add_trial(trial(added.id, 1, "discard", time_to_crash_s=None, phases={"watch": 15.0}))
-    output = tmp_path / "trials.parquet"
+    fill(
+        store,
+        {"outcome": "infra_error", "detail": "nul \0, surrogate \ud800, ünï"},
+        {"position": 0, "attempt": 2, "faults": faults(3), "injected": 3, "check": check, "fresh_boot": True},
+        {"outcome": "discard", "time_to_crash_s": None, "phases": {"watch": 15.0}},
+    )
+    output = path.with_name("trials.parquet")
     result = invoke("trials", "--store", path, "--format", "parquet", "--output", output)
     assert (result.exit_code, result.stdout) == (0, "")
     read = [as_json(row, JSON_COLUMNS) for row in pq.read_table(output).to_pylist()]
@@ -40,13 +40,13 @@ def test_every_column_of_every_row_comes_back(
     assert set(read[1]["faults"][0]) == {c.key for c in FaultRow.__table__.columns}
 
 
-def test_types_do_not_depend_on_the_rows(invoke: Invoke, store: Store, path: Path, tmp_path: Path) -> None:
+def test_types_do_not_depend_on_the_rows(invoke: Invoke, store: Store, path: Path) -> None:
     """Files of two campaigns can be read as one."""
-    store.add_trial(trial(store.add_campaign(campaign("bare")).id, 0, "discard"))
-    store.add_trial(trial(store.add_campaign(campaign("full")).id, 0, faults=faults(2), time_to_crash_s=1.0))
+    fill(store, {"outcome": "discard"}, name="bare")
+    fill(store, {"faults": faults(2), "time_to_crash_s": 1.0}, name="full")
     schemas = []
     for name in ("bare", "full"):
-        output = tmp_path / f"{name}.parquet"
+        output = path.with_name(f"{name}.parquet")
         invoke("trials", "--store", path, "--campaign", name, "--format", "parquet", "--output", output)
         schemas.append(pq.read_schema(output))
     assert schemas[0] == schemas[1]
@@ -54,6 +54,6 @@ def test_types_do_not_depend_on_the_rows(invoke: Invoke, store: Store, path: Pat
 
 
 def test_a_terminal_gets_no_parquet(invoke: Invoke, store: Store, path: Path) -> None:
-    store.add_trial(trial(store.add_campaign(campaign()).id, 0))
+    fill(store, {})
     result = invoke("trials", "--store", path, "--format", "parquet")
     assert isinstance(result.exception, StoreUsageError) and "--output" in str(result.exception)

@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from results_builders import campaign, faults, trial
+from results_builders import faults, fill, planted
 from riobed_results.report.report import report
 from riobed_results.store.logs import Links
-from riobed_results.store.models import FaultRow
-from riobed_results.store.queries import Results, read_results
+from riobed_results.store.queries import Results
 from riobed_results.store.store import Store
 from riobed_results.tables.by_mode import mode_table
 from riobed_results.tables.controls import failed_controls
@@ -24,28 +23,16 @@ FAILED: dict[str, Any] = {
     "corruption": "unclassified",
     "corruption_where": "disk",
     "detail": "recovery failed: mount: Structure needs cleaning",
-    "recovery": None,
-    "check": None,
     "phases": {"watch": 1.0, "reset": 2.0},
 }
 
 
 @pytest.fixture
 def results(store: Store) -> Results:
-    added = store.add_campaign(campaign("lost", ["rio"], ["kernel_text", "none", "planted"]))
-
-    def planted(kind: str) -> list[FaultRow]:
-        return [FaultRow(index=0, fault_class="planted", injected=True, params={"kind": kind})]
-
-    rows: list[dict[str, Any]] = [
-        {"faults": faults(2), "requested": 2, "log": "logs/0.log.gz"},
-        {"fault_class": "none"},
-        {"fault_class": "planted", "faults": planted("entry")},
-        {"fault_class": "planted", "faults": planted("stray")},
-    ]
-    for position, fields in enumerate(rows):
-        store.add_trial(trial(added.id, position, **FAILED | fields))
-    return read_results(store)
+    rows: list[dict[str, Any]] = [{"faults": faults(2), "requested": 2, "log": "logs/0.log.gz"}]
+    rows += [{"fault_class": "none"}, *(planted(kind, "unclassified") for kind in ("entry", "stray"))]
+    classes = ["kernel_text", "none", "planted"]
+    return fill(store, *(FAILED | fields for fields in rows), modes=["rio"], classes=classes)
 
 
 def test_every_table_and_the_report_can_be_made(results: Results, store: Store, path: Path) -> None:
@@ -67,9 +54,8 @@ def test_a_reset_without_a_fault_lost_something(results: Results) -> None:
     lines = {name: cells["rio"] for name, cells in mode_table(results, NO_FAULT).lines.items()}
     assert (lines["Resets"], lines["Lost or changed a file"]) == (1, 1)
     assert (lines["Checksum mismatches"], lines["Pages restored, median"]) == (None, None)
-    assert failed_controls(results.rows) == [
-        "Control failed in mode rio: 1 of 1 resets without a fault lost or changed a file."
-    ]
+    (sentence,) = failed_controls(results.rows)
+    assert "mode rio: 1 of 1 resets without a fault lost" in sentence
 
 
 def test_a_planted_change_cannot_be_classed(results: Results) -> None:

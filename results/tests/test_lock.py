@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from riobed_results.errors import StoreError
 from riobed_results.store.lock import locked
-from riobed_results.store.store import open_store
 
 _HOLD = """
 import subprocess, sys, time
@@ -24,13 +23,6 @@ with locked(sys.argv[1], "overnight"):
 """
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, path: Path) -> str:
-    url: str = str(path) if request.param == "sqlite" else request.getfixturevalue("postgres")
-    open_store(url, create=True)
-    return url
-
-
 @contextmanager
 def other_runner(url: str) -> Iterator[subprocess.Popen[str]]:
     with subprocess.Popen([sys.executable, "-c", _HOLD, url], stdout=subprocess.PIPE, text=True) as process:
@@ -40,9 +32,8 @@ def other_runner(url: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_a_second_runner_is_refused(url: str) -> None:
-    refusal = r"^store .*: campaign 'overnight' is being run by another process; wait for its end or stop it$"
     with other_runner(url):
-        with pytest.raises(StoreError, match=refusal) as caught, locked(url, "overnight"):
+        with pytest.raises(StoreError, match="is being run by another") as caught, locked(url, "overnight"):
             pass
         assert caught.value.exit_code == 1
         # The same store, another campaign.

@@ -8,7 +8,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from results_builders import Invoke, campaign, trial
+from results_builders import Invoke, fill
 from riobed_results.errors import StoreError, StoreUsageError
 from riobed_results.store import logs as module
 from riobed_results.store.logs import ARCHIVE, Logs, pack
@@ -78,8 +78,7 @@ def a_link() -> bytes:
 
 
 @pytest.mark.parametrize(
-    "content",
-    [b"no archive", lzma.compress(b"no tar" * 500), lzma.compress(chained()), lzma.compress(a_link())],
+    "content", [b"no archive", *map(lzma.compress, [b"no tar" * 500, chained(), a_link()])]
 )
 def test_an_archive_of_a_stranger_is_an_error_of_one_line(tmp_path: Path, content: bytes) -> None:
     (tmp_path / ARCHIVE).write_bytes(content)
@@ -99,9 +98,8 @@ def test_an_archive_that_was_cut_off(files: Path, tmp_path: Path) -> None:
 def test_the_command_prints_a_log_by_position_or_name(
     invoke: Invoke, store: Store, files: Path, tmp_path: Path, which: str
 ) -> None:
-    campaign_id = store.add_campaign(campaign()).id
-    store.add_trial(trial(campaign_id, 3, "infra_error", log="logs/1.log.gz"))
-    store.add_trial(trial(campaign_id, 3, attempt=2, log="logs/10.log.gz"))
+    error, crash = {"outcome": "infra_error", "log": "logs/1.log.gz"}, {"log": "logs/10.log.gz"}
+    fill(store, error | {"position": 3}, crash | {"position": 3, "attempt": 2})
     packed(files, tmp_path / "packed")
     for folder in (files, tmp_path / "packed"):
         result = invoke("log", which, "--store", store.location.path, "--logs", folder)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from results_builders import Invoke, campaign, faults, trial
+from results_builders import Invoke, faults, fill
 from riobed_results.errors import StoreError
 from riobed_results.store.logs import ARCHIVE, Logs
 from riobed_results.store.queries import trial_rows
@@ -16,20 +16,15 @@ from riobed_results.tables.trials import trials_json
 
 @pytest.fixture
 def filled(store: Store, path: Path) -> Store:
-    store.add_trial(trial(store.add_campaign(campaign("other")).id, 0, faults=faults(1)))
-    wanted = store.add_campaign(campaign("wanted", ["rio"], ["kernel_text"]))
-    fields: list[dict[str, Any]] = [
-        {},
-        {},
-        {"corruption": "unclassified"},
-        {"crash_title": "hang, agent lost", "crash_kind": "hang"},
-    ]
-    folder = path.parent / "logs"
-    folder.mkdir()
-    for position, more in enumerate(fields):
+    fill(store, {"faults": faults(1)}, name="other")
+    fields: list[dict[str, Any]] = [{}, {}, {"corruption": "unclassified"}, {"crash_kind": "hang"}]
+    (path.parent / "logs").mkdir()
+    for position, of_trial in enumerate(fields):
         log = f"logs/{position}.log.gz"
         (path.parent / log).write_bytes(gzip.compress(b"console %d" % position))
-        store.add_trial(trial(wanted.id, position, faults=faults(2), phases={"check": 1.0}, log=log, **more))
+        of_trial |= {"faults": faults(2), "phases": {"check": 1.0}, "log": log}
+    fields[3]["crash_title"] = "hang, agent lost"
+    fill(store, *fields, name="wanted", modes=["rio"], classes=["kernel_text"])
     return store
 
 
@@ -65,7 +60,7 @@ def test_without_its_logs_nothing_is_published(
     invoke: Invoke, store: Store, path: Path, tmp_path: Path, log: str
 ) -> None:
     (path.parent.parent / "secret").write_text("not a log")
-    store.add_trial(trial(store.add_campaign(campaign()).id, 0, log=log))
+    fill(store, {"log": log})
     result = invoke("publish", tmp_path / "new", "--store", path)
     assert isinstance(result.exception, StoreError)
     assert "1 console logs are not there" in str(result.exception)

@@ -7,9 +7,8 @@ import re
 
 import pytest
 from markdown_it import MarkdownIt
-from results_builders import campaign, trial
+from results_builders import fill
 from results_readers import READERS
-from riobed_results.store.queries import read_results
 from riobed_results.store.store import Store
 from riobed_results.tables.corruption import CorruptionTable, corruption_page, corruption_table
 from riobed_results.tables.render import Grid, Page, render
@@ -52,25 +51,26 @@ ALL = [CORRUPTIONS, TRIALS, COMPARED, PAPER]
 @pytest.fixture
 def table(store: Store) -> CorruptionTable:
     """Made by hand; the expected tables above were counted from this list."""
-    added = store.add_campaign(campaign("hand <made>", MODES, ["kernel_text", "delete_branch"]))
-    rows = [
-        trial(added.id, 0, mode="write-through"),
-        trial(added.id, 1, mode="write-through", crash_kind="hang"),
-        trial(added.id, 2, mode="write-through"),
-        trial(added.id, 3, mode="rio_%", corruption="direct"),
-        trial(added.id, 4, mode="rio_%", corruption="unclassified", corruption_where="disk"),
-        trial(added.id, 5, mode="rio_%"),
-        trial(added.id, 6, mode="rio_%", crash_kind="trap"),
-        trial(added.id, 7, "discard", mode="rio_%"),
-        trial(added.id, 8, "discard", mode="write-through", fault_class="delete_branch"),
-        trial(added.id, 9, "discard", mode="write-through", fault_class="delete_branch"),
-        trial(added.id, 10, "infra_error", mode="rio_%", fault_class="delete_branch"),
-        trial(added.id, 10, "infra_error", mode="rio_%", fault_class="delete_branch", attempt=2),
-        trial(added.id, 10, mode="rio_%", fault_class="delete_branch", attempt=3),
-    ]
-    for row in rows:
-        store.add_trial(row)
-    return corruption_table(read_results(store))
+    first, error = {"mode": "write-through"}, {"outcome": "infra_error", "position": 10}
+    second, deleted = {"mode": "rio_%"}, {"mode": "rio_%", "fault_class": "delete_branch"}
+    results = fill(
+        store,
+        first,
+        first | {"crash_kind": "hang"},
+        first,
+        second | {"corruption": "direct"},
+        second | {"corruption": "unclassified", "corruption_where": "disk"},
+        second,
+        second | {"crash_kind": "trap"},
+        second | {"outcome": "discard"},
+        *[first | {"outcome": "discard", "fault_class": "delete_branch"}] * 2,
+        deleted | error,
+        deleted | error | {"attempt": 2},
+        deleted | {"position": 10, "attempt": 3},
+        modes=MODES,
+        classes=["kernel_text", "delete_branch"],
+    )
+    return corruption_table(results)
 
 
 def test_the_table_for_people(table: CorruptionTable) -> None:
@@ -91,9 +91,7 @@ def test_the_table_for_programs(table: CorruptionTable) -> None:
 
 def test_hostile_names_stay_text(store: Store) -> None:
     mode = 'a|b & <i>"x"</i> \\end{table}\x1b[2J\nc'
-    added = store.add_campaign(campaign("odd", [mode], ["kernel_text"]))
-    store.add_trial(trial(added.id, 0, mode=mode))
-    page = corruption_page(corruption_table(read_results(store)))
+    page = corruption_page(corruption_table(fill(store, {"mode": mode}, modes=[mode])))
     shown = 'a|b & <i>"x"</i> \\end{table}\\x1b[2J\\nc'
 
     for form, read in READERS.items():

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from results_builders import Invoke, campaign, faults, trial
+from results_builders import Invoke, faults, fill, planted, trial
 from riobed_results.report.report import report
 from riobed_results.store.logs import Links
 from riobed_results.store.models import FaultRow, TrialRow, utc_now
@@ -81,10 +81,11 @@ class Page(HTMLParser):
         elif self.open and self.open[-1] == "h2":
             self.headings[-1] += data
 
+    def values(self, tag: str, name: str) -> list[str]:
+        return [value for *of, value in self.attributes if of == [tag, name]]
+
     def links(self) -> list[str]:
-        return [
-            v for tag, name, v in self.attributes if (tag, name) == ("a", "href") and not v.startswith("#")
-        ]
+        return [value for value in self.values("a", "href") if not value.startswith("#")]
 
 
 def made(store: Store, path: Path, **options: Any) -> Page:
@@ -93,62 +94,44 @@ def made(store: Store, path: Path, **options: Any) -> Page:
 
 def filled(store: Store, folder: Path) -> Store:
     """All there can be: corruptions, discards, infra errors, controls, logs."""
-    modes, classes = ["write-through", "delayed", "rio"], ["kernel_text", "copy_overrun", "none", "planted"]
-    added = store.add_campaign(campaign("whole", modes, classes))
     (folder / "logs").mkdir()
     (folder / "logs/a b.log.gz").write_bytes(b"console")
     bad: dict[str, Any] = {"corruption": "direct", "check": CHECK, "recovery": RECOVERY}
-    plant = FaultRow(index=0, fault_class="planted", injected=True, params={"kind": "stray"})
-    written = FaultRow(index=0, fault_class="planted", injected=True, params={"kind": "written"})
-    fields: list[dict[str, Any]] = [
-        {
-            "mode": "rio",
-            "time_to_crash_s": 0.5,
-            "faults": faults(2),
-            "requested": 2,
-            "log": "logs/a b.log.gz",
-        },
-        {"mode": "rio", "time_to_crash_s": 2.5, "faults": faults(2), "requested": 2, "injected": 2} | bad,
+    faulty: dict[str, Any] = {"mode": "rio", "requested": 2}
+    disk, none = {"mode": "write-through"}, {"fault_class": "none"}
+    rows: list[dict[str, Any]] = [
+        faulty | {"faults": faults(2), "time_to_crash_s": 0.5, "log": "logs/a b.log.gz"},
+        faulty | {"faults": faults(2), "time_to_crash_s": 2.5, "injected": 2} | bad,
         {"mode": "delayed", "time_to_crash_s": 2.0, "crash_title": "odd title"} | bad,
-        {"mode": "write-through", "fault_class": "copy_overrun", "crash_kind": "hang"},
-        {"mode": "write-through", "outcome": "discard", "phases": {"watch": 15.0}},
-        {"mode": "write-through", "outcome": "infra_error"},
-        {"mode": "rio", "fault_class": "none", "recovery": SOUND},
-        {"mode": "delayed", "fault_class": "none", "corruption": "direct"},
-        {"mode": "write-through", "fault_class": "none"},
-        {"mode": "write-through", "fault_class": "planted", "faults": [written]}
-        | {"corruption": "unclassified"},
+        disk | {"fault_class": "copy_overrun", "crash_kind": "hang"},
+        disk | {"outcome": "discard", "phases": {"watch": 15.0}},
+        disk | {"outcome": "infra_error"},
+        none | {"mode": "rio", "recovery": SOUND},
+        none | {"mode": "delayed", "corruption": "direct"},
+        none | disk,
+        disk | planted("written", "unclassified"),
         {"mode": "rio", "fresh_boot": True, "outcome": "discard"},
-        {"mode": "rio", "fault_class": "planted", "faults": [plant], "requested": 1} | bad,
+        {"mode": "rio", "requested": 1} | planted("stray", **bad),
     ]
-    for position, more in enumerate(fields):
-        store.add_trial(trial(added.id, position, **{"phases": PHASES} | more))
+    modes, classes = ["write-through", "delayed", "rio"], ["kernel_text", "copy_overrun", "none", "planted"]
+    fill(store, *({"phases": PHASES} | row for row in rows), name="whole", modes=modes, classes=classes)
     return store
+
+
+SECTIONS = ["Corruptions", "Fault classes", "Time to crash", "Crash titles", "Stories", "Phase times"]
 
 
 def test_everything_is_in_it(store: Store, path: Path) -> None:
     page = made(filled(store, path.parent), path)
-    assert page.headings == [
-        "Corruptions",
-        "Fault classes",
-        "Time to crash",
-        "Crash titles",
-        "Stories",
-        "Phase times",
-        "Controls",
-        "Environment",
-    ]
+    assert page.headings == [*SECTIONS, "Controls", "Environment"]
     text = " ".join(page.text.split())
-    assert (
-        "4 crashes (2 with corruption), 2 discards, beside them 5 trials of controls; 1 infra errors." in text
-    )
+    counts = "4 crashes (2 with corruption), 2 discards, beside them 5 trials of controls; 1 infra errors."
+    assert counts in text
     for grid in corruption_page(corruption_table(read_results(store))).grids:
         assert page.tables[grid.title] == [grid.head, *grid.body, *grid.foot]
-    assert {"Modes compared", "Beside the paper", "Planted changes", "Resets without a fault"} <= set(
-        page.tables
-    )
-    plots = [value for tag, name, value in page.attributes if (tag, name) == ("svg", "aria-label")]
-    assert len(plots) == 4
+    beside = {"Modes compared", "Beside the paper", "Planted changes", "Resets without a fault"}
+    assert beside <= set(page.tables)
+    assert len(page.values("svg", "aria-label")) == 4
     assert "vfs_read at fs/read_write.c:450" in page.text
     assert "All that ran held." in page.text and "Controls that have not run" not in page.text
     # What is about faults stands with the corruptions, what is about controls with these.
@@ -160,23 +143,23 @@ def test_everything_is_in_it(store: Store, path: Path) -> None:
     assert len(ids) == len(set(ids))
 
 
-def test_a_failed_control_is_said_at_the_top(store: Store, path: Path) -> None:
-    store.add_trial(trial(store.add_campaign(campaign()).id, 0, fault_class="none", corruption="direct"))
+@pytest.mark.parametrize(
+    ("rows", "sentence"),
+    [
+        ([{"fault_class": "none", "corruption": "direct"}], "Control failed in mode rio: 1 of 1 resets"),
+        ([{}], "Controls that have not run: class none in mode rio."),
+    ],
+)
+def test_what_controls_say_is_said_at_the_top(
+    store: Store, path: Path, rows: list[dict[str, Any]], sentence: str
+) -> None:
+    fill(store, *rows)
     page = made(store, path)
-    sentence = "Control failed in mode rio: 1 of 1 resets without a fault lost or changed a file."
     assert page.text.count(sentence) == 2
-    assert page.text.index(sentence) < page.text.index(
-        "Phase times" if "Phase times" in page.text else "Controls"
-    )
-
-
-def test_a_control_that_is_missing_is_a_warning_and_no_verdict(store: Store, path: Path) -> None:
-    store.add_trial(trial(store.add_campaign(campaign()).id, 0))
-    page = made(store, path)
-    assert page.text.count("Controls that have not run: class none in mode rio.") == 2
-    assert page.text.index("Controls that have not run") < page.text.index("Corruptions")
-    assert "not to be believed" not in page.text
-    assert "None ran in this campaign" in page.text
+    assert page.text.index(sentence) < page.text.index(page.headings[0])
+    failed = sentence.startswith("Control failed")
+    assert ("not to be believed" in page.text) == failed
+    assert ("None ran in this campaign" in page.text) != failed
 
 
 @pytest.mark.parametrize(
@@ -192,9 +175,7 @@ def test_a_control_that_is_missing_is_a_warning_and_no_verdict(store: Store, pat
 def test_a_campaign_that_has_not_much(
     store: Store, path: Path, rows: list[dict[str, Any]], headings: list[str]
 ) -> None:
-    added = store.add_campaign(campaign("little", ["rio"], ["kernel_text"]))
-    for position, fields in enumerate(rows):
-        store.add_trial(trial(added.id, position, **fields))
+    fill(store, *rows, modes=["rio"], classes=["kernel_text"])
     page = made(store, path)
     assert page.headings == headings
     assert ("No trial has given a result yet." in page.text) == (len(headings) == 2)
@@ -209,49 +190,20 @@ HOSTILE = (
 
 def hostile(store: Store) -> None:
     """Strings of a stranger wherever the schema allows any."""
-    row = campaign(HOSTILE, [HOSTILE], [HOSTILE])
-    for name in (
-        "seed",
-        "kernel_release",
-        "kernel_build_id",
-        "series_commit",
-        "qemu_version",
-        "accelerator",
-        "created",
-    ):
-        setattr(row, name, HOSTILE)
-    row.host = {HOSTILE: HOSTILE, "basis": {HOSTILE: [HOSTILE]}}
-    row.spec += HOSTILE
-    added = store.add_campaign(row)
     fault = FaultRow(index=0, fault_class=HOSTILE, injected=True, activated=True, params={HOSTILE: HOSTILE})
     for name in ("function", "source", "old_asm", "new_asm"):
         setattr(fault, name, HOSTILE)
-    texts = (
-        "mode",
-        "fault_class",
-        "seed",
-        "started",
-        "finished",
-        "crash_title",
-        "workload_status",
-        "detail",
-        "log",
-    )
-    found = {"path": HOSTILE, "kind": HOSTILE, "detail": HOSTILE}
-    store.add_trial(
-        trial(
-            added.id,
-            0,
-            **dict.fromkeys(texts, HOSTILE),
-            faults=[fault],
-            requested=1,
-            corruption="direct",
-            time_to_crash_s=1.0,
-            check={"equal": False, "difference_count": 1, "differences": [found]},
-            recovery=RECOVERY | {"interrupted": {"planned_s": 0.1, "at_s": 0.1, "phase": HOSTILE}},
-            phases={HOSTILE: 1.0},
-        )
-    )
+    texts = ["mode", "fault_class", "seed", "started", "finished", "crash_title", "workload_status"]
+    row = dict.fromkeys([*texts, "detail", "log"], HOSTILE) | {
+        **{"faults": [fault], "requested": 1, "corruption": "direct", "time_to_crash_s": 1.0},
+        "check": CHECK | {"differences": [{"path": HOSTILE, "kind": HOSTILE, "detail": HOSTILE}]},
+        "recovery": RECOVERY | {"interrupted": {"planned_s": 0.1, "at_s": 0.1, "phase": HOSTILE}},
+        "phases": {HOSTILE: 1.0},
+    }
+    names = ["seed", "kernel_release", "kernel_build_id", "series_commit", "qemu_version", "accelerator"]
+    columns: dict[str, Any] = dict.fromkeys([*names, "created"], HOSTILE)
+    columns["host"] = {HOSTILE: HOSTILE, "basis": {HOSTILE: [HOSTILE]}}
+    fill(store, row, name=HOSTILE, modes=[HOSTILE], classes=[HOSTILE], spec=HOSTILE, **columns)
 
 
 def test_hostile_strings_stay_text(store: Store, path: Path) -> None:
@@ -261,20 +213,17 @@ def test_hostile_strings_stay_text(store: Store, path: Path) -> None:
     assert not page.tags & ACTIVE
     assert not any(name.startswith("on") for _, name, _ in page.attributes)
     assert page.links() == []
-    assert (
-        "alert(1)" in page.text and "{{7*7}}" in page.text and "49" not in page.text.split("{{7*7}}")[0][:50]
-    )
+    assert "alert(1)" in page.text and "{{7*7}}" in page.text
+    assert "49" not in page.text.split("{{7*7}}")[0][:50]
     assert not re.search("[\x00-\x09\x0b-\x1f]", text)
     assert page.headings[0] == "Corruptions" and page.headings[-1] == "Environment"
 
 
 def test_what_a_campaign_began_on_is_a_line_each(store: Store, path: Path) -> None:
-    row = campaign("grouped", ["rio"], ["kernel_text"])
-    row.host = {"cpus": 2, "basis": {"harness": "bca1cad7", "workload": "498037f7"}}
-    store.add_campaign(row)
-    shown = made(store, path).text
+    fill(store, host={"cpus": 2, "basis": {"harness": "bca1cad7", "workload": "498037f7"}})
+    shown = made(store, path).text.replace("\n", "")
     for line in ("Host cpus2", "Host basis: harnessbca1cad7", "Host basis: workload498037f7"):
-        assert line in shown.replace("\n", "")
+        assert line in shown
 
 
 def test_the_page_reaches_for_nothing(store: Store, path: Path) -> None:
@@ -285,31 +234,22 @@ def test_the_page_reaches_for_nothing(store: Store, path: Path) -> None:
     # Within SVG a reference is to the page's own.
     assert all(v.startswith("#") for _, name, v in page.attributes if name == "xlink:href")
     assert not re.search(r"https?://|@import|url\((?!#)", text)
-    policy = [
-        v for tag, name, v in page.attributes if (tag, name) == ("meta", "content") and "default-src" in v
-    ]
+    policy = [value for value in page.values("meta", "content") if "default-src" in value]
     assert policy == ["default-src 'none'; style-src 'unsafe-inline'"]
 
 
 def test_it_reads_itself_again_only_while_it_is_kept_fresh(store: Store, path: Path) -> None:
     filled(store, path.parent)
-    assert ("meta", "http-equiv", "refresh") not in made(store, path).attributes
+    assert made(store, path).values("meta", "http-equiv").count("refresh") == 0
     fresh = made(store, path, reload_s=45)
-    assert ("meta", "http-equiv", "refresh") in fresh.attributes and (
-        "meta",
-        "content",
-        "45",
-    ) in fresh.attributes
+    assert "refresh" in fresh.values("meta", "http-equiv") and "45" in fresh.values("meta", "content")
 
 
 def test_progress_counts_only_what_was_wanted(store: Store, path: Path) -> None:
-    row = campaign("asked", ["rio", "delayed"], ["kernel_text"])
-    row.spec += "crashes_per_cell: 3\n"
-    added = store.add_campaign(row)
-    for position in range(5):
-        store.add_trial(trial(added.id, position))
+    wanted = {"modes": ["rio", "delayed"], "classes": ["kernel_text"], "spec": "crashes_per_cell: 3\n"}
+    fill(store, *[{}] * 5, **wanted)  # type: ignore[arg-type]
     page = made(store, path)
-    assert ("progress", "max", "6") in page.attributes and ("progress", "value", "3") in page.attributes
+    assert (page.values("progress", "max"), page.values("progress", "value")) == (["6"], ["3"])
     assert "3 of 6 crashes wanted" in page.text
 
 

@@ -23,13 +23,10 @@ def test_the_ends_are_those_of_the_share_changed_about() -> None:
     assert (found.low * share.high, found.high * share.low) == (pytest.approx(1 / 6), pytest.approx(1 / 6))
 
 
-def test_without_a_corruption_there_is_a_lower_end_only() -> None:
+def test_what_is_not_known_is_not_said() -> None:
     found = mean_time(corrupted_share(Counts(crashes=20)))
     assert (found.years, found.high) == (None, None)
     assert found.low == pytest.approx(1 / 6 / (1 - 0.025 ** (1 / 20)))
     assert mean_time_text(found) == "more than 1.0"
-
-
-def test_without_a_crash_nothing_is_known() -> None:
     assert mean_time(Share()).model_dump() == {"years": None, "low": None, "high": None}
     assert mean_time_text(mean_time(Share())) == "-"

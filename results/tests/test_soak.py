@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from results_builders import recovery
+from results_builders import campaign, recovery
 from riobed_results.errors import StoreError
 from riobed_results.tables.soak import Soak, SoakProvenance, SoakRow, load_soak, save_soak, soak_page, verdict
 
@@ -32,21 +32,8 @@ def row(**fields: Any) -> SoakRow:
 
 
 def soak(*rows: SoakRow) -> Soak:
-    environment = SoakProvenance(
-        seed="7",
-        kernel_release="6.12.107",
-        kernel_build_id="0123abcd",
-        series_commit="feed",
-        qemu_version="QEMU emulator version 7.2.0",
-        accelerator="tcg",
-        created="2026-01-02T03:04:05.000+00:00",
-        mode="rio-protected",
-        minutes=60,
-        memory_mib=512,
-        disk_mib=1024,
-        vcpus=2,
-        suite="stress",
-    )
+    on = campaign().provenance.model_dump() | {"mode": "rio-protected", "minutes": 60, "suite": "stress"}
+    environment = SoakProvenance.model_validate(on | {"memory_mib": 512, "disk_mib": 1024, "vcpus": 2})
     return Soak(environment=environment, rows=list(rows))
 
 
@@ -106,11 +93,7 @@ def test_it_comes_back_as_it_was_saved(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [
-        (None, "No such file or directory; give the folder of a soak"),
-        ("{", "file: Invalid JSON"),
-        ("{}", "environment: Field required"),
-    ],
+    [(None, "No such file"), ("{", "file: Invalid JSON"), ("{}", "environment: Field required")],
 )
 def test_what_is_no_soak(tmp_path: Path, text: str | None, says: str) -> None:
     if text is not None:
@@ -123,5 +106,5 @@ def test_what_is_no_soak(tmp_path: Path, text: str | None, says: str) -> None:
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(StoreError, match=r"Not a directory; choose another folder$"):
+    with pytest.raises(StoreError, match="Not a directory"):
         save_soak(tmp_path / "file" / "below", soak())

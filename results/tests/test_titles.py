@@ -8,9 +8,8 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from results_builders import campaign, trial
+from results_builders import fill
 from riobed_results.errors import StoreError
-from riobed_results.store.queries import read_results
 from riobed_results.store.store import Store
 from riobed_results.tables.render import render
 from riobed_results.tables.stories import story_page, story_table
@@ -22,7 +21,6 @@ MODES = ["rio", "delayed"]
 @pytest.mark.parametrize("seed", range(5))
 def test_random_titles_against_a_count_by_hand(store: Store, seed: int) -> None:
     rng = random.Random(seed)
-    added = store.add_campaign(campaign("titled", MODES, ["kernel_text", "none"]))
     rows: list[dict[str, Any]] = [
         {
             "mode": rng.choice(MODES),
@@ -35,20 +33,14 @@ def test_random_titles_against_a_count_by_hand(store: Store, seed: int) -> None:
         }
         for number in range(60)
     ]
-    for position, fields in enumerate(rows):
-        store.add_trial(trial(added.id, position, **fields))
-    store.add_trial(trial(added.id, 60, "discard"))
     faulty = [row for row in rows if row["fault_class"] != "none"]
     by_hand = Counter((row["crash_title"] or "", row["crash_kind"]) for row in faulty)
-    table = title_table(read_results(store))
+    table = title_table(fill(store, *rows, {"outcome": "discard"}, modes=MODES))
     assert {(title.title, title.kind): title.total for title in table.titles} == by_hand
     assert [title.total for title in table.titles] == sorted(by_hand.values(), reverse=True)
     for title in table.titles:
-        of_title = [
-            row
-            for row in faulty
-            if ((row["crash_title"] or ""), row["crash_kind"]) == (title.title, title.kind)
-        ]
+        key = title.title or None, title.kind
+        of_title = [row for row in faulty if (row["crash_title"], row["crash_kind"]) == key]
         assert title.crashes == {mode: sum(row["mode"] == mode for row in of_title) for mode in MODES}
         assert title.corrupted == sum(row["corruption"] == "direct" for row in of_title)
         assert title.damaged == sum(row["log_damage"] is not None for row in of_title)
@@ -56,15 +48,12 @@ def test_random_titles_against_a_count_by_hand(store: Store, seed: int) -> None:
 
 
 def test_only_controls_have_no_titles(store: Store) -> None:
-    store.add_trial(trial(store.add_campaign(campaign()).id, 0, fault_class="none"))
     with pytest.raises(StoreError, match="no crashes yet"):
-        title_table(read_results(store))
+        title_table(fill(store, {"fault_class": "none"}))
 
 
 def test_a_title_is_the_same_text_in_the_table_of_stories(store: Store) -> None:
-    added = store.add_campaign(campaign())
-    store.add_trial(trial(added.id, 0, crash_title="BUG\x1b[2J in\nf", corruption="direct"))
-    results = read_results(store)
+    results = fill(store, {"crash_title": "BUG\x1b[2J in\nf", "corruption": "direct"})
     pages = title_page(title_table(results)), story_page(story_table(results))
     (title,), (story,) = (list(csv.DictReader(io.StringIO(render(page, "csv")))) for page in pages)
     assert title["title"] == story["crash"] == "BUG\\x1b[2J in\\nf"
