@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """memtest built with the sanitizers, and a tree that it made."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

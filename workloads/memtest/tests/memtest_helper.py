@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Running memtest, and an independent reading of what it leaves: trees and progress records."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

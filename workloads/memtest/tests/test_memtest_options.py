@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Wrong use ends with status 2, a wrong place with 1, and one line either way."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What run says of its progress, when it is killed, when a call fails and when a read does not match."""
 
-from __future__ import annotations
-
 import array
 import fcntl
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The step stream: the same for the same seed, and what the model says of it."""
 
-from __future__ import annotations
-
 import collections
 import itertools
 import os

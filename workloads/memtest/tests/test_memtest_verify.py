@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Verify on damaged directories: each kind of damage is found, named, and harms nobody."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import shutil

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """riorecover built with the sanitizers, an image of RAM and an ext4 disk."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -11,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from riorecover_helper import FILE_SIZE, SOURCE, UUID, Mounted, Ram, Riorecover, run_tool, tool
+from registry_image import UUID, Ram
+from riorecover_helper import FILE_SIZE, SOURCE, Mounted, Riorecover, run_tool, tool
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checksums of pages: what changed without the kernel's knowledge is named, and restored all the same."""
 
-from __future__ import annotations
-
 import random
 import shutil
 from dataclasses import replace
@@ -10,20 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from riorecover_helper import (
-    CHANGING,
-    CLEAN,
-    DIRTY,
-    PAGE,
-    RAM_PAGES,
-    Entry,
-    Ram,
-    Riorecover,
-    data,
-    flip,
-    metadata,
-    tool,
-)
+from registry_image import CHANGING, CLEAN, DIRTY, PAGE, RAM_PAGES, Entry, Ram, data, flip, metadata
+from riorecover_helper import Riorecover, tool
 
 CONTENT = random.Random(20).randbytes(PAGE)
 NO_CHECK = tool("true")

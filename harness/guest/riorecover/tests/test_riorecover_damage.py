@@ -11,30 +11,26 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
-from riorecover_helper import (
+from registry_image import (
     BOOT_ID,
     CHANGING,
     CLEAN,
     DEV,
     DIRTY,
-    FILE_SIZE,
     FREE,
     METADATA,
     OTHER_DEV,
     PAGE,
     SHADOWED,
     Entry,
-    Mounted,
     Ram,
-    Riorecover,
-    counts,
     crc32c,
     data,
     metadata,
     pair_address,
     shadowed,
-    tool,
 )
+from riorecover_helper import FILE_SIZE, Mounted, Riorecover, counts, tool
 
 NO_CHECK = tool("true")
 BLOCKS = 2048

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The entries: which copy of two is believed, what makes no sense, and damage of every kind."""
 
-from __future__ import annotations
-
 import json
 import random
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from riorecover_helper import (
+from registry_image import (
     BOOT_ID,
     CHANGING,
     CLEAN,
@@ -24,16 +22,13 @@ from riorecover_helper import (
     START,
     Entry,
     Ram,
-    Riorecover,
-    checked,
-    counts,
     data,
     flip,
     metadata,
     pair_address,
-    registry_options,
     shadowed,
 )
+from riorecover_helper import Riorecover, checked, counts, registry_options
 
 BLOCKS = 2048  # of the disk
 
@@ -145,23 +140,6 @@ def test_flipped_bit_beside_a_whole_copy(riorecover: Riorecover, ram: Ram, disk:
     ram.table(pairs)
     found = look(riorecover, ram, disk)
     assert found == {"dirty_metadata": dirty, "clean": RAM_PAGES - dirty, "fallback": RAM_PAGES}
-
-
-def test_random_damage(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
-    """Noise, runs of noise and swapped bytes in thousands of pairs: none passes for an entry."""
-    rng = random.Random(4)
-    for _ in range(3):
-        pairs = []
-        for pfn in range(RAM_PAGES):
-            pair = bytearray(bytes(32) + data(rng.randrange(11, 99), rng.randrange(9)).pack(pfn))
-            at, length = rng.randrange(32, 64), rng.randrange(1, 33)
-            noise = rng.randbytes(length)
-            if pair[at : at + length] == noise[: 64 - at]:
-                noise = bytes(byte ^ 1 for byte in noise)
-            pair[at : at + length] = noise
-            pairs.append(bytes(pair[:64]))
-        ram.table(pairs)
-        assert look(riorecover, ram, disk) == {"rejected": RAM_PAGES}
 
 
 def cuts() -> list[int]:

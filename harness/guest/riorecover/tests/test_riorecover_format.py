@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """riorecover reads the format that the kernel's patches define, to the letter."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
-from riorecover_helper import SOURCE, Entry, Header, tool
+from registry_image import Entry, Header
+from riorecover_helper import SOURCE, tool
 
 PATCHES = SOURCE.parents[2] / "guest-kernel-patches"
 HEADER = "include/uapi/linux/rio_registry.h"

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The header: which registries are believed, which copy of two, and what is said of the others."""
 
-from __future__ import annotations
-
+import json
 import random
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from riorecover_helper import (
+from registry_image import (
     OTHER_DEV,
     PAGE,
     RAM_PAGES,
@@ -19,32 +18,30 @@ from riorecover_helper import (
     UUID,
     Header,
     Ram,
-    Riorecover,
-    counts,
     flip,
     metadata,
-    registry_options,
 )
+from riorecover_helper import Riorecover, checked, counts, registry_options
 
 GOOD = Header()
 
 
 def verdict(riorecover: Riorecover, ram: Ram, disk: Path) -> tuple[str, str]:
-    """The word in the report and what was said on standard error."""
+    """The word in the report and what was said on standard error; of what is not believed nothing is read."""
     result = riorecover("inspect", *registry_options(ram), "--device", disk)
     assert result.returncode == 0, result.stderr
-    return riorecover.inspect(ram, disk)["registry"], result.stderr
+    report = checked(json.loads(result.stdout))
+    assert report["registry"] == "recovered" or (report["entries"]["pairs"], result.stderr.count("\n")) == (
+        0,
+        1,
+    )
+    return report["registry"], result.stderr
 
 
 def test_both_copies_whole(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
     ram.valid().entry(100, metadata(1000))
     assert verdict(riorecover, ram, disk) == ("recovered", "")
     assert counts(riorecover.inspect(ram, disk)) == {"dirty_metadata": 1}
-
-
-def test_empty_memory_is_a_cold_start(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
-    word, said = verdict(riorecover, ram, disk)
-    assert word == "cold" and said.count("\n") == 1 and "cold start" in said
 
 
 @pytest.mark.parametrize("damaged", [0, 1])
@@ -63,9 +60,8 @@ def test_one_damaged_copy_does_no_harm(
 def test_two_damaged_copies_are_named(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
     ram.headers(b"\0" + GOOD.pack()[1:], flip(GOOD.pack(), 300)).entry(100, metadata(1000))
     word, said = verdict(riorecover, ram, disk)
-    assert word == "damaged" and said.count("\n") == 1
+    assert word == "damaged"
     assert "wrong magic number; wrong checksum" in said and f"{START:#x}" in said
-    assert riorecover.inspect(ram, disk)["entries"]["pairs"] == 0
 
 
 @pytest.mark.parametrize("seq", [1, 0x7FFFFFFE, 0x7FFFFFFF, 0xFFFFFFFE, 0xFFFFFFFF])
@@ -104,25 +100,17 @@ NONSENSE: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("changes", NONSENSE.values(), ids=NONSENSE.keys())
 def test_whole_but_impossible(riorecover: Riorecover, ram: Ram, disk: Path, changes: dict[str, Any]) -> None:
     ram.valid(**changes).entry(100, metadata(1000))
+    assert verdict(riorecover, ram, disk)[0] == "damaged"
+
+
+def test_nothing_to_recover(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
     word, said = verdict(riorecover, ram, disk)
-    assert word == "damaged" and said.count("\n") == 1
-    assert riorecover.inspect(ram, disk)["entries"]["pairs"] == 0
-
-
-def test_recovered_already(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
+    assert word == "cold" and "cold start" in said
     ram.valid(phase=RECOVERED).entry(100, metadata(1000))
-    word, said = verdict(riorecover, ram, disk)
-    assert word == "cold" and said.count("\n") == 1
-    assert riorecover.inspect(ram, disk)["entries"]["pairs"] == 0
-
-
-@pytest.mark.parametrize("listed", [(), ((OTHER_DEV, bytes(16)),), ((0, UUID),), ((OTHER_DEV, UUID[::-1]),)])
-def test_disk_is_not_listed(
-    riorecover: Riorecover, ram: Ram, disk: Path, listed: tuple[tuple[int, bytes], ...]
-) -> None:
-    ram.valid(file_systems=listed).entry(100, metadata(1000))
-    word, said = verdict(riorecover, ram, disk)
-    assert word == "cold" and said.count("\n") == 1 and str(disk) in said
+    assert verdict(riorecover, ram, disk)[0] == "cold"
+    for listed in ((), ((OTHER_DEV, bytes(16)),), ((0, UUID),), ((OTHER_DEV, UUID[::-1]),)):
+        word, said = verdict(riorecover, ram.valid(file_systems=listed), disk)
+        assert word == "cold" and str(disk) in said
 
 
 def test_disk_is_found_by_its_uuid(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
@@ -137,5 +125,4 @@ def test_any_flipped_bit_is_noticed(riorecover: Riorecover, ram: Ram, disk: Path
     rng = random.Random(1)
     for bit in rng.sample(range(8 * len(GOOD.pack())), 100):
         ram.headers(flip(GOOD.pack(), bit), bytes(len(GOOD.pack())))
-        report = riorecover.inspect(ram, disk)
-        assert report["registry"] == "damaged" and report["entries"]["pairs"] == 0, bit
+        assert verdict(riorecover, ram, disk)[0] == "damaged", bit

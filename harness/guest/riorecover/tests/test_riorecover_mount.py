@@ -1,35 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The whole of a recovery on a loop device; needs root and a kernel that mounts ext4."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path
 
-from riorecover_helper import (
-    FILE_SIZE,
-    PAGE,
-    RECOVERED,
-    Mounted,
-    Ram,
-    Riorecover,
-    data,
-    phase,
-    registry_options,
-    run_tool,
-    tool,
-)
+from registry_image import PAGE, RECOVERED, Ram, data, phase
+from riorecover_helper import FILE_SIZE, Mounted, Riorecover, recovery, run_tool
 
 
 def test_the_last_phase_is_named_when_all_is_done(
     riorecover: Riorecover, ram: Ram, loop: Mounted, tmp_path: Path
 ) -> None:
-    ram.valid()
-    result = riorecover(
-        *["recover", *registry_options(ram), "--device", loop.device, "--mount", loop.folder],
-        *["--e2fsck", tool("e2fsck"), "--report", tmp_path / "report"],
-    )
+    command = recovery(ram.valid(), loop.device, loop.folder)
+    result = riorecover(*command, "--report", tmp_path / "report")
     assert result.stdout.splitlines()[-2:] == ["riorecover: data", "riorecover: done"]
     assert phase(ram) == RECOVERED
 
@@ -89,9 +73,8 @@ def test_another_file_system_is_checked_behind_its_mount(
     said = {"--check": "echo checked", "--repair": "echo repaired"}
     options = [word for pair in said.items() for word in pair] + ["--fsck-log", tmp_path / "log"]
     for kind, word in (("tmpfs", "checked"), ("xfs", "repaired")):
-        result = riorecover(
-            *["recover", "--device", loop.device, "--mount", loop.folder, "--type", kind, *options]
-        )
+        place = ["--device", loop.device, "--mount", loop.folder, "--type", kind]
+        result = riorecover("recover", *place, *options)
         report = json.loads(result.stdout)
         assert (tmp_path / "log").read_text() == f"{word} {loop.device}\n"
         assert (report["registry"], report["e2fsck_status"]) == ("cold", 0)

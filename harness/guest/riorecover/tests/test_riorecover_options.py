@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Wrong use ends with status 2, a wrong environment with 1, and one line either way."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
 import pytest
-from riorecover_helper import PAGE, RAM_PAGES, Ram, Riorecover, metadata, registry_options, run_tool, tool
+from registry_image import PAGE, RAM_PAGES, Ram, metadata
+from riorecover_helper import Riorecover, recovery, registry_options, run_tool, tool
 
 WRONG = {
     "no command": "",
@@ -68,22 +67,24 @@ def environment_fault(riorecover: Riorecover, *arguments: object) -> str:
     return result.stderr
 
 
-def test_no_memory_image(riorecover: Riorecover, disk: Path, tmp_path: Path) -> None:
-    options = ["--registry", "8K@0", "--limit", "1M", "--memory", tmp_path / "nothing"]
-    said = environment_fault(riorecover, "inspect", *options, "--device", disk)
-    assert str(tmp_path / "nothing") in said
-
-
-def test_no_device(riorecover: Riorecover, ram: Ram, tmp_path: Path) -> None:
-    options = [*registry_options(ram), "--device", tmp_path / "nothing"]
-    assert str(tmp_path / "nothing") in environment_fault(riorecover, "inspect", *options)
-    environment_fault(riorecover, "recover", *options, "--mount", tmp_path)
+def test_what_is_not_there_is_named(riorecover: Riorecover, ram: Ram, disk: Path, tmp_path: Path) -> None:
+    nothing, known = tmp_path / "nothing", registry_options(ram)
+    on_disk, on_none = (["--device", device] for device in (disk, nothing))
+    recover = ["recover", *on_disk, "--mount", tmp_path]
+    for arguments in (
+        ["inspect", "--registry", "8K@0", "--limit", "1M", "--memory", nothing, *on_disk],
+        ["inspect", *known, *on_none],
+        ["recover", *known, *on_none, "--mount", tmp_path],
+        ["inspect", *known, *on_disk, "--report", nothing / "report"],
+        [*recover, "--e2fsck", nothing],
+    ):
+        assert str(nothing) in environment_fault(riorecover, *arguments)
 
 
 def test_device_is_no_disk(riorecover: Riorecover, ram: Ram, tmp_path: Path) -> None:
     (tmp_path / "short").write_bytes(bytes(2047))
-    environment_fault(riorecover, "inspect", *registry_options(ram), "--device", tmp_path / "short")
-    environment_fault(riorecover, "inspect", *registry_options(ram), "--device", tmp_path)
+    for device in (tmp_path / "short", tmp_path):
+        environment_fault(riorecover, "inspect", *registry_options(ram), "--device", device)
 
 
 def test_inspect_wants_blocks_of_a_page(riorecover: Riorecover, ram: Ram, tmp_path: Path) -> None:
@@ -108,17 +109,15 @@ def test_limit_beyond_the_image_is_harmless(riorecover: Riorecover, ram: Ram, di
     assert json.loads(result.stdout)["entries"]["dirty_metadata"] == 1
 
 
-def test_report_that_cannot_be_written(riorecover: Riorecover, ram: Ram, disk: Path, tmp_path: Path) -> None:
-    ram.valid()
-    options = [*registry_options(ram), "--device", disk, "--report"]
-    environment_fault(riorecover, "inspect", *options, tmp_path / "nothing" / "report")
-    environment_fault(riorecover, "inspect", *options, "/dev/full")
+def test_report_that_cannot_be_written(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
+    options = [*registry_options(ram.valid()), "--device", disk]
+    environment_fault(riorecover, "inspect", *options, "--report", "/dev/full")
 
 
 def test_report_file(riorecover: Riorecover, ram: Ram, disk: Path, tmp_path: Path) -> None:
-    ram.valid()
     report = tmp_path / "report"
-    result = riorecover("inspect", *registry_options(ram), "--device", disk, "--report", report)
+    options = [*registry_options(ram.valid()), "--device", disk, "--report", report]
+    result = riorecover("inspect", *options)
     assert result.returncode == 0 and not result.stdout
     assert json.loads(report.read_text())["entries"]["pairs"] == RAM_PAGES
 
@@ -126,21 +125,13 @@ def test_report_file(riorecover: Riorecover, ram: Ram, disk: Path, tmp_path: Pat
 def test_the_phases_are_named_where_the_report_is_not(
     riorecover: Riorecover, ram: Ram, disk: Path, tmp_path: Path
 ) -> None:
-    ram.valid()
-    options = ["recover", *registry_options(ram), "--device", disk, "--mount", tmp_path / "none"]
-    check = ["--e2fsck", tool("true")]
-    to_file = riorecover(*options, *check, "--report", tmp_path / "report")
+    command = recovery(ram.valid(), disk, tmp_path / "none", tool("true"))
+    to_file = riorecover(*command, "--report", tmp_path / "report")
     # Nothing was mounted: recovery has not come to its end.
     names = ["registry", "metadata", "e2fsck", "data"]
     assert to_file.stdout.splitlines() == [f"riorecover: {name}" for name in names]
     assert json.loads((tmp_path / "report").read_text())["mount_error"]
-    assert json.loads(riorecover(*options, *check).stdout)["mount_error"]
-
-
-def test_e2fsck_is_missing(riorecover: Riorecover, disk: Path, tmp_path: Path) -> None:
-    options = ["--device", disk, "--mount", tmp_path, "--e2fsck", tmp_path / "nothing"]
-    said = environment_fault(riorecover, "recover", *options)
-    assert str(tmp_path / "nothing") in said
+    assert json.loads(riorecover(*command).stdout)["mount_error"]
 
 
 def test_e2fsck_output_is_kept(riorecover: Riorecover, ram: Ram, disk: Path, tmp_path: Path) -> None:
@@ -151,7 +142,5 @@ def test_e2fsck_output_is_kept(riorecover: Riorecover, ram: Ram, disk: Path, tmp
 
 def test_no_leak(riorecover: Riorecover, ram: Ram, disk: Path, tmp_path: Path) -> None:
     ram.valid().entry(100, metadata(5))
-    options = [*registry_options(ram), "--device", disk]
-    assert riorecover("inspect", *options, leaks=True).returncode == 0
-    command = ["recover", *options, "--mount", tmp_path, "--e2fsck", tool("e2fsck")]
-    assert riorecover(*command, leaks=True).returncode == 0
+    riorecover.inspect(ram, disk, leaks=True)
+    assert riorecover(*recovery(ram, disk, tmp_path), leaks=True).returncode == 0

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A recovery that is cut short at any of its writes: the next one restores everything."""
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -14,19 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from riorecover_helper import (
-    FILE_SIZE,
-    PAGE,
-    RAM_PAGES,
-    SOURCE,
-    Mounted,
-    Ram,
-    Riorecover,
-    checked,
-    data,
-    metadata,
-    recovery,
-)
+from registry_image import PAGE, RAM_PAGES, Ram, data, metadata
+from riorecover_helper import FILE_SIZE, SOURCE, Mounted, Riorecover, checked, recovery
 
 # Few pairs, so that saving them takes few writes.
 PAIRS = 400
