@@ -82,7 +82,7 @@ def fill(
     campaign_id = store.add_campaign(row).id
     with store.session() as session:
         session.add_all(trial(campaign_id, **{"position": n} | fields) for n, fields in enumerate(trials))
-    return read_results(store, name)
+    return read_results(store)
 
 
 def planted(kind: str, corruption: str, **fields: Any) -> dict[str, Any]:

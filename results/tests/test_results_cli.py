@@ -142,10 +142,10 @@ NO_COLUMN = changed("ALTER TABLE trials RENAME COLUMN crash_kind TO kind")
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (not_a_database, ""),
-        (another_database, ""),
-        (ANOTHER_VERSION, ""),
-        (NO_VERSION, ""),
+        (not_a_database, "not an SQLite database"),
+        (another_database, "not a riobed store"),
+        (ANOTHER_VERSION, "schema version 99"),
+        (NO_VERSION, "schema version None"),
         (DAMAGED, "damaged"),
         (DAMAGED_IN_A_TABLE, "damaged"),
         (NO_COLUMN, "no such column"),

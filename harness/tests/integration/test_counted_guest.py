@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counted instructions are those of the work: as many for the same work, more for more of it."""
 
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -11,20 +10,19 @@ from riobed.cost.measure import Measurement, measure
 from riobed.cost.variants import Variant, parts
 from riobed.errors import InfraError
 from riobed.faults import catalogue_of
-from riobed.guest.guest import Guest, GuestSetup, open_guest
+from riobed.guest.guest import Guest, GuestSetup
 from riobed.trial.evidence import read_evidence
 from riobed.vm.emulator import COUNTED
+
+from .conftest import GuestIn, opened
 
 PTE = next(variant for variant in parts() if variant.name == "pte")
 
 
 @pytest.fixture(scope="module")
 def guest(setup: GuestSetup) -> Iterator[Guest]:
-    counting = replace(setup, accelerator=COUNTED)
-    made = open_guest(counting, PTE.mode, "test-cost")
-    yield made
-    made.discard()
-    shutil.rmtree(made.machine.config.folder)
+    with opened(replace(setup, accelerator=COUNTED), PTE.mode, "test-cost") as made:
+        yield made
 
 
 def steps(guest: Guest, count: int, variant: Variant = PTE) -> Measurement:
@@ -54,9 +52,7 @@ def test_work_that_fails_is_no_measurement(guest: Guest) -> None:
         measure(guest, PTE, 1)
 
 
-def test_faults_that_wait_are_in_place_and_never_come(
-    setup: GuestSetup, guest_in: Callable[[str], Guest]
-) -> None:
+def test_faults_that_wait_are_in_place_and_never_come(setup: GuestSetup, guest_in: GuestIn) -> None:
     kernel = setup.manifest.kernel
     rio = guest_in("rio")
     for variant in armed(catalogue_of(kernel)):

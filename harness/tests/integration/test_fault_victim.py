@@ -26,11 +26,12 @@ from riobed.guest.guest import Guest
 from riobed.trial.evidence import Evidence, read_evidence
 from riobed.vm.agent import AgentLost
 
+from .conftest import GuestIn, shell
 from .test_traps import DIRECT_MAP
-from .test_warm_reboot import shell
 
 MODULE = "/lib/riobed/riobed_victim.ko"
 FILES = "/sys/kernel/debug/riobed_victim"
+INJECT = "cat >/run/faults; cat /run/faults >/dev/riobed-inject"
 PATTERN = 0x5A
 STACK = 16384  # THREAD_SIZE
 TRIES = 4
@@ -38,7 +39,7 @@ FLIPS = 1000
 
 
 @pytest.fixture
-def guest(guest_in: Callable[[str], Guest]) -> Guest:
+def guest(guest_in: GuestIn) -> Guest:
     return guest_in("rio")
 
 
@@ -53,11 +54,7 @@ def look(guest: Guest, name: str) -> list[list[str]]:
 
 
 def inject(guest: Guest, *commands: str) -> None:
-    shell(
-        guest,
-        "cat >/run/faults; cat /run/faults >/dev/riobed-inject",
-        "\n".join([*commands, "go\n"]).encode(),
-    )
+    shell(guest, INJECT, "\n".join([*commands, "go\n"]).encode())
 
 
 def evidence(guest: Guest) -> Evidence:
@@ -102,9 +99,7 @@ CHANGES = {
     "source_reg": Change("mov eax, ecx", "89d0", "mov eax, edx", 3, 4),
     "delete_branch": Change("je", "6690", "nop", 1, 2),
     "delete_random_inst": Change("add eax, 2", "0f1f00", "nop dword ptr [rax]", 42, 40),
-    "initialization": Change(
-        "mov dword ptr [rsp + 8], 0", "0f1f840000000000", "nop dword ptr [rax + rax]", 0, 0x5EED
-    ),
+    "initialization": Change("mov dword ptr [rsp + 8], 0", "0f1f840000000000", "nop dword", 0, 0x5EED),
     "pointer": Change("mov rax, rsi", "0f1f00", "nop dword ptr [rax]", 22, 11),
     "off_by_one": Change("jl", "7e", "jle", 5, 6),
 }
@@ -189,13 +184,9 @@ def test_the_injector_does_not_change_itself(guest: Guest) -> None:
 # --- heap and stacks ---
 
 
-def flipped(hits: dict[int, dict], activated_or_not: Callable[[int], bool] = lambda _: True) -> set:
+def flipped(hits: dict[int, dict]) -> set:
     """Address and flipped bit of each hit, as the victim tells them."""
-    return {
-        (int(str(hit["address"]), 16), 1 << int(hit["bit"]))
-        for index, hit in hits.items()
-        if activated_or_not(index)
-    }
+    return {(int(str(hit["address"]), 16), 1 << int(hit["bit"])) for hit in hits.values()}
 
 
 def changes(guest: Guest, name: str) -> set:
@@ -232,9 +223,7 @@ def test_heap_flips_hit_caches_by_the_bytes_of_their_objects(guest: Guest) -> No
     live = {words[0]: int(words[1]) * int(words[3]) for words in lines}
     batch = "".join(f"heap {index} {index}\n" for index in range(FLIPS)) + "go\n"
     # The guest need not outlive that.
-    guest.machine.spawn(
-        ["/bin/sh", "-c", "cat >/run/faults; cat /run/faults >/dev/riobed-inject"], batch.encode()
-    )
+    guest.machine.spawn(["/bin/sh", "-c", INJECT], batch.encode())
     assert wait_until(guest.machine, lambda: len(evidence(guest).hits) == FLIPS, 30)
     hits = Counter(str(hit["cache"]) for hit in evidence(guest).hits.values())
     for cache, size in live.items():
@@ -250,7 +239,7 @@ def test_a_flip_that_is_overwritten_is_not_used(guest: Guest) -> None:
         inject(guest, *(f"heap {index} {index + 200}" for index in range(5)))
         shell(guest, f"echo fill >{FILES}/heap")
 
-    seen = until_all_hit(guest, experiment, lambda hit: hit["cache"] == "riobed_victim_heap")
+    until_all_hit(guest, experiment, lambda hit: hit["cache"] == "riobed_victim_heap")
     assert changes(guest, "heap") == set()
     seen = evidence(guest)
     assert (seen.activated, seen.overwritten.keys()) == ({}, {0, 1, 2, 3})
@@ -298,9 +287,8 @@ def test_a_copy_goes_too_far_by_as_many_bytes_as_it_said(guest: Guest) -> None:
 
     def experiment() -> None:
         calls = [20000, 3001, 3001, 3001]
-        inject(
-            guest, *(f"copy_overrun {i} {c} {e}" for i, (c, e) in enumerate(zip(calls, extras, strict=True)))
-        )
+        pairs = enumerate(zip(calls, extras, strict=True))
+        inject(guest, *(f"copy_overrun {i} {calls} {extra}" for i, (calls, extra) in pairs))
         shell(guest, f"dd if=/dev/zero of={FILES}/copies bs=16384 count=1 2>/dev/null")
         found[:] = [(routine, int(size)) for routine, size in look(guest, "copies")]
 

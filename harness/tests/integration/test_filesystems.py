@@ -1,22 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each file system as a mode of one's own: nothing is lost by a reset, and what is planted is found."""
 
-import shutil
 from collections.abc import Iterator
 
 import pytest
 from riobed.guest.config import MachineSpec, WorkloadSpec
 from riobed.guest.filesystems import FILE_SYSTEMS
-from riobed.guest.guest import Guest, open_guest
+from riobed.guest.guest import Guest
 from riobed.guest.modes import CacheMode
 from riobed.guest.setup import check_mode, guest_setup
-from riobed.plan.rounds import PlannedTrial
 from riobed.plan.spec import CampaignSpec
 from riobed.products import missing
 from riobed.trial.record import TrialRecord
-from riobed.trial.trial import run_trial
 
-from .conftest import MEMTEST
+from .conftest import MEMTEST, opened, trial
 
 LIMIT = 2_000_000
 
@@ -43,16 +40,18 @@ def guest(request: pytest.FixtureRequest) -> Iterator[Guest]:
         pytest.skip("its kernel is not built: riobed guest run write-through-xfs -- true")
     setup = guest_setup(MachineSpec(disk_mib=300), None, WorkloadSpec(path=MEMTEST))
     check_mode(request.param, mode, setup)
-    guest = open_guest(setup, mode, f"fs-{request.param}")
-    yield guest
-    guest.discard()
-    shutil.rmtree(guest.machine.config.folder)
+    with opened(setup, mode, f"fs-{request.param}") as guest:
+        yield guest
 
 
-def trial(guest: Guest, spec: CampaignSpec, fault_class: str, number: int) -> TrialRecord:
-    planned = PlannedTrial(number, "mine", fault_class, f"fs/{number}", 0.5 + number * 0.17, False)
-    record = TrialRecord(planned, [])
-    run_trial(guest, spec, record)
+def trial_here(guest: Guest, spec: CampaignSpec, fault_class: str, number: int) -> TrialRecord:
+    planned = {
+        "position": number,
+        "mode": "mine",
+        "fault_class": fault_class,
+        "warmup_s": 0.5 + number * 0.17,
+    }
+    record = trial(guest, spec, f"fs/{number}", **planned)
     assert record.recovery is not None and record.recovery.mount_error == 0
     # e2fsck(8): 1 is "errors corrected", such as an orphaned inode.
     assert record.recovery.e2fsck_status in (0, 1)
@@ -62,11 +61,11 @@ def trial(guest: Guest, spec: CampaignSpec, fault_class: str, number: int) -> Tr
 def test_a_file_system_of_ones_own(guest: Guest, spec: CampaignSpec) -> None:
     survives = guest.mode.file_system.survives
     for number in range(3):
-        record = trial(guest, spec, "none", number)
+        record = trial_here(guest, spec, "none", number)
         assert record.progress.done > 0 and record.check is not None
         assert record.check.equal == survives, record.check
     for number in range(2):
-        record = trial(guest, spec, "planted", number)
+        record = trial_here(guest, spec, "planted", number)
         assert record.check is not None and not record.check.equal
     guest.ready()
     write = "time -p dd if=/dev/zero of=/dev/disk/by-id/virtio-slow bs=1M count=8 oflag=direct"

@@ -2,13 +2,12 @@
 """The kernel series in the real production guest: its KUnit tests, and what it promises users."""
 
 import re
-from collections.abc import Callable
 
 import pytest
-from riobed.guest.boot import wait_stage0, wait_until
+from riobed.guest.boot import wait_until
 from riobed.guest.guest import Guest
 
-from .test_warm_reboot import shell
+from .conftest import GuestIn, reset, shell
 
 SUITES = {"rio_change", "rio_entry", "rio_policy", "rio_registry", "rio_reserve", "rio_trap"}
 
@@ -22,7 +21,7 @@ def run_kunit(guest: Guest) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize("mode", ["rio", "rio-protected", "rio-protected-pks"])
-def test_kunit(guest_in: Callable[[str], Guest], mode: str) -> None:
+def test_kunit(guest_in: GuestIn, mode: str) -> None:
     results = run_kunit(guest_in(mode))
     assert {name for _, name, _ in results} >= SUITES
     assert len(results) >= len(SUITES) + 29
@@ -37,50 +36,40 @@ def written(guest: Guest) -> int:
     return int(shell(guest, "awk '$3 == \"vdb\" {print $10}' /proc/diskstats"))
 
 
-def test_reliability_writes_are_off_and_can_be_turned_on(guest_in: Callable[[str], Guest]) -> None:
-    guest = guest_in("rio")
-    guest.ready()
-    before = written(guest)
-    shell(guest, "cd /mnt/test && head -c 400000 /dev/urandom >file && sync && sync -d file && sync -f file")
-    shell(guest, "dd if=/dev/zero of=/mnt/test/osync bs=4k count=10 oflag=sync 2>/dev/null")
-    assert written(guest) - before < 16
-    shell(guest, "echo 1 >/sys/module/rio/parameters/reliability_writes; sync")
-    assert (written(guest) - before) * 512 >= 400000
-    shell(guest, "echo 0 >/sys/module/rio/parameters/reliability_writes")
+def test_reliability_writes_are_off_and_can_be_turned_on(rio: Guest) -> None:
+    before = written(rio)
+    shell(rio, "cd /mnt/test && head -c 400000 /dev/urandom >file && sync && sync -d file && sync -f file")
+    shell(rio, "dd if=/dev/zero of=/mnt/test/osync bs=4k count=10 oflag=sync 2>/dev/null")
+    assert written(rio) - before < 16
+    shell(rio, "echo 1 >/sys/module/rio/parameters/reliability_writes; sync")
+    assert (written(rio) - before) * 512 >= 400000
+    shell(rio, "echo 0 >/sys/module/rio/parameters/reliability_writes")
 
 
-def test_unmounting_writes_everything(guest_in: Callable[[str], Guest]) -> None:
-    guest = guest_in("rio")
-    guest.ready()
-    shell(guest, "head -c 100000 /dev/urandom >/mnt/test/file")
-    before = written(guest)
-    digest = shell(guest, "sha256sum </mnt/test/file; umount /mnt/test")
-    assert (written(guest) - before) * 512 >= 100000
-    assert shell(guest, "mount -t ext4 /dev/vdb /mnt/test && sha256sum </mnt/test/file") == digest
+def test_unmounting_writes_everything(rio: Guest) -> None:
+    shell(rio, "head -c 100000 /dev/urandom >/mnt/test/file")
+    before = written(rio)
+    digest = shell(rio, "sha256sum </mnt/test/file; umount /mnt/test")
+    assert (written(rio) - before) * 512 >= 100000
+    assert shell(rio, "mount -t ext4 /dev/vdb /mnt/test && sha256sum </mnt/test/file") == digest
 
 
-def test_memory_pressure_writes_back_and_nothing_is_lost(guest_in: Callable[[str], Guest]) -> None:
+def test_memory_pressure_writes_back_and_nothing_is_lost(rio: Guest) -> None:
     """More dirty data than the limit: some is written, the rest restored, all is equal."""
-    guest = guest_in("rio")
-    guest.ready()
-    before = written(guest)
+    before = written(rio)
     shell(
-        guest,
+        rio,
         "echo 5 >/proc/sys/vm/dirty_background_ratio; echo 10 >/proc/sys/vm/dirty_ratio; cd /mnt/test;"
         "for i in 1 2 3 4 5 6 7 8; do head -c 8000001 /dev/urandom >big$i; done;"
         "rm big2; head -c 5 /dev/zero >big3",
     )
-    hashes = shell(guest, "cd /mnt/test && sha256sum big*")
-    assert written(guest) - before > 1000
-    guest.machine.console.clear()
-    guest.machine.reset()
-    wait_stage0(guest.machine)
-    assert shell(guest, "cd /mnt/test && sha256sum big*") == hashes
+    hashes = shell(rio, "cd /mnt/test && sha256sum big*")
+    assert written(rio) - before > 1000
+    reset(rio)
+    assert shell(rio, "cd /mnt/test && sha256sum big*") == hashes
 
 
-def test_mounts_that_rio_cannot_protect_are_refused(guest_in: Callable[[str], Guest]) -> None:
-    guest = guest_in("rio")
-    guest.ready()
+def test_mounts_that_rio_cannot_protect_are_refused(rio: Guest) -> None:
     for mkfs, options, why in (
         ("-b 4096", "rio,nodelalloc", "journal"),
         ("-b 4096 -O ^has_journal", "rio", "nodelalloc"),
@@ -92,26 +81,22 @@ def test_mounts_that_rio_cannot_protect_are_refused(guest_in: Callable[[str], Gu
             + " /dev/vdb 32M && dmesg -C;"
             f" mount -t ext4 -o {options} /dev/vdb /mnt/test && exit 9; dmesg"
         )
-        assert why in shell(guest, script).decode()
+        assert why in shell(rio, script).decode()
 
 
-def test_what_rio_needs_cannot_be_taken_away(guest_in: Callable[[str], Guest]) -> None:
-    guest = guest_in("rio")
-    guest.ready()
-    assert b"refused" in shell(guest, "mount -o remount,delalloc /mnt/test || echo refused")
+def test_what_rio_needs_cannot_be_taken_away(rio: Guest) -> None:
+    assert b"refused" in shell(rio, "mount -o remount,delalloc /mnt/test || echo refused")
     # The same, and it goes on working.
-    shell(guest, "mount -o remount,noatime /mnt/test && echo still >/mnt/test/file")
+    shell(rio, "mount -o remount,noatime /mnt/test && echo still >/mnt/test/file")
 
 
-def test_without_rio_dirty_data_is_written_by_age_again(guest_in: Callable[[str], Guest]) -> None:
+def test_without_rio_dirty_data_is_written_by_age_again(rio: Guest) -> None:
     """The device whose flusher was held back is an ordinary one after umount."""
-    guest = guest_in("rio")
-    guest.ready()
     script = (
         "umount /mnt/test; mount -t ext4 -o nodelalloc /dev/vdb /mnt/test;"
         "echo 100 >/proc/sys/vm/dirty_expire_centisecs; echo 100 >/proc/sys/vm/dirty_writeback_centisecs;"
         "head -c 400000 /dev/urandom >/mnt/test/file"
     )
-    shell(guest, script)
-    before = written(guest)
-    assert wait_until(guest.machine, lambda: (written(guest) - before) * 512 >= 400000, 30)
+    shell(rio, script)
+    before = written(rio)
+    assert wait_until(rio.machine, lambda: (written(rio) - before) * 512 >= 400000, 30)

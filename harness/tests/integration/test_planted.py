@@ -1,26 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """The control `planted`: what is changed behind the workload's back is found, and called by its name."""
 
-from collections.abc import Callable
-
 import pytest
 from riobed.guest.guest import Guest
 from riobed.guest.layout import PAGE
-from riobed.plan.rounds import PlannedTrial
 from riobed.plan.spec import CampaignSpec
 from riobed.trial.planting import PLANTED
 from riobed.trial.record import TrialRecord
 from riobed.trial.rows import trial_row
-from riobed.trial.trial import run_trial
 from riobed_results.tables.planted import expected
+
+from .conftest import GuestIn, trial
 
 # Corruption, pages with a wrong checksum, entries that were not followed.
 MEMORY = {"stray": ("direct", 1, 0), "entry": ("direct", 0, 1), "written": ("indirect", 0, 0)}
 
 
 def planted_trial(guest: Guest, spec: CampaignSpec, mode: str, number: int) -> TrialRecord:
-    record = TrialRecord(PlannedTrial(number, mode, PLANTED, f"test/{number}", 0.4, False), [])
-    run_trial(guest, spec, record)
+    planned = {"position": number, "mode": mode, "fault_class": PLANTED, "warmup_s": 0.4}
+    record = trial(guest, spec, f"test/{number}", **planned)
     assert record.plant and record.check
     # Nothing else differs, and it differs there; of a page whose entry is lost, anywhere in it.
     (difference,) = record.check.differences
@@ -30,17 +28,13 @@ def planted_trial(guest: Guest, spec: CampaignSpec, mode: str, number: int) -> T
 
 
 @pytest.mark.parametrize("mode", ["rio", "rio-protected"])
-def test_planted_in_memory(guest_in: Callable[[str], Guest], spec: CampaignSpec, mode: str) -> None:
+def test_planted_in_memory(guest_in: GuestIn, spec: CampaignSpec, mode: str) -> None:
     kinds = set()
     for number in range(9):
         record = planted_trial(guest_in(mode), spec, mode, number)
         assert record.plant and record.verdict and record.recovery
-        found = (
-            record.verdict.corruption,
-            record.recovery.checksum_mismatches,
-            record.recovery.unused_entries,
-        )
-        assert found == MEMORY[record.plant.kind]
+        found = record.recovery.checksum_mismatches, record.recovery.unused_entries
+        assert (record.verdict.corruption, *found) == MEMORY[record.plant.kind]
         row = trial_row(record, 1, 1, "2026-01-02T03:04:05.000+00:00", "")
         assert (row.requested, row.injected, row.faults[0].params) == (1, 1, record.plant.as_stored())
         assert expected(row) == record.verdict.corruption
@@ -48,7 +42,7 @@ def test_planted_in_memory(guest_in: Callable[[str], Guest], spec: CampaignSpec,
     assert kinds == set(MEMORY)
 
 
-def test_planted_on_disk(guest_in: Callable[[str], Guest], spec: CampaignSpec) -> None:
+def test_planted_on_disk(guest_in: GuestIn, spec: CampaignSpec) -> None:
     kinds = set()
     for number in range(5):
         record = planted_trial(guest_in("write-through"), spec, "write-through", number)

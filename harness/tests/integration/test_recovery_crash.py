@@ -1,29 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """A reset in the middle of recovery costs nothing: the next recovery does it all."""
 
-from collections.abc import Callable
-
 import pytest
-from riobed.guest.guest import Guest
-from riobed.plan.rounds import PlannedTrial
 from riobed.plan.spec import CampaignSpec
-from riobed.trial.record import TrialRecord
-from riobed.trial.trial import run_trial
 from riobed_results.store.recovery_report import ENDED, cut_short
+
+from .conftest import GuestIn, trial
 
 # Seconds after recovery's first line; on a fast and idle host the whole takes 0.2 s.
 MOMENTS = [0.0, 0.01, 0.03, 0.05, 0.08, 0.12, 0.16]
 
 
 @pytest.mark.parametrize("mode", ["rio", "rio-protected"])
-def test_a_recovery_cut_short_loses_nothing(
-    guest_in: Callable[[str], Guest], spec: CampaignSpec, mode: str
-) -> None:
+def test_a_recovery_cut_short_loses_nothing(guest_in: GuestIn, spec: CampaignSpec, mode: str) -> None:
     phases = set()
     for number, moment in enumerate(MOMENTS):
-        planned = PlannedTrial(number, mode, "none", f"cut/{number}", 0.5 + number % 3 * 0.3, False, moment)
-        record = TrialRecord(planned, [])
-        run_trial(guest_in(mode), spec, record)
+        planned = {"position": number, "mode": mode, "warmup_s": 0.5 + number % 3 * 0.3}
+        record = trial(guest_in(mode), spec, f"cut/{number}", recovery_reset_s=moment, **planned)
         assert record.check is not None and record.check.equal, record.recovery
         assert record.recovery is not None
         phase = cut_short(record.recovery)

@@ -1,22 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """With save_memory, old memory goes to the swap disk before anything else is written."""
 
-import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 from riobed.guest import registry
-from riobed.guest.boot import boot_production, wait_stage0, wait_until
-from riobed.guest.guest import Guest, GuestSetup, open_guest
+from riobed.guest.boot import boot_production, wait_until
+from riobed.guest.guest import Guest, GuestSetup
 from riobed.guest.layout import Layout
 from riobed.guest.modes import cache_mode
 from riobed.trial.recover import read_recovery
 
-from .test_warm_reboot import crash, shell
+from .conftest import crash, opened, panicked, reset, shell
 
-RIO = cache_mode("rio")
 HASHES = "cd /mnt/test && find . -type f | sort | xargs sha256sum"
 
 
@@ -24,11 +22,8 @@ HASHES = "cd /mnt/test && find . -type f | sort | xargs sha256sum"
 def saving(setup: GuestSetup) -> Iterator[Guest]:
     """A guest in mode rio with a swap disk."""
     machine = setup.machine.model_copy(update={"save_memory": True})
-    saving_setup = replace(setup, machine=machine)
-    guest = open_guest(saving_setup, RIO, "test-saving")
-    yield guest
-    guest.discard()
-    shutil.rmtree(guest.machine.config.folder)
+    with opened(replace(setup, machine=machine), cache_mode("rio"), "test-saving") as guest:
+        yield guest
 
 
 def fill(guest: Guest) -> bytes:
@@ -39,26 +34,15 @@ def fill(guest: Guest) -> bytes:
     return shell(guest, HASHES)
 
 
-def panic(guest: Guest) -> None:
-    guest.machine.console.clear()
-    guest.machine.spawn(["/bin/sh", "-c", "echo c >/proc/sysrq-trigger"])
-    assert wait_until(guest.machine, lambda: b"end Kernel panic" in guest.machine.console.text(), 30)
-
-
 def cut_recovery_short(guest: Guest, moment: float) -> None:
-    """Stop the guest that long after stage 0 has begun."""
+    """Let the guest panic, and stop it that long after stage 0 has begun."""
+    guest.machine.console.clear()
+    panicked(guest)
     guest.machine.console.clear()
     guest.machine.reset()
     assert wait_until(guest.machine, lambda: b"riobed: stage 0" in guest.machine.console.text(), 60)
     time.sleep(moment)
     guest.machine.pause()
-
-
-def go_on(guest: Guest) -> None:
-    guest.machine.console.clear()
-    guest.machine.reset()
-    guest.machine.resume()
-    wait_stage0(guest.machine)
 
 
 def test_memory_is_saved_and_the_report_says_so(saving: Guest) -> None:
@@ -73,7 +57,7 @@ def test_memory_is_saved_and_the_report_says_so(saving: Guest) -> None:
     assert shell(saving, HASHES) == hashes
     # The save was ended with the registry: nothing is recovered once more.
     saving.machine.pause()
-    go_on(saving)
+    reset(saving, paused=True)
     assert (read_recovery(saving).registry, read_recovery(saving).source) == ("cold", "memory")
     # And the disk is made swap again.
     saving.machine.console.clear()
@@ -85,9 +69,8 @@ def test_memory_is_saved_and_the_report_says_so(saving: Guest) -> None:
 @pytest.mark.parametrize("moment", [0.0, 0.1, 0.3, 0.6])
 def test_a_recovery_cut_short_is_done_again(saving: Guest, moment: float) -> None:
     hashes = fill(saving)
-    panic(saving)
     cut_recovery_short(saving, moment)
-    go_on(saving)
+    reset(saving, paused=True)
     assert read_recovery(saving).mount_error == 0
     assert shell(saving, HASHES) == hashes
 
@@ -96,13 +79,12 @@ def test_a_recovery_cut_short_is_done_again(saving: Guest, moment: float) -> Non
 def test_memory_lost_in_the_middle_of_a_recovery(saving: Guest, moment: float) -> None:
     """All comes from the save, if it was complete, and else nothing was written yet."""
     hashes = fill(saving)
-    panic(saving)
     cut_recovery_short(saving, moment)
     start = Layout(saving.machine.config.memory).registry_start
     with registry.mapped(saving.machine.ram_path()) as memory:
         done = b"riobed: stage 0 ready" in saving.machine.console.text()
         memory[start : start + 4096] = bytes(4096)
-    go_on(saving)
+    reset(saving, paused=True)
     report = read_recovery(saving)
     if report.source == "save" or done:
         assert shell(saving, HASHES) == hashes

@@ -134,9 +134,7 @@ def test_random_kills_change_nothing(tmp_path: Path, scratch: Path) -> None:
             assert disturbed.process.returncode, f"only {number} kills fitted in: {disturbed.said()}"
             disturbed.start()
         victims.append(disturbed.kill(rng, f"{scratch}/".encode()))
-        print(
-            f"kill {number + 1}: {victims[-1]} after {disturbed.trials()} trials, {time.ctime()}", flush=True
-        )
+        print(f"{number + 1}: {victims[-1]} after {disturbed.trials()} trials, {time.ctime()}", flush=True)
     disturbed.finish()
     assert not qemus_with(f"{scratch}/".encode())
     assert list(scratch.iterdir()) == []

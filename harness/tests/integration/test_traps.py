@@ -5,23 +5,17 @@ The store is a real one, in the place of a function's first instructions, throug
 direct map.
 """
 
-from collections.abc import Callable
-
 import pytest
-from riobed.faults import Fault
 from riobed.guest import registry
-from riobed.guest.boot import wait_stage0
 from riobed.guest.guest import Guest
 from riobed.guest.layout import Layout
-from riobed.plan.rounds import PlannedTrial
 from riobed.plan.spec import CampaignSpec
-from riobed.trial.record import TrialRecord
 from riobed.trial.recover import read_recovery
 from riobed.trial.trial import inject
 from riobed.trial.watch import Watcher
+from riobed_results.store.recovery_report import RecoveryReport
 
-from .conftest import UD2
-from .test_warm_reboot import shell
+from .conftest import UD2, FaultIn, GuestIn, record_of, reset, shell
 
 # Runs when somebody reads /proc/uptime, and only then.
 VICTIM = "uptime_proc_show"
@@ -56,55 +50,49 @@ def victim_page(guest: Guest, kind: str) -> registry.Listed:
 
 
 def crash_by_store(
-    guest: Guest, spec: CampaignSpec, fault_in: Callable[[str, bytes], Fault], kind: str
-) -> tuple[TrialRecord, registry.Listed]:
-    """The crash by one stray store, and the recovery from it."""
+    guest: Guest, spec: CampaignSpec, fault_in: FaultIn, kind: str
+) -> tuple[str, str, RecoveryReport, registry.Listed]:
+    """Kind and title of the crash by one stray store, the report of the recovery from it, and the page."""
     guest.ready()
     page = victim_page(guest, kind)
     at = page.entry if kind == "registry" else page.address + 123
-    fault = fault_in(VICTIM, store_to(at))
-    record = TrialRecord(PlannedTrial(0, "rio", "kernel_text", "trap", 0.5, False), [fault])
+    record = record_of("trap", fault_in(VICTIM, store_to(at)))
     inject(guest, record)
     pid = guest.machine.spawn(["/bin/cat", "/proc/uptime"])
-    record.observation = Watcher(guest.machine, spec, record.progress, pid, False).watch()
-    record.console = guest.machine.console.text()
-    guest.machine.console.clear()
-    guest.machine.reset()
-    wait_stage0(guest.machine)
-    record.recovery = read_recovery(guest)
-    return record, page
+    crash = Watcher(guest.machine, spec, record.progress, pid, False).watch().crash
+    assert crash is not None
+    if crash.kind == "trap":
+        assert told(kind, page) in guest.machine.console.text()
+    reset(guest)
+    return crash.kind, crash.title, read_recovery(guest), page
+
+
+def told(kind: str, page: registry.Listed) -> bytes:
+    """What the kernel says the store was to."""
+    what = {"registry": "the registry", "metadata": f"metadata of block {page.index} of device 254:16, dirty"}
+    return what.get(kind, f"page {page.index} of inode {page.ino} of device 254:16, {kind}").encode()
 
 
 @pytest.mark.parametrize("mode", ["rio-protected", "rio-protected-pks"])
 @pytest.mark.parametrize("kind", ["clean", "dirty", "metadata", "registry"])
 def test_a_stray_store_is_trapped_and_named(
-    guest_in: Callable[[str], Guest], spec: CampaignSpec, fault_in: Callable, mode: str, kind: str
+    guest_in: GuestIn, spec: CampaignSpec, fault_in: FaultIn, mode: str, kind: str
 ) -> None:
-    record, page = crash_by_store(guest_in(mode), spec, fault_in, kind)
-    assert record.observation is not None and record.observation.crash is not None
-    crash = record.observation.crash
-    assert (crash.kind, crash.title) == ("trap", f"protection trap in {VICTIM}")
-    what = {
-        "registry": "the registry",
-        "metadata": f"metadata of block {page.index} of device 254:16, dirty",
-    }.get(kind, f"page {page.index} of inode {page.ino} of device 254:16, {kind}")
-    assert what.encode() in record.console
-    assert record.recovery is not None and record.recovery.entries.fallback == 0
-    sums = record.recovery.checksums
-    assert sums and sums.corrupt == 0 < sums.intact
+    *crash, recovery, _ = crash_by_store(guest_in(mode), spec, fault_in, kind)
+    assert crash == ["trap", f"protection trap in {VICTIM}"]
+    assert recovery.entries.fallback == 0
+    assert recovery.checksums and recovery.checksums.corrupt == 0 < recovery.checksums.intact
 
 
 @pytest.mark.parametrize("kind", ["clean", "dirty", "metadata", "registry"])
 def test_without_protection_a_checksum_finds_it(
-    guest_in: Callable[[str], Guest], spec: CampaignSpec, fault_in: Callable, kind: str
+    guest_in: GuestIn, spec: CampaignSpec, fault_in: FaultIn, kind: str
 ) -> None:
-    record, page = crash_by_store(guest_in("rio"), spec, fault_in, kind)
-    assert record.observation is not None and record.observation.crash is not None
-    assert record.observation.crash.title == f"invalid opcode in {VICTIM}"
-    assert record.recovery is not None
+    _, title, recovery, page = crash_by_store(guest_in("rio"), spec, fault_in, kind)
+    assert title == f"invalid opcode in {VICTIM}"
     if kind == "registry":
-        assert record.recovery.entries.fallback == 1
+        assert recovery.entries.fallback == 1
         return
-    (found,) = record.recovery.checksums.mismatches if record.recovery.checksums else []
+    (found,) = recovery.checksums.mismatches if recovery.checksums else []
     assert (found.ino, found.index) == (page.ino, page.index)
     assert (found.dirty, found.metadata) == (kind != "clean", kind == "metadata")

@@ -1,54 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trials in a guest of two processors, in the mode whose windows have to be right on both."""
 
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from riobed.faults import Fault
 from riobed.guest.config import MachineSpec, WorkloadSpec
-from riobed.guest.guest import Guest, open_guest
+from riobed.guest.guest import Guest
 from riobed.guest.modes import cache_mode
 from riobed.guest.setup import guest_setup
-from riobed.plan.rounds import PlannedTrial
 from riobed.plan.spec import CampaignSpec
 from riobed.trial.record import TrialRecord
-from riobed.trial.trial import run_trial
 
-from .conftest import MEMTEST, UD2
+from .conftest import MEMTEST, UD2, FaultIn, opened, trial
 from .test_kernel import run_kunit
-
-PROTECTED = cache_mode("rio-protected")
 
 
 @pytest.fixture(scope="module")
 def guest() -> Iterator[Guest]:
     setup = guest_setup(MachineSpec(vcpus=2), None, WorkloadSpec(path=MEMTEST))
-    made = open_guest(setup, PROTECTED, "test-two")
-    yield made
-    made.discard()
-    shutil.rmtree(made.machine.config.folder)
+    with opened(setup, cache_mode("rio-protected"), "test-two") as made:
+        yield made
 
 
-def trial(guest: Guest, spec: CampaignSpec, number: int, *faults: Fault) -> TrialRecord:
-    planned = PlannedTrial(number, "rio-protected", "none", f"two/{number}", 0.5 + number * 0.3, False)
-    record = TrialRecord(planned, list(faults))
-    run_trial(guest, spec, record)
-    return record
+def trial_here(guest: Guest, spec: CampaignSpec, number: int, *faults: Fault) -> TrialRecord:
+    planned = {"mode": "rio-protected", "warmup_s": 0.5 + number * 0.3}
+    return trial(guest, spec, f"two/{number}", *faults, **planned)
 
 
 def test_no_fault_loses_nothing(guest: Guest, spec: CampaignSpec) -> None:
     for number in range(3):
-        record = trial(guest, spec, number)
+        record = trial_here(guest, spec, number)
         assert record.check is not None and record.check.equal
         assert record.recovery is not None and record.recovery.data.pages > 100
 
 
 def test_activation_is_proven_on_either_processor(
-    guest: Guest, spec: CampaignSpec, fault_in: Callable[[str, bytes], Fault]
+    guest: Guest, spec: CampaignSpec, fault_in: FaultIn
 ) -> None:
     # The breakpoint is hit, removed and gone over while both processors run.
-    record = trial(guest, spec, 4, fault_in("ext4_file_write_iter", UD2))
+    record = trial_here(guest, spec, 4, fault_in("ext4_file_write_iter", UD2))
     assert record.verdict is not None and record.verdict.crash_kind == "oops"
     assert record.evidence.activated.keys() == {0}
     assert record.verdict.corruption == "none"

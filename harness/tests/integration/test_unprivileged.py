@@ -3,7 +3,6 @@
 
 import os
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,10 +14,8 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="riobed is not run by 
 
 
 @pytest.fixture
-def qemu(guest_in: Callable[[str], Guest]) -> int:
-    guest = guest_in("rio")
-    guest.ready()
-    (pid,) = qemus_with(f"guest={guest.machine.config.name},".encode())
+def qemu(rio: Guest) -> int:
+    (pid,) = qemus_with(f"guest={rio.machine.config.name},".encode())
     return pid
 
 
@@ -45,8 +42,8 @@ def test_it_has_namespaces_of_its_own_where_the_host_allows_it(qemu: int) -> Non
     assert [line.split(":")[0].strip() for line in devices] == ["lo"]
 
 
-def test_it_reads_and_changes_its_own_files_only(qemu: int, guest_in: Callable[[str], Guest]) -> None:
-    machine, user = guest_in("rio").machine, qemu_user()
+def test_it_reads_and_changes_its_own_files_only(qemu: int, rio: Guest) -> None:
+    machine, user = rio.machine, qemu_user()
     assert user
     folder, ram = machine.config.folder, machine.ram_path()
 

@@ -3,26 +3,21 @@
 
 import hashlib
 import random
-from collections.abc import Callable
 
 import pytest
 from riobed.errors import InfraError
 from riobed.guest import registry
-from riobed.guest.boot import boot_production, wait_stage0, wait_until
+from riobed.guest.boot import boot_production
 from riobed.guest.guest import Guest
 from riobed.guest.layout import Layout
 from riobed.trial.recover import read_recovery
+
+from .conftest import crash, reset, shell
 
 _HASHES = "cd /mnt/test && find . -type f ! -path './lost+found*' -exec sha256sum {} + | sort -k 2"
 _NAMES = (
     "cd /mnt/test && find . ! -path './lost+found*' -printf '%p %y %s %l\\n' | sed 's/ d [0-9]*/ d/' | sort"
 )
-
-
-def shell(guest: Guest, script: str, stdin: bytes = b"") -> bytes:
-    result = guest.machine.run(["/bin/sh", "-ec", script], stdin=stdin)
-    assert result.status == 0, result.stderr
-    return result.stdout
 
 
 def make_tree(guest: Guest) -> dict[str, bytes]:
@@ -47,90 +42,70 @@ def make_tree(guest: Guest) -> dict[str, bytes]:
     return files
 
 
-def crash(guest: Guest) -> None:
-    guest.machine.console.clear()
-    guest.machine.spawn(["/bin/sh", "-c", "echo c >/proc/sysrq-trigger"])
-    assert wait_until(guest.machine, lambda: b"end Kernel panic" in guest.machine.console.text(), 30)
-    guest.machine.console.clear()
-    guest.machine.reset()
-    wait_stage0(guest.machine)
-
-
-def test_a_known_tree_comes_back_byte_for_byte(guest_in: Callable[[str], Guest]) -> None:
-    guest = guest_in("rio")
-    guest.ready()
-    files = make_tree(guest)
-    names = shell(guest, _NAMES)
-    writes = int(shell(guest, "awk '$3 == \"vdb\" {print $10}' /proc/diskstats"))
-    crash(guest)
-    report = read_recovery(guest)
+def test_a_known_tree_comes_back_byte_for_byte(rio: Guest) -> None:
+    files = make_tree(rio)
+    names = shell(rio, _NAMES)
+    writes = int(shell(rio, "awk '$3 == \"vdb\" {print $10}' /proc/diskstats"))
+    crash(rio)
+    report = read_recovery(rio)
     assert report.registry == "recovered" and report.mount_error == 0
     assert report.entries.rejected == report.entries.fallback == 0
     assert writes < 100, "the tree had been written to disk before the crash: nothing was tested"
-    assert shell(guest, _NAMES) == names
-    hashes = dict(reversed(line.split(maxsplit=1)) for line in shell(guest, _HASHES).decode().splitlines())
+    assert shell(rio, _NAMES) == names
+    hashes = dict(reversed(line.split(maxsplit=1)) for line in shell(rio, _HASHES).decode().splitlines())
     for name, data in files.items():
         assert hashes[name] == hashlib.sha256(data).hexdigest(), name
 
 
-def test_restored_memory_is_compared_with_the_snapshots(guest_in: Callable[[str], Guest]) -> None:
-    guest = guest_in("rio")
-    guest.ready()
+def test_restored_memory_is_compared_with_the_snapshots(rio: Guest) -> None:
     for _ in range(2):
-        shell(guest, "echo something >/mnt/test/file")
-        guest.ready(check=True)
-    shell(guest, "echo something >/mnt/test/file")
+        shell(rio, "echo something >/mnt/test/file")
+        rio.ready(check=True)
+    shell(rio, "echo something >/mnt/test/file")
     # A snapshot of another moment under the same name.
-    guest.machine.save("ready")
+    rio.machine.save("ready")
     with pytest.raises(InfraError, match="restored memory is not that of the snapshot"):
-        guest.ready(check=True)
-    guest.discard()
+        rio.ready(check=True)
+    rio.discard()
 
 
-def test_after_recovery_the_machine_goes_on(guest_in: Callable[[str], Guest]) -> None:
-    guest = guest_in("rio")
-    guest.ready()
-    shell(guest, "echo first >/mnt/test/file")
-    crash(guest)
-    guest.machine.console.clear()
-    boot_production(guest.machine)
-    assert shell(guest, "cat /mnt/test/file; echo second >>/mnt/test/file") == b"first\n"
-    crash(guest)
-    assert shell(guest, "cat /mnt/test/file") == b"first\nsecond\n"
+def test_after_recovery_the_machine_goes_on(rio: Guest) -> None:
+    shell(rio, "echo first >/mnt/test/file")
+    crash(rio)
+    rio.machine.console.clear()
+    boot_production(rio.machine)
+    assert shell(rio, "cat /mnt/test/file; echo second >>/mnt/test/file") == b"first\n"
+    crash(rio)
+    assert shell(rio, "cat /mnt/test/file") == b"first\nsecond\n"
 
 
-def test_a_recovered_registry_is_not_recovered_again(guest_in: Callable[[str], Guest]) -> None:
-    guest = guest_in("rio")
-    guest.ready()
-    shell(guest, "echo old >/mnt/test/file")
-    crash(guest)
-    shell(guest, "echo new >/mnt/test/file; sync")
-    guest.machine.console.clear()
-    guest.machine.reset()
-    wait_stage0(guest.machine)
-    assert read_recovery(guest).registry == "cold"
-    assert shell(guest, "cat /mnt/test/file") == b"new\n"
+def test_a_recovered_registry_is_not_recovered_again(rio: Guest) -> None:
+    shell(rio, "echo old >/mnt/test/file")
+    crash(rio)
+    shell(rio, "echo new >/mnt/test/file; sync")
+    reset(rio)
+    assert read_recovery(rio).registry == "cold"
+    assert shell(rio, "cat /mnt/test/file") == b"new\n"
 
 
-def test_a_damaged_header_leads_to_a_cold_start_and_says_so(guest_in: Callable[[str], Guest]) -> None:
-    guest = guest_in("rio")
-    layout = Layout(guest.machine.config.memory)
-    for copies, verdict in (((0,), "recovered"), ((1,), "recovered"), ((0, 1), "damaged")):
-        guest.ready()
-        shell(guest, "echo precious >/mnt/test/file")
-        guest.machine.pause()
-        with registry.mapped(guest.machine.ram_path()) as memory:
-            for copy in copies:
-                memory[layout.registry_start + copy * 2048 + 40] ^= 0x10
-        guest.machine.console.clear()
-        guest.machine.reset()
-        guest.machine.resume()
-        wait_stage0(guest.machine)
-        assert read_recovery(guest).registry == verdict
-        found = guest.machine.run(["/bin/cat", "/mnt/test/file"])
-        if verdict == "recovered":
-            assert found.stdout == b"precious\n"
-        else:
-            assert found.status != 0
-            line = next(x for x in guest.machine.console.text().splitlines() if b"is damaged" in x)
-            assert b"wrong checksum" in line and b"cold start" in line
+@pytest.mark.parametrize(
+    ("copies", "verdict"), [((0,), "recovered"), ((1,), "recovered"), ((0, 1), "damaged")]
+)
+def test_a_damaged_header_leads_to_a_cold_start_and_says_so(
+    rio: Guest, copies: tuple[int, ...], verdict: str
+) -> None:
+    shell(rio, "echo precious >/mnt/test/file")
+    rio.machine.pause()
+    start = Layout(rio.machine.config.memory).registry_start
+    with registry.mapped(rio.machine.ram_path()) as memory:
+        for copy in copies:
+            memory[start + copy * 2048 + 40] ^= 0x10
+    reset(rio, paused=True)
+    assert read_recovery(rio).registry == verdict
+    found = rio.machine.run(["/bin/cat", "/mnt/test/file"])
+    if verdict == "recovered":
+        assert found.stdout == b"precious\n"
+    else:
+        assert found.status != 0
+        line = next(x for x in rio.machine.console.text().splitlines() if b"is damaged" in x)
+        assert b"wrong checksum" in line and b"cold start" in line

@@ -18,17 +18,11 @@ import pytest
 from memtest_helper import QUICK, SEED, Memtest, last, parse_progress
 
 
-def test_progress_of_a_whole_run(memtest: Memtest, tmp_path: Path) -> None:
-    records = memtest.run(tmp_path / "dir", SEED, 50)
-    expected = [("S", 0)]
-    for step in range(1, 51):
-        expected += [("I", step), ("D", step)]
-    assert [(record.letter, record.step) for record in records] == [*expected, ("F", 50)]
-
-
-def test_progress_of_no_steps(memtest: Memtest, tmp_path: Path) -> None:
-    records = memtest.run(tmp_path / "dir", SEED, 0)
-    assert [(record.letter, record.step) for record in records] == [("S", 0), ("F", 0)]
+@pytest.mark.parametrize("steps", [0, 50])
+def test_progress_of_a_whole_run(memtest: Memtest, tmp_path: Path, steps: int) -> None:
+    records = memtest.run(tmp_path / "dir", SEED, steps)
+    expected = [(letter, step) for step in range(1, steps + 1) for letter in "ID"]
+    assert [(record.letter, record.step) for record in records] == [("S", 0), *expected, ("F", steps)]
 
 
 def start(

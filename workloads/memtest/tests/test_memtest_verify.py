@@ -66,38 +66,21 @@ def test_wrong_bytes_far_apart_are_two_differences(memtest: Memtest, tree: Path)
     assert [pick(one, "offset", "length") for one in report["differences"]] == [(100, 1), (4000, 1)]
 
 
-def test_a_shortened_file(memtest: Memtest, tree: Path) -> None:
+@pytest.mark.parametrize("new", [-7, 1 << 40], ids=["shortened", "of monstrous size"])
+def test_a_file_of_another_size(memtest: Memtest, tree: Path, new: int) -> None:
     path = files(tree, 5000)[0]
-    size = (tree / path).stat().st_size
-    os.truncate(tree / path, size - 7)
-    difference = one_difference(memtest, tree)
-    assert pick(difference, "path", "kind", "offset", "length") == (path, "size", size - 7, 7)
+    old = (tree / path).stat().st_size
+    new = old + new if new < 0 else new
+    os.truncate(tree / path, new)
+    place = pick(one_difference(memtest, tree), "path", "kind", "offset", "length")
+    assert place == (path, "size", min(old, new), abs(old - new))
 
 
-def test_a_lengthened_file_of_monstrous_size(memtest: Memtest, tree: Path) -> None:
-    path = files(tree, 5000)[0]
-    size = (tree / path).stat().st_size
-    os.truncate(tree / path, 1 << 40)
-    difference = one_difference(memtest, tree)
-    assert pick(difference, "path", "kind", "offset", "length") == (path, "size", size, (1 << 40) - size)
-
-
-def test_a_missing_file(memtest: Memtest, tree: Path) -> None:
-    path = files(tree)[0]
-    (tree / path).unlink()
-    assert pick(one_difference(memtest, tree), "path", "kind") == (path, "missing")
-
-
-@pytest.mark.parametrize("empty", [True, False])
-def test_a_missing_dir(memtest: Memtest, tree: Path, empty: bool) -> None:
-    path = dirs(tree, empty)[0]
-    shutil.rmtree(tree / path)
-    assert pick(one_difference(memtest, tree), "path", "kind") == (path, "missing")
-
-
-@pytest.mark.parametrize("path", ["tree", "twins"])
-def test_a_missing_top_dir(memtest: Memtest, tree: Path, path: str) -> None:
-    shutil.rmtree(tree / path)
+@pytest.mark.parametrize("what", ["file", "empty dir", "full dir", "tree", "twins", "twins/000.a"])
+def test_something_is_missing(memtest: Memtest, tree: Path, what: str) -> None:
+    found = {"file": files(tree), "empty dir": dirs(tree, True), "full dir": dirs(tree, False)}
+    path = found.get(what, [what])[0]
+    shutil.rmtree(tree / path) if (tree / path).is_dir() else (tree / path).unlink()
     assert pick(one_difference(memtest, tree), "path", "kind") == (path, "missing")
 
 
@@ -125,20 +108,20 @@ def test_many_differences_are_all_counted_and_100_listed(memtest: Memtest, tree:
     assert {difference["kind"] for difference in report["differences"]} == {"extra"}
 
 
-def make_wrong(path: Path, kind: str, outside: Path) -> None:
-    if kind == "symlink":
-        path.symlink_to(outside)
-    elif kind == "fifo":
-        os.mkfifo(path)
-    elif kind == "socket":
-        here = Path.cwd()
-        os.chdir(path.parent)  # the name of a socket is short
+def bind(path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(path.parent)  # the name of a socket is short
         socket.socket(socket.AF_UNIX).bind(path.name)
-        os.chdir(here)
-    elif kind == "dir":
-        path.mkdir()
-    else:
-        path.write_bytes(b"")
+
+
+def make_wrong(path: Path, kind: str, outside: Path) -> None:
+    {
+        "symlink": lambda: path.symlink_to(outside),
+        "fifo": lambda: os.mkfifo(path),
+        "socket": lambda: bind(path),
+        "dir": path.mkdir,
+        "file": path.touch,
+    }[kind]()
 
 
 @pytest.mark.parametrize("kind", ["symlink", "fifo", "socket", "dir"])
@@ -164,23 +147,14 @@ def test_something_else_in_place_of_a_dir(
     assert pick(one_difference(memtest, tree), "path", "kind") == (path, "type")
 
 
-@pytest.mark.parametrize("damage", ["content", "size", "empty"])
-def test_a_changed_twin(memtest: Memtest, tree: Path, damage: str) -> None:
+@pytest.mark.parametrize("keep", [-1, -5, 0], ids=["last byte", "shorter", "empty"])
+def test_a_changed_twin(memtest: Memtest, tree: Path, keep: int) -> None:
     path = tree / "twins" / "003.b"
     size = path.stat().st_size
-    if damage == "content":
-        flip(path, size - 1)
-        expected = ("twins/003.b", "twin", size - 1, 1)
-    else:
-        keep = size - 5 if damage == "size" else 0
-        os.truncate(path, keep)
-        expected = ("twins/003.b", "twin", keep, size - keep)
-    assert pick(one_difference(memtest, tree), "path", "kind", "offset", "length") == expected
-
-
-def test_a_missing_twin(memtest: Memtest, tree: Path) -> None:
-    (tree / "twins" / "000.a").unlink()
-    assert pick(one_difference(memtest, tree), "path", "kind") == ("twins/000.a", "missing")
+    at = size + keep if keep else 0
+    flip(path, at) if keep == -1 else os.truncate(path, at)
+    place = pick(one_difference(memtest, tree), "path", "kind", "offset", "length")
+    assert place == ("twins/003.b", "twin", at, size - at)
 
 
 def drop_capabilities() -> None:
@@ -229,9 +203,8 @@ def test_text_names_the_same_differences(memtest: Memtest, tree: Path) -> None:
     flip(tree / path, 3)
     (tree / "tree" / "odd\nname").touch()
     result = memtest("verify", "--dir", tree, "--seed", SEED, "--done", STEPS, *memtest.limit)
+    extra, content, summary = result.stdout.splitlines()
     assert result.returncode == 3
-    lines = result.stdout.splitlines()
-    assert len(lines) == 3
-    assert lines[0].startswith('extra "tree/odd\\u000aname" ')
-    assert lines[1].startswith(f'content "{path}" offset 3 length 1: ')
-    assert lines[2].startswith(f"differs after step {STEPS}: 2 differences")
+    assert extra.startswith('extra "tree/odd\\u000aname" ')
+    assert content.startswith(f'content "{path}" offset 3 length 1: ')
+    assert summary.startswith(f"differs after step {STEPS}: 2 differences")
