@@ -65,6 +65,13 @@ def without(names: list[str], name: str) -> list[str]:
     return [other for other in names if other != name]
 
 
+def assert_registers(found: Found, shape: str, others: list[str]) -> None:
+    """There is one site, and it becomes any of these."""
+    (news,) = found.values()
+    plain = [new.replace("dword ptr ", "").replace("qword ptr ", "") for new in news]
+    assert sorted(plain) == sorted(shape.format(other) for other in others)
+
+
 @pytest.mark.parametrize(
     ("line", "shape", "others"),
     [
@@ -97,9 +104,7 @@ def without(names: list[str], name: str) -> list[str]:
     ],
 )  # fmt: skip
 def test_destination_reg(line: str, shape: str, others: list[str], sites: Sites) -> None:
-    ((_, news),) = sites("destination_reg", line + "; ret").items()
-    plain = [new.replace("dword ptr ", "").replace("qword ptr ", "") for new in news]
-    assert sorted(plain) == sorted(shape.format(other) for other in others)
+    assert_registers(sites("destination_reg", line + "; ret"), shape, others)
 
 
 NO_DESTINATION = """
@@ -143,9 +148,7 @@ def test_what_is_no_assignment_to_a_register(line: str, sites: Sites) -> None:
     ],
 )  # fmt: skip
 def test_source_reg(line: str, shape: str, others: list[str], sites: Sites) -> None:
-    ((_, news),) = sites("source_reg", line + "; ret").items()
-    plain = [new.replace("dword ptr ", "").replace("qword ptr ", "") for new in news]
-    assert sorted(plain) == sorted(shape.format(other) for other in others)
+    assert_registers(sites("source_reg", line + "; ret"), shape, others)
 
 
 NO_SOURCE = """
@@ -165,26 +168,20 @@ def test_delete_random_inst_takes_all_that_does_something(sites: Sites) -> None:
         "delete_random_inst",
         "nop; endbr64; push rbx; mov qword ptr gs:[rsp + 0x12345678], 0x12345678; call away; je 1f; 1: ret",
     )
-    assert [(old.partition(" ")[0], len(new[0].split("; "))) for old, new in found.items()] == [
-        ("push", 1),
-        ("mov", 2),
-        ("call", 1),
-        ("je", 1),
-        ("ret", 1),
-    ]
+    nops = {old.partition(" ")[0]: len(new[0].split("; ")) for old, new in found.items()}
+    assert list(nops.items()) == [("push", 1), ("mov", 2), ("call", 1), ("je", 1), ("ret", 1)]
 
 
 @pytest.mark.parametrize(("old", "new"), [("b", "be"), ("ae", "a"), ("l", "le"), ("ge", "g")])
 def test_off_by_one_moves_equality_and_does_not_invert(old: str, new: str, sites: Sites) -> None:
     for one, other in ((old, new), (new, old)):
-        (short,) = sites("off_by_one", f"cmp eax, ecx; j{one} 1f; nop; 1: ret").items()
-        assert (short[0].split()[0], short[1][0].split()[0]) == (f"j{one}", f"j{other}")
-        assert short[0].split()[1:] == short[1][0].split()[1:], "another target"
-        (near,) = sites("off_by_one", f"cmp eax, ecx; j{one} 1f; .skip 200, 0x90; 1: ret").items()
-        assert (near[0].split()[0], near[1][0].split()[0]) == (f"j{one}", f"j{other}")
-        assert sites("off_by_one", f"cmp eax, ecx; set{one} r9b; ret") == {
-            f"set{one} r9b": [f"set{other} r9b"]
-        }
+        for distance in ("nop", ".skip 200, 0x90"):
+            body = f"cmp eax, ecx; j{one} 1f; {distance}; 1: ret"
+            ((before, (after,)),) = sites("off_by_one", body).items()
+            (jump, *target), (new_jump, *new_target) = before.split(), after.split()
+            assert (jump, new_jump) == (f"j{one}", f"j{other}") and target == new_target
+        found = sites("off_by_one", f"cmp eax, ecx; set{one} r9b; ret")
+        assert found == {f"set{one} r9b": [f"set{other} r9b"]}
 
 
 @pytest.mark.parametrize(
@@ -209,13 +206,11 @@ def test_off_by_one_needs_the_flags_of_a_cmp(between: str, expected: bool, sites
     assert bool(sites("off_by_one", body)) == expected
 
 
-@pytest.mark.parametrize("jump", ["je", "jne", "js", "jo", "jp"])
-def test_off_by_one_leaves_other_conditions_alone(jump: str, sites: Sites) -> None:
-    assert sites("off_by_one", f"cmp eax, ecx; {jump} 1f; nop; 1: ret") == {}
-
-
-def test_off_by_one_leaves_minimum_and_maximum_alone(sites: Sites) -> None:
-    assert sites("off_by_one", "cmp eax, ecx; cmovl eax, ecx; ret") == {}
+@pytest.mark.parametrize(
+    "user", [*(f"{jump} 1f; nop; 1:" for jump in ("je", "jne", "js", "jo", "jp")), "cmovl eax, ecx;"]
+)
+def test_off_by_one_leaves_other_conditions_and_minimum_and_maximum_alone(user: str, sites: Sites) -> None:
+    assert sites("off_by_one", f"cmp eax, ecx; {user} ret") == {}
 
 
 @pytest.mark.parametrize(
@@ -295,24 +290,19 @@ def test_initialization(body: str, deleted: list[str], sites: Sites) -> None:
     assert sites("initialization", body, name="procedure.cold") == {}
 
 
-@pytest.mark.parametrize(
-    ("section", "content"),
-    [
-        ('.text.other, "ax"', ".type other, @function; other: jmp here; .size other, .-other"),
-        ('.rodata, "a"', ".balign 8; .quad here"),
-        (
-            '.fixups, "a"',
-            ".globl __start___ex_table, __stop___ex_table; __start___ex_table: .long 0, (here-.), 0; "
-            "__stop___ex_table:",
-        ),
-        (
-            '.labels, "aw"',
-            ".globl __start___jump_table, __stop___jump_table; __start___jump_table: .long away-., (here-.); "
-            ".quad 0; __stop___jump_table:",
-        ),
-    ],
-    ids=["another function", "a jump table", "a fixup", "a jump label"],
-)
+TABLE = ".globl __start___{0}_table, __stop___{0}_table; __start___{0}_table: {1}; __stop___{0}_table:"
+ELSEWHERE = {
+    "another function": (
+        '.text.other, "ax"',
+        ".type other, @function; other: jmp here; .size other, .-other",
+    ),
+    "a jump table": ('.rodata, "a"', ".balign 8; .quad here"),
+    "a fixup": ('.fixups, "a"', TABLE.format("ex", ".long 0, (here-.), 0")),
+    "a jump label": ('.labels, "aw"', TABLE.format("jump", ".long away-., (here-.); .quad 0")),
+}
+
+
+@pytest.mark.parametrize(("section", "content"), ELSEWHERE.values(), ids=ELSEWHERE)
 def test_what_is_jumped_to_from_elsewhere_begins_a_block(section: str, content: str, sites: Sites) -> None:
     body = "mov rax, rdi; here: mov rcx, [rax]; ret; "
     assert sites("pointer", body) == {"mov rax, rdi": ["nop dword ptr [rax]"]}

@@ -12,7 +12,6 @@ import pytest
 from riobed import cli
 from riobed.commands import faults as faults_cli
 from riobed.commands import run as run_module
-from riobed.errors import EnvironmentFault
 from riobed.faults import CLASSES, Catalogue
 from riobed.guest.config import MachineSpec
 from riobed.guest.guest import GuestSetup
@@ -37,8 +36,12 @@ def built(
 
 
 def run(monkeypatch: pytest.MonkeyPatch, capsys: Capture, *arguments: object) -> tuple[int, str, str]:
+    return command(monkeypatch, capsys, "faults", *arguments)
+
+
+def command(monkeypatch: pytest.MonkeyPatch, capsys: Capture, *arguments: object) -> tuple[int, str, str]:
     """Exit status, standard output, standard error."""
-    monkeypatch.setattr(sys, "argv", ["riobed", "faults", *map(str, arguments)])
+    monkeypatch.setattr(sys, "argv", ["riobed", *map(str, arguments)])
     with pytest.raises(SystemExit) as caught:
         cli.main()
         sys.exit(0)
@@ -147,15 +150,6 @@ def test_a_kernel_of_another_build(
     assert not (tmp_path / "cache").exists()
 
 
-def test_nothing_is_set_up(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
-    def missing() -> None:
-        raise EnvironmentFault("nothing is set up: run make setup")
-
-    monkeypatch.setattr(faults_cli, "load_manifest", missing)
-    for arguments in (["list"], ["sites", "pointer"]):
-        assert run(monkeypatch, capsys, *arguments) == (1, "", "riobed: nothing is set up: run make setup\n")
-
-
 def test_a_campaign_without_sites_is_refused_before_there_is_a_store(
     built: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, capsys: Capture, tmp_path: Path
 ) -> None:
@@ -163,17 +157,10 @@ def test_a_campaign_without_sites_is_refused_before_there_is_a_store(
     monkeypatch.setattr(run_module, "guest_setup", lambda *_: GuestSetup(manifest, MachineSpec(), "tcg"))
     monkeypatch.setattr("riobed.faults.cache_dir", lambda: tmp_path / "cache")
     path = tmp_path / "s.yaml"
-    path.write_text(
+    spec = (
         "name: x\nmodes: [rio]\nfault_classes: [allocation, off_by_one]\nsites: {functions: [short_branch]}\n"
     )
-    monkeypatch.setattr(
-        sys, "argv", ["riobed", "run", str(path), "--store", str(tmp_path / "new/store.sqlite")]
-    )
-    with pytest.raises(SystemExit) as caught:
-        cli.main()
-    assert caught.value.code == 2
-    assert capsys.readouterr().err == (
-        "riobed: off_by_one: 20 faults asked for, "
-        "the part of this kernel that `sites` leaves has 0 sites; widen it\n"
-    )
+    path.write_text(spec)
+    code, _, err = command(monkeypatch, capsys, "run", path, "--store", tmp_path / "new/store.sqlite")
+    assert code == 2 and err.startswith("riobed: off_by_one: 20 faults asked for, ") and err.count("\n") == 1
     assert not (tmp_path / "new").exists()

@@ -36,62 +36,41 @@ def test_understands_every_drawn_batch(program: Path, catalogue: Catalogue, name
         assert parse(program, batch) == batch.splitlines()
 
 
-@pytest.mark.parametrize(
-    ("line", "why"),
-    [
-        ("", "unknown command"),
-        ("stop", "unknown command"),
-        ("g", "unknown command"),
-        ("gone", "unknown command"),
-        (" go", "unknown command"),
-        ("GO", "unknown command"),
-        ("go ", "more words"),
-        ("go 1", "more words"),
-        ("text", "ID"),
-        ("text 65536 1000 90 91 1", "ID"),
-        ("text -1 1000 90 91 1", "ID"),
-        ("text 99999999999999999999 1000 90 91 1", "ID"),
-        ("text 1 0 90 91 1", "ADDR"),
-        ("text 1 0x1000 90 91 1", "ADDR"),
-        ("text 1 10000000000000000 90 91 1", "ADDR"),
-        ("text  1 1000 90 91 1", "ID"),
-        ("text 1 1000 9 9 1", "OLD"),
-        ("text 1 1000 9g 90 1", "OLD"),
-        ("text 1 1000 " + "90" * 16 + " " + "90" * 16 + " 1", "OLD"),
-        ("text 1 1000 90 9190 1", "NEW"),
-        ("text 1 1000 90", "NEW"),
-        ("text 1 1000 90 91", "PROBE"),
-        ("text 1 1000 90 91 2", "PROBE"),
-        ("text 1 1000 90 91 9", "PROBE"),
-        ("text 1 1000 90 91 1 1", "more words"),
-        ("copy_overrun 1 0 1", "CALLS"),
-        ("copy_overrun 1 1000000001 1", "CALLS"),
-        ("copy_overrun 1 1 0", "EXTRA"),
-        ("copy_overrun 1 1 1048577", "EXTRA"),
-        ("copy_overrun 1 1", "EXTRA"),
-        ("heap", "ID"),
-        ("heap 1", "SEED"),
-        ("heap 1 -1", "SEED"),
-        ("heap 1 4294967296", "SEED"),
-        ("heap 1 5 6", "more words"),
-        ("heaps 1 5", "unknown command"),
-        ("stack 65536 5", "ID"),
-        ("stack 1 a", "SEED"),
-        ("allocation 1", "CALLS"),
-        ("allocation 1 0 5", "CALLS"),
-        ("allocation 1 1", "MS"),
-        ("allocation 1 1 60001", "MS"),
-        ("allocation 1 1 5 5", "more words"),
-        ("synchronization 1", "CALLS"),
-        ("synchronization 1 0", "CALLS"),
-        ("synchronization 1 1000000001", "CALLS"),
-        ("synchronization 1 1 1", "more words"),
+X16, TOO_MUCH = "90" * 16, 1000000001
+# By what the parser names.
+REFUSED = {
+    "unknown command": ["", "stop", "g", "gone", " go", "GO", "heaps 1 5"],
+    "more words": [
+        *("go ", "go 1", "text 1 1000 90 91 1 1", "heap 1 5 6", "allocation 1 1 5 5", "synchronization 1 1 1")
     ],
-)
-def test_refuses_with_the_reason(program: Path, line: str, why: str) -> None:
-    (answer,) = parse(program, line + "\n")
-    assert answer.startswith("refused: ")
-    assert why in answer
+    "ID": [
+        *(
+            "text",
+            "text 65536 1000 90 91 1",
+            "text -1 1000 90 91 1",
+            "text 99999999999999999999 1000 90 91 1",
+        ),
+        *("text  1 1000 90 91 1", "heap", "stack 65536 5"),
+    ],
+    "ADDR": ["text 1 0 90 91 1", "text 1 0x1000 90 91 1", "text 1 10000000000000000 90 91 1"],
+    "OLD": ["text 1 1000 9 9 1", "text 1 1000 9g 90 1", f"text 1 1000 {X16} {X16} 1"],
+    "NEW": ["text 1 1000 90 9190 1", "text 1 1000 90"],
+    "PROBE": ["text 1 1000 90 91", "text 1 1000 90 91 2", "text 1 1000 90 91 9"],
+    "CALLS": [
+        *("copy_overrun 1 0 1", f"copy_overrun 1 {TOO_MUCH} 1", "allocation 1", "allocation 1 0 5"),
+        *("synchronization 1", "synchronization 1 0", f"synchronization 1 {TOO_MUCH}"),
+    ],
+    "EXTRA": ["copy_overrun 1 1 0", "copy_overrun 1 1 1048577", "copy_overrun 1 1"],
+    "SEED": ["heap 1", "heap 1 -1", "heap 1 4294967296", "stack 1 a"],
+    "MS": ["allocation 1 1", "allocation 1 1 60001"],
+}
+
+
+@pytest.mark.parametrize("why", REFUSED)
+def test_refuses_with_the_reason(program: Path, why: str) -> None:
+    answers = parse(program, "\n".join(REFUSED[why]) + "\n")
+    for line, answer in zip(REFUSED[why], answers, strict=True):
+        assert answer.startswith("refused: ") and why in answer, line
 
 
 def test_extremes_are_accepted(program: Path) -> None:

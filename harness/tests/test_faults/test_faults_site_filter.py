@@ -13,7 +13,6 @@ from riobed.faults import CLASSES, Catalogue, SiteFilter, check_classes
 from riobed.faults.classes.rules import RULES
 
 TEXT_CLASSES = ["kernel_text", *RULES]
-SUBSYSTEM = str(Path(__file__).parent).lstrip("/")  # the victim is compiled by its absolute path
 
 
 def functions(catalogue: Catalogue, name: str, count: int = 20) -> Counter[str]:
@@ -89,14 +88,9 @@ def test_subsystems_are_folders_or_files_of_the_source() -> None:
 
 
 def test_the_source_file_is_that_of_the_debug_information(catalogue: Catalogue) -> None:
-    narrow = catalogue.filtered(SiteFilter(subsystems=(catalogue_file(catalogue),)))
-    assert narrow.byte_count == catalogue.byte_count
-
-
-def catalogue_file(catalogue: Catalogue) -> str:
     (name,) = catalogue._index.files
     assert name.endswith("test_faults/victim.S")
-    return name
+    assert catalogue.filtered(SiteFilter(subsystems=(name,))).byte_count == catalogue.byte_count
 
 
 @pytest.mark.parametrize(
@@ -150,14 +144,9 @@ def test_a_file_that_cannot_be_used(content: bytes | None, says: str, tmp_path: 
 def test_a_class_without_enough_sites_is_refused_before_anything_is_drawn(catalogue: Catalogue) -> None:
     narrow = catalogue.filtered(SiteFilter(functions=("short_branch",)))
     check_classes(narrow, [CLASSES[name] for name in ("delete_branch", "allocation", "none")], 1)
-    for name, count, rest in [
-        ("off_by_one", 1, "the part of this kernel that `sites` leaves has 0 sites; widen it"),
-        ("delete_branch", 2, "the part of this kernel that `sites` leaves has 1 sites; ask for fewer"),
-        ("kernel_text", 20, "the part of this kernel that `sites` leaves has 0 sites; widen it"),
-    ]:
-        with pytest.raises(UsageError) as caught:
+    for name, count, rest in [("off_by_one", 1, "0"), ("delete_branch", 2, "1"), ("kernel_text", 20, "0")]:
+        with pytest.raises(UsageError, match=f"{name}: {count} faults asked for, .* has {rest} sites; "):
             check_classes(narrow, [CLASSES["allocation"], CLASSES[name]], count)
-        assert str(caught.value) == f"{name}: {count} faults asked for, {rest}"
 
 
 def test_runtime_classes_take_no_notice(catalogue: Catalogue) -> None:

@@ -68,7 +68,7 @@ def environment_fault(riorecover: Riorecover, *arguments: object) -> str:
 
 
 def test_what_is_not_there_is_named(riorecover: Riorecover, ram: Ram, disk: Path, tmp_path: Path) -> None:
-    nothing, known = tmp_path / "nothing", registry_options(ram)
+    nothing, known = tmp_path / "nothing", registry_options(ram.valid())
     on_disk, on_none = (["--device", device] for device in (disk, nothing))
     recover = ["recover", *on_disk, "--mount", tmp_path]
     for arguments in (
