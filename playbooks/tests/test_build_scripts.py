@@ -25,15 +25,8 @@ def run_build(tmp_path: Path, body: str) -> subprocess.CompletedProcess[str]:
     checkout = tmp_path / "checkout"
     package = checkout / "harness/riobed"
     (package / "products").mkdir(parents=True)
-    for name in (
-        "__init__.py",
-        "errors.py",
-        "products/__init__.py",
-        "products/__main__.py",
-        "products/kernel.py",
-        "products/manifest.py",
-        "products/stages.py",
-    ):
+    products = [f"products/{name}.py" for name in ("__init__", "__main__", "kernel", "manifest", "stages")]
+    for name in ("__init__.py", "errors.py", *products):
         (package / name).write_bytes((CHECKOUT / "harness/riobed" / name).read_bytes())
     for name in (stages.DEBIAN_ROOT, "playbooks/roles/toolchain/files/build"):
         (checkout / name).parent.mkdir(parents=True, exist_ok=True)
@@ -70,9 +63,7 @@ def test_a_failed_build_leaves_its_log_and_shows_the_end(tmp_path: Path) -> None
     done = run_build(tmp_path, 'touch "$1/half"; seq 100; echo "no luck" >&2; exit 3')
     assert done.returncode == 1
     log = tmp_path / "cache/log/toolchain.log"
-    assert done.stderr.splitlines()[0] == (
-        f"the build failed; all its output is in {log}, the last lines are:"
-    )
+    assert str(log) in done.stderr.splitlines()[0]
     assert done.stderr.splitlines()[-2:] == ["100", "no luck"]
     assert log.read_text().startswith("1\n2\n")
     assert left_in_cache(tmp_path) == []
@@ -86,53 +77,46 @@ def test_what_a_killed_build_left_is_removed_by_the_next(tmp_path: Path) -> None
     assert (tmp_path / "cache/toolchain/key/list").read_text() == "list\n"
 
 
+FRAGMENTS = {
+    "base": "CONFIG_A=y\nCONFIG_B=y\n",
+    "rio": "CONFIG_C=m\n",
+    "alpha": "# CONFIG_A is not set\n",
+    "zulu": 'CONFIG_D="text=1"\n',
+}
+
+
 @pytest.fixture
-def fragments(tmp_path: Path) -> Path:
-    for name, text in {
-        "base": "CONFIG_A=y\nCONFIG_B=y\n",
-        "rio": "CONFIG_C=m\n",
-        "alpha": "# CONFIG_A is not set\n",
-        "zulu": 'CONFIG_D="text=1"\n',
-    }.items():
+def merged(tmp_path: Path) -> str:
+    for name, text in FRAGMENTS.items():
         (tmp_path / f"{name}.config").write_text(text)
-    return tmp_path
-
-
-def merged(fragments: Path) -> str:
-    done = call(ROLES / "kernel/files/merge-fragments", fragments)
+    done = call(ROLES / "kernel/files/merge-fragments", tmp_path)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def test_fragments_are_merged_base_first_then_rio(fragments: Path) -> None:
-    assert merged(fragments).splitlines() == [
-        "CONFIG_A=y",
-        "CONFIG_B=y",
-        "CONFIG_C=m",
-        "# CONFIG_A is not set",
-        'CONFIG_D="text=1"',
-    ]
+def test_fragments_are_merged_base_first_then_rio(merged: str) -> None:
+    assert merged == "".join(FRAGMENTS.values())
 
 
-def check(tmp_path: Path, config: str, wanted: str) -> subprocess.CompletedProcess[str]:
+HAD = 'CONFIG_B=y\nCONFIG_C=m\nCONFIG_D="text=1"\n'
+
+
+@pytest.mark.parametrize(
+    ("config", "dropped"),
+    [
+        (f"# CONFIG_A is not set\n{HAD}CONFIG_E=y\n", ""),
+        (HAD.replace("CONFIG_B=y", "# gone"), "CONFIG_B=y"),
+        (HAD.replace("CONFIG_C=m", "# gone"), "CONFIG_C=m"),
+        (HAD.replace('CONFIG_D="text=1"', "# gone"), 'CONFIG_D="text=1"'),
+        (HAD.replace("CONFIG_B=y", "CONFIG_B=m"), "CONFIG_B=y"),  # a module is not a builtin
+    ],
+)
+def test_an_option_that_kconfig_dropped_is_named(
+    merged: str, tmp_path: Path, config: str, dropped: str
+) -> None:
     (tmp_path / "have").write_text(config)
-    (tmp_path / "wanted").write_text(wanted)
-    return call(ROLES / "kernel/files/check-config", tmp_path / "have", tmp_path / "wanted")
-
-
-def test_a_configuration_that_has_all_that_is_wanted_passes(fragments: Path) -> None:
-    config = '# CONFIG_A is not set\nCONFIG_B=y\nCONFIG_C=m\nCONFIG_D="text=1"\nCONFIG_E=y\n'
-    assert check(fragments, config, merged(fragments)).returncode == 0
-
-
-@pytest.mark.parametrize("line", ["CONFIG_B=y", "CONFIG_C=m", 'CONFIG_D="text=1"'])
-def test_an_option_that_kconfig_dropped_is_named(fragments: Path, line: str) -> None:
-    config = 'CONFIG_B=y\nCONFIG_C=m\nCONFIG_D="text=1"\n'.replace(line, "# gone")
-    done = check(fragments, config, merged(fragments))
-    assert done.returncode == 1
-    assert done.stdout == f"the configuration has no {line}: what it depends on is not set\n"
-
-
-def test_a_module_is_not_a_builtin(fragments: Path) -> None:
-    config = 'CONFIG_B=m\nCONFIG_C=m\nCONFIG_D="text=1"\n'
-    assert "no CONFIG_B=y" in check(fragments, config, merged(fragments)).stdout
+    (tmp_path / "wanted").write_text(merged)
+    done = call(ROLES / "kernel/files/check-config", tmp_path / "have", tmp_path / "wanted")
+    assert done.returncode == bool(dropped)
+    said = f"the configuration has no {dropped}: what it depends on is not set\n"
+    assert done.stdout == (said if dropped else "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables read back from each form for people: a list of grids, each a list of lines of cells."""
+"""What is printed for people, read back. Tables are a list of grids, each a list of lines of cells."""
 
 import re
 from collections.abc import Callable
@@ -11,18 +11,27 @@ from riobed_results.tables.render import LATEX_ESCAPES
 Grids = list[list[list[str]]]
 
 
-class Cells(HTMLParser):
-    """The text of each cell by table and row; fails on an element closed out of order."""
+VOID = {"meta", "br", "hr", "img", "input", "link"}
+
+
+class Html(HTMLParser):
+    """Elements, attributes, text and tables of a page; fails on an element closed out of order."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.open: list[str] = []
+        self.tags: set[str] = set()
+        self.attributes: list[tuple[str, str, str]] = []
         self.tables: Grids = []
+        self.captions: list[str] = []
+        self.headings: list[str] = []
+        self.text = ""
         self.feed(text)
         assert self.open == []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag != "meta":
+        self.handle_startendtag(tag, attrs)
+        if tag not in VOID:
             self.open.append(tag)
         if tag == "table":
             self.tables.append([])
@@ -30,38 +39,53 @@ class Cells(HTMLParser):
             self.tables[-1].append([])
         elif tag in ("th", "td"):
             self.tables[-1][-1].append("")
+        elif tag == "h2":
+            self.headings.append("")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        if self.open and self.open[-1] in ("th", "td"):
+        if "style" in self.open:
+            return
+        self.text += data
+        inside = self.open[-1] if self.open else ""
+        if inside == "caption":
+            self.captions.append(data)
+        elif inside in ("th", "td"):
             self.tables[-1][-1][-1] += data
+        elif inside == "h2":
+            self.headings[-1] += data
+
+    def values(self, tag: str, name: str) -> list[str]:
+        return [value for *of, value in self.attributes if of == [tag, name]]
+
+    def links(self) -> list[str]:
+        return [value for value in self.values("a", "href") if not value.startswith("#")]
 
 
 def from_markdown(text: str) -> Grids:
-    return Cells(MarkdownIt("commonmark").enable("table").render(text)).tables
+    return Html(MarkdownIt("commonmark").enable("table").render(text)).tables
 
 
 def from_latex(text: str) -> Grids:
     plain = {escaped: char for char, escaped in LATEX_ESCAPES.items()}
     escapes = re.compile("|".join(map(re.escape, sorted(plain, key=len, reverse=True))))
+
+    def cells(line: str) -> list[str]:
+        parts = line.removesuffix(r" \\").split(" & ")
+        return [escapes.sub(lambda found: plain[found[0]], part) for part in parts]
+
     tabulars = re.findall(r"\\begin\{tabular\}\{lr+\}\n(.*?)\\end\{tabular\}", text, re.DOTALL)
-    lines = [[line for line in tabular.splitlines() if line != r"\hline"] for tabular in tabulars]
-    return [
-        [
-            [
-                escapes.sub(lambda found: plain[found[0]], cell)
-                for cell in line.removesuffix(r" \\").split(" & ")
-            ]
-            for line in of_grid
-        ]
-        for of_grid in lines
-    ]
+    return [[cells(line) for line in tabular.splitlines() if line != r"\hline"] for tabular in tabulars]
 
 
 READERS: dict[str, Callable[[str], Grids]] = {
     "md": from_markdown,
-    "html": lambda text: Cells(text).tables,
+    "html": lambda text: Html(text).tables,
     "latex": from_latex,
 }

@@ -3,12 +3,12 @@
 
 import re
 from collections.abc import Callable
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 from results_builders import Invoke, faults, fill, planted, trial
+from results_readers import Html
 from riobed_results.report.report import report
 from riobed_results.store.logs import Links
 from riobed_results.store.models import FaultRow, TrialRow, utc_now
@@ -16,7 +16,6 @@ from riobed_results.store.queries import read_results
 from riobed_results.store.store import Store
 from riobed_results.tables.corruption import corruption_page, corruption_table
 
-VOID = {"meta", "br", "hr", "img", "input", "link"}
 # What would make a browser run or fetch something.
 ACTIVE = {"script", "iframe", "object", "embed", "link", "img", "base", "form", "video", "audio", "image"}
 PAGE = {"ino": 7, "index": 2, "dirty": True, "metadata": False}
@@ -32,64 +31,8 @@ CHECK = {"equal": False, "difference_count": 1, "differences": [{"path": "tree/f
 PHASES = {"restore": 0.2, "watch": 1.0}
 
 
-class Page(HTMLParser):
-    """Elements, attributes and text of a page; fails on an element closed out of order."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: set[str] = set()
-        self.attributes: list[tuple[str, str, str]] = []
-        self.tables: dict[str, list[list[str]]] = {}
-        self.headings: list[str] = []
-        self.text = ""
-        self._rows: list[list[str]] = []
-        self.feed(text)
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self.attributes += [(tag, name, value or "") for name, value in attrs]
-        if tag not in VOID:
-            self.open.append(tag)
-        if tag == "table":
-            self._rows = []
-        elif tag == "tr":
-            self._rows.append([])
-        elif tag in ("th", "td"):
-            self._rows[-1].append("")
-        elif tag == "caption":
-            self.tables[""] = self._rows
-        elif tag == "h2":
-            self.headings.append("")
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self.attributes += [(tag, name, value or "") for name, value in attrs]
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if "style" in self.open:
-            return
-        self.text += data
-        if self.open and self.open[-1] == "caption":
-            self.tables[data] = self.tables.pop("")
-        elif self.open and self.open[-1] in ("th", "td") and self._rows:
-            self._rows[-1][-1] += data
-        elif self.open and self.open[-1] == "h2":
-            self.headings[-1] += data
-
-    def values(self, tag: str, name: str) -> list[str]:
-        return [value for *of, value in self.attributes if of == [tag, name]]
-
-    def links(self) -> list[str]:
-        return [value for value in self.values("a", "href") if not value.startswith("#")]
-
-
-def made(store: Store, path: Path, **options: Any) -> Page:
-    return Page(report(store, None, Links(path.parent, path.parent), **options))
+def made(store: Store, path: Path, **options: Any) -> Html:
+    return Html(report(store, None, Links(path.parent, path.parent), **options))
 
 
 def filled(store: Store, folder: Path) -> Store:
@@ -128,9 +71,9 @@ def test_everything_is_in_it(store: Store, path: Path) -> None:
     counts = "4 crashes (2 with corruption), 2 discards, beside them 5 trials of controls; 1 infra errors."
     assert counts in text
     for grid in corruption_page(corruption_table(read_results(store))).grids:
-        assert page.tables[grid.title] == [grid.head, *grid.body, *grid.foot]
+        assert page.tables[page.captions.index(grid.title)] == [grid.head, *grid.body, *grid.foot]
     beside = {"Modes compared", "Beside the paper", "Planted changes", "Resets without a fault"}
-    assert beside <= set(page.tables)
+    assert beside <= set(page.captions)
     assert len(page.values("svg", "aria-label")) == 4
     assert "vfs_read at fs/read_write.c:450" in page.text
     assert "All that ran held." in page.text and "Controls that have not run" not in page.text
@@ -209,7 +152,7 @@ def hostile(store: Store) -> None:
 def test_hostile_strings_stay_text(store: Store, path: Path) -> None:
     hostile(store)
     text = report(store, None, Links(path.parent, path.parent))
-    page = Page(text)
+    page = Html(text)
     assert not page.tags & ACTIVE
     assert not any(name.startswith("on") for _, name, _ in page.attributes)
     assert page.links() == []
@@ -228,7 +171,7 @@ def test_what_a_campaign_began_on_is_a_line_each(store: Store, path: Path) -> No
 
 def test_the_page_reaches_for_nothing(store: Store, path: Path) -> None:
     text = report(filled(store, path.parent), None, Links(path.parent, path.parent))
-    page = Page(text)
+    page = Html(text)
     assert not page.tags & ACTIVE
     assert not any(name in ("src", "srcset", "action", "data", "poster") for _, name, _ in page.attributes)
     # Within SVG a reference is to the page's own.
@@ -258,7 +201,7 @@ def test_links_lead_from_the_page_to_the_log(store: Store, path: Path, tmp_path:
     assert set(made(store, path).links()) == {"logs/a%20b.log.gz"}
     elsewhere = tmp_path / "web" / "pages"
     elsewhere.mkdir(parents=True)
-    page = Page(report(store, None, Links(path.parent, elsewhere)))
+    page = Html(report(store, None, Links(path.parent, elsewhere)))
     assert set(page.links()) == {"../../logs/a%20b.log.gz"}
 
 
@@ -275,7 +218,7 @@ def test_the_command_writes_it_beside_the_store(invoke: Invoke, store: Store, pa
     filled(store, path.parent)
     result = invoke("report", "--store", path)
     assert (result.exit_code, result.stdout) == (0, "")
-    page = Page((path.parent / "report.html").read_text())
+    page = Html((path.parent / "report.html").read_text())
     assert page.links() and "whole" in page.text
     result = invoke("report", "--store", path, "--campaign", "no")
     assert "no campaign 'no'" in str(result.exception)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from memtest_helper import QUICK, SEED, Memtest, last, parse_progress
+from memtest_helper import QUICK, SEED, Memtest, Record, last, parse_progress
 
 
 @pytest.mark.parametrize("steps", [0, 50])
@@ -35,13 +35,19 @@ def start(
     return subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE, env=QUICK, **keywords)
 
 
-def test_told_to_stop_it_ends_after_the_step(memtest: Memtest, tmp_path: Path) -> None:
-    root, log = tmp_path / "dir", tmp_path / "progress"
+def running(memtest: Memtest, root: Path, least: int) -> tuple[subprocess.Popen[bytes], Path]:
+    """A run that has said that many bytes of progress, and the file with them."""
+    log = root.with_suffix(".log")
     log.touch()
     process = start(memtest, root, log)
-    while log.stat().st_size < 1000:
+    while log.stat().st_size < least:
         assert process.poll() is None
         time.sleep(0.0005)
+    return process, log
+
+
+def test_told_to_stop_it_ends_after_the_step(memtest: Memtest, tmp_path: Path) -> None:
+    process, log = running(memtest, tmp_path / "dir", 1000)
     process.terminate()
     process.communicate(timeout=20)
     assert process.returncode == 0
@@ -54,13 +60,8 @@ def test_after_kill_9_at_any_moment_verify_says_equal(memtest: Memtest, tmp_path
     rng = random.Random(20)
     reached = []
     for trial in range(20):
-        root, log = tmp_path / f"dir{trial}", tmp_path / f"progress{trial}"
-        log.touch()
-        process = start(memtest, root, log)
-        bytes_seen = rng.randrange(1, 8000)  # about 30 a step
-        while log.stat().st_size < bytes_seen:
-            assert process.poll() is None
-            time.sleep(0.0005)
+        root = tmp_path / f"dir{trial}"
+        process, log = running(memtest, root, rng.randrange(1, 8000))  # about 30 bytes a step
         time.sleep(rng.uniform(0, 0.002))
         process.kill()
         process.communicate()
@@ -70,8 +71,7 @@ def test_after_kill_9_at_any_moment_verify_says_equal(memtest: Memtest, tmp_path
         assert intent == done + 1
         assert memtest.differences(root, SEED, done, intent) == [], trial
         reached.append(done)
-    assert len(set(reached)) > 10
-    assert max(reached) > 50
+    assert len(set(reached)) > 10 and max(reached) > 50
 
 
 def state_of(process: subprocess.Popen[bytes]) -> str:
@@ -93,64 +93,52 @@ def stopped_in_mid_run(memtest: Memtest, root: Path, seed: int = SEED) -> tuple[
     return process, read
 
 
-def drain(process: subprocess.Popen[bytes], read: int) -> tuple[bytes, str]:
-    """All progress, and what was said on standard error."""
+def go_on(process: subprocess.Popen[bytes], read: int, seed: int = SEED) -> tuple[list[Record], str]:
+    """All progress of a run that waited, and what it said on standard error."""
     with os.fdopen(read, "rb") as pipe:
         data = pipe.read()
-    assert process.stderr
-    with process.stderr as stderr:
-        said = stderr.read().decode()
-    process.wait()
-    return data, said
+    _, said = process.communicate()
+    return parse_progress(data, seed), said.decode()
 
 
-@pytest.mark.parametrize("damage", ["content", "size"])
+@pytest.mark.parametrize("damage", ["offset", "size"])
 def test_a_read_that_does_not_match_is_reported_and_the_run_goes_on(
     memtest: Memtest, tmp_path: Path, damage: str
 ) -> None:
-    root = tmp_path / "dir"
-    process, read = stopped_in_mid_run(memtest, root)
-    for path in (root / "tree").rglob("f*"):
+    process, read = stopped_in_mid_run(memtest, tmp_path / "dir")
+    for path in (tmp_path / "dir/tree").rglob("f*"):
         data = path.read_bytes()
-        path.write_bytes(bytes(byte ^ 0xFF for byte in data) if damage == "content" else data + b"x")
-    data, said = drain(process, read)
-    records = parse_progress(data, SEED)
+        path.write_bytes(bytes(byte ^ 0xFF for byte in data) if damage == "offset" else data + b"x")
+    records, said = go_on(process, read)
     errors = [record for record in records if record.letter == "E"]
-    assert process.returncode == 3
-    assert said == ""
+    assert (process.returncode, said) == (3, "")
     assert records[-1].letter == "F" and last(records, "D") == records[-1].step
     for error in errors[:3]:
         step = memtest.steps(SEED, error.step)[-1]
         assert step["kind"] == "read"
-        what = "offset" if damage == "content" else "size"
-        assert error.text.startswith(f"mismatch {step['path']} {what}")
+        assert error.text.startswith(f"mismatch {step['path']} {damage}")
     assert errors
 
 
 def test_a_file_that_is_gone_ends_the_run(memtest: Memtest, tmp_path: Path) -> None:
-    root = tmp_path / "dir"
-    process, read = stopped_in_mid_run(memtest, root)
-    for path in (root / "tree").rglob("f*"):
+    process, read = stopped_in_mid_run(memtest, tmp_path / "dir")
+    for path in (tmp_path / "dir/tree").rglob("f*"):
         path.unlink()
-    records = parse_progress(drain(process, read)[0], SEED)
-    assert process.returncode == 4
-    assert records[-1].letter == "E"
-    assert records[-1].text.startswith("ENOENT ")
+    *_, error = go_on(process, read)[0]
+    assert (process.returncode, error.letter, error.text.split()[0]) == (4, "E", "ENOENT")
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_symlink_is_not_written_through(memtest: Memtest, tmp_path: Path, seed: int) -> None:
     """The seeds differ in the step that comes next; a change would be seen outside."""
-    root = tmp_path / "dir"
-    process, read = stopped_in_mid_run(memtest, root, seed)
+    process, read = stopped_in_mid_run(memtest, tmp_path / "dir", seed)
     outside = {}
-    for path in (root / "tree").rglob("f*"):
-        moved = tmp_path / path.name
-        path.rename(moved)
+    for path in (tmp_path / "dir/tree").rglob("f*"):
+        moved = path.rename(tmp_path / path.name)
         path.symlink_to(moved)
         outside[moved] = moved.read_bytes()
-    records = parse_progress(drain(process, read)[0], seed)
-    assert (process.returncode, records[-1].text.split()[0]) == (4, "ELOOP")
+    *_, error = go_on(process, read, seed)[0]
+    assert (process.returncode, error.text.split()[0]) == (4, "ELOOP")
     assert {path: path.read_bytes() for path in outside} == outside
 
 
@@ -160,13 +148,11 @@ def test_a_write_that_fails_ends_the_run_and_counts_as_in_flight(memtest: Memtes
 
     process = start(memtest, tmp_path / "dir", "/dev/stdout", stdout=subprocess.PIPE, preexec_fn=limit)
     data, said = process.communicate()
-    records = parse_progress(data, SEED)
-    assert process.returncode == 4
-    assert records[-1].letter == "E"
-    assert records[-1].text.split()[:2] in (["EFBIG", kind] for kind in ("write", "append", "truncate"))
-    assert said.decode().count("\n") == 1
+    *_, error = records = parse_progress(data, SEED)
+    assert (process.returncode, error.letter, said.count(b"\n")) == (4, "E", 1)
+    assert error.text.split()[:2] in (["EFBIG", kind] for kind in ("write", "append", "truncate"))
     done = last(records, "D")
-    assert records[-1].step == done + 1
+    assert error.step == done + 1
     assert memtest.differences(tmp_path / "dir", SEED, done, done + 1) == []
 
 
@@ -197,16 +183,12 @@ def preload(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def syncs_of(step: dict[str, Any]) -> list[str]:
     """What must be durable after the step, in order."""
     path, parent = step["path"], str(Path(step["path"]).parent)
-    if step["kind"] in ("write", "append", "truncate"):
-        return [path]
-    if step["kind"] in ("create", "mkdir"):
-        return [path, parent]
-    if step["kind"] in ("unlink", "rmdir"):
-        return [parent]
     if step["kind"] == "rename":
         parents = list(dict.fromkeys([str(Path(step["to"]).parent), parent]))
         return [*parents, step["to"]] if step["type"] == "dir" else parents
-    return []
+    of = {"create": [path, parent], "unlink": [parent], "write": [path], "read": []}
+    of |= {"mkdir": of["create"], "rmdir": of["unlink"], "append": of["write"], "truncate": of["write"]}
+    return of[step["kind"]]
 
 
 @pytest.mark.parametrize("fsync", [True, False])

@@ -64,17 +64,8 @@ class Entry:
     data_crc: int = 0
 
     def pack(self, pfn: int, boot_id: int = BOOT_ID) -> bytes:
-        body = struct.pack(
-            "<IIQIHBBI",
-            self.ino,
-            self.generation,
-            self.index,
-            self.dev,
-            self.length,
-            self.state,
-            self.seq,
-            self.data_crc,
-        )
+        place = self.ino, self.generation, self.index, self.dev
+        body = struct.pack("<IIQIHBBI", *place, self.length, self.state, self.seq, self.data_crc)
         return body + struct.pack("<I", crc32c(body, crc32c(struct.pack("<QQ", boot_id, pfn))))
 
 
@@ -109,19 +100,9 @@ class Header:
     flags: int = CHECKSUMS
 
     def pack(self) -> bytes:
-        body = struct.pack(
-            "<QIIQQQQQII",
-            self.magic,
-            self.version,
-            self.seq,
-            self.boot_id,
-            self.start,
-            self.size,
-            self.first_pfn,
-            self.nr_pairs,
-            self.phase,
-            self.nr_fs,
-        )
+        where = self.start, self.size, self.first_pfn, self.nr_pairs
+        known = self.magic, self.version, self.seq, self.boot_id
+        body = struct.pack("<QIIQQQQQII", *known, *where, self.phase, self.nr_fs)
         for dev, uuid in (*self.file_systems, *[(0, bytes(16))] * 4)[:4]:
             body += struct.pack("<II16s", dev, 0, uuid)
         body += struct.pack("<I", self.flags)
