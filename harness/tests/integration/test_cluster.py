@@ -20,22 +20,9 @@ from riobed_results.store.queries import Results, read_results
 from riobed_results.store.store import open_store
 from riobed_results.tables.corruption import corruption_table
 
-from .conftest import MEMTEST
+from .conftest import RIOBED, small_spec
 
-RIOBED = [sys.executable, "-m", "riobed.cli"]
-# As many trials as crashes: which trials there are does not depend on how they end.
-SPEC = f"""
-name: far
-modes: [rio, delayed]
-fault_classes: [copy_overrun, kernel_text, none]
-controls: {{}}
-crashes_per_cell: 2
-max_trials_per_cell: 2
-limit_s: 3
-hang_s: 2
-warmup_s: [0.5, 0.6]
-workload: {{path: {MEMTEST}, options: {{twins: 2}}}}
-"""
+SPEC = small_spec("far", "rio, delayed", "copy_overrun, kernel_text, none", 2)
 TRIALS = 12
 
 

@@ -2,28 +2,17 @@
 """The command as its user calls it, on real guests."""
 
 import json
-import os
-import signal
-import sqlite3
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from riobed.vm.process import qemus_with
 
-RIOBED = [sys.executable, "-m", "riobed.cli"]
-MEMTEST = Path(__file__).parents[3] / "workloads/memtest"
+from .conftest import RIOBED, small_spec
 
 
 def riobed(*arguments: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*RIOBED, *arguments], capture_output=True, text=True, timeout=timeout)
-
-
-def guests_of(pid: int) -> list[int]:
-    """QEMU processes whose files belong to that riobed process."""
-    return qemus_with(f"riobed-{pid}-".encode())
 
 
 def test_guest_run_gives_output_and_exit_status(tmp_path: Path) -> None:
@@ -53,55 +42,6 @@ def test_doctor_says_what_boots() -> None:
     assert [finding["good"] for finding in report["findings"] if finding["what"] == "tcg"] == [True]
 
 
-def trials_in(store: Path) -> int:
-    """How many rows the store has; 0 while there is none."""
-    try:
-        with sqlite3.connect(f"file:{store}?mode=ro", uri=True) as connection:
-            return int(connection.execute("select count(*) from trials").fetchone()[0])
-    except sqlite3.OperationalError:
-        return 0
-
-
-SPEC = f"""
-name: small
-modes: [rio]
-fault_classes: [copy_overrun, kernel_text]
-controls: {{}}
-crashes_per_cell: 2
-max_trials_per_cell: 2
-limit_s: 3
-hang_s: 2
-warmup_s: [0.5, 0.6]
-workload: {{path: {MEMTEST}, options: {{twins: 2}}}}
-"""
-
-
-def test_a_campaign_that_is_killed_goes_on(tmp_path: Path) -> None:
-    spec, store = tmp_path / "spec.yaml", tmp_path / "store.sqlite"
-    spec.write_text(SPEC)
-    run = [*RIOBED, "run", str(spec), "--store", str(store)]
-    first = subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    deadline = time.monotonic() + 240
-    while first.poll() is None and not trials_in(store):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    assert first.poll() is None, first.stdout and first.stdout.read()
-    os.kill(first.pid, signal.SIGKILL)
-    first.wait()
-    assert guests_of(first.pid), "QEMU was expected to outlive the harness"
-
-    second = riobed("run", str(spec), "--store", str(store))
-    assert second.returncode == 0, second.stdout + second.stderr
-    assert not guests_of(first.pid), "the next run has to end what the killed one left behind"
-    trials = json.loads(riobed("trials", "--store", str(store), "--format", "json").stdout)
-    results = [trial for trial in trials if trial["outcome"] != "infra_error"]
-    assert sorted(trial["position"] for trial in results) == [0, 1, 2, 3]
-    assert all(trial["requested"] == trial["injected"] == 20 for trial in results)
-    assert all((tmp_path / trial["log"]).exists() for trial in results if trial["log"])
-    table = json.loads(riobed("table", "corruption", "--store", str(store), "--format", "json").stdout)
-    assert table["totals"]["rio"]["trials"] == 4
-
-
 def test_a_workload_from_outside_the_repository(tmp_path: Path) -> None:
     """Counts in a file, durable by rename; the check compares with nothing but itself."""
     folder = tmp_path / "counter"
@@ -117,13 +57,13 @@ def test_a_workload_from_outside_the_repository(tmp_path: Path) -> None:
         "start: sh /workload/count.sh {dir}\ncheck: sh /workload/check.sh {dir}\n"
     )
     spec = tmp_path / "spec.yaml"
-    spec.write_text(
-        SPEC.replace(f"path: {MEMTEST}, options: {{twins: 2}}", "path: counter").replace("small", "own")
-    )
+    spec.write_text(small_spec("own", "rio", "copy_overrun, kernel_text", 2, "path: counter"))
     done = riobed("run", str(spec), "--store", str(tmp_path / "own.sqlite"))
     assert done.returncode == 0, done.stdout + done.stderr
     trials = json.loads(riobed("trials", "--store", str(tmp_path / "own.sqlite"), "--format", "json").stdout)
+    assert sorted(trial["position"] for trial in trials) == [0, 1, 2, 3]
     assert {trial["outcome"] for trial in trials} <= {"crash", "discard"}
+    assert all((tmp_path / trial["log"]).exists() for trial in trials if trial["log"])
 
 
 def test_a_kernel_that_does_not_boot_is_one_line(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import os
 import random
 import re
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -22,29 +21,15 @@ from riobed_results.errors import StoreError
 from riobed_results.store.queries import trial_rows
 from riobed_results.store.store import open_store
 
-from .conftest import MEMTEST
+from .conftest import RIOBED, small_spec
 
-RIOBED = [sys.executable, "-m", "riobed.cli"]
 KILLS = int(os.environ.get("RIOBED_KILLS", "4"))
 SEED = int(os.environ.get("RIOBED_SEED", "1"))
 # A start takes about 15 s, a guest's boot as long, a trial 3 to 8 s: half of the kills come early, half late.
 LONGEST_S = (15.0, 90.0)
-CLASSES = ["kernel_text", "pointer", "none"]
-MODES = ["write-through", "rio"]
+CLASSES, MODES = "kernel_text, pointer, none", "write-through, rio"
 ROUNDS = 2 + KILLS // 10
-TRIALS = len(CLASSES) * len(MODES) * ROUNDS
-SPEC = f"""
-name: kills
-modes: [{", ".join(MODES)}]
-fault_classes: [{", ".join(CLASSES)}]
-controls: {{}}
-crashes_per_cell: {ROUNDS}
-max_trials_per_cell: {ROUNDS}
-limit_s: 3
-hang_s: 2
-warmup_s: [0.5, 0.6]
-workload: {{path: {MEMTEST}, options: {{twins: 2}}}}
-"""
+TRIALS = 3 * 2 * ROUNDS
 
 
 @pytest.fixture
@@ -66,7 +51,7 @@ class Command:
         self.store = folder / "store.sqlite"
         self.output = folder / "output"
         self._spec = folder / "spec.yaml"
-        self._spec.write_text(SPEC)
+        self._spec.write_text(small_spec("kills", MODES, CLASSES, ROUNDS))
         self._prefix = prefix
         self.pids: list[int] = []
         self.process = self.start()
@@ -160,8 +145,8 @@ def check_rows(command: Command) -> None:
             subprocess.run(["gzip", "--test", command.store.parent / row.log], check=True)
         if row.outcome == "infra_error":
             assert row.detail and "\n" not in row.detail
-        elif row.fault_class == "none":
-            assert row.corruption == "none"
+        else:
+            assert row.requested == row.injected and (row.fault_class != "none" or row.corruption == "none")
     assert all(sorted(numbers) == list(range(1, len(numbers) + 1)) for numbers in attempts.values())
 
 
