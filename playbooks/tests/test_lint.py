@@ -57,13 +57,6 @@ def test_shellcheck(script: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_shellcheck_would_complain(tmp_path: Path) -> None:
-    script = tmp_path / "bad"
-    script.write_text('#!/bin/sh\nrm -rf $1/*\necho "$undefined"\n')
-    assert dialect_of(script) == "sh"
-    assert run("shellcheck", str(script)).returncode == 1
-
-
 @pytest.mark.parametrize("playbook", ["site.yml", "worker.yml"])
 def test_playbook_syntax(playbook: str) -> None:
     done = run(TOOLS / "ansible-playbook", "--syntax-check", playbook, cwd=CHECKOUT / "playbooks")

@@ -2,7 +2,6 @@
 """The scripts around the playbook, as far as they need neither root nor network."""
 
 import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -53,12 +52,6 @@ def test_what_make_would_run(arguments: str, in_order: list[str], never: list[st
     assert places == sorted(places) and not any(part in text for part in never)
 
 
-def test_the_ci_script_runs_make_test() -> None:
-    script = CHECKOUT / ".ci/run"
-    assert os.access(script, os.X_OK)
-    assert script.read_text().splitlines()[-1] == "make test"
-
-
 @pytest.fixture
 def setup_script() -> Iterator[Path]:
     """A copy of playbooks/setup where another user may read it, for a host described in `os-release`."""
@@ -102,10 +95,3 @@ def test_a_second_setup_changes_nothing() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "changed=0 " in done.stdout and "failed=0 " in done.stdout
-
-
-def test_shellcheck_is_a_package_of_the_host_role() -> None:
-    """What the tests call has to be installed by what runs before them."""
-    packages = (CHECKOUT / "playbooks/roles/host/defaults/main.yml").read_text()
-    assert "- shellcheck\n" in packages
-    assert shutil.which("shellcheck")

@@ -74,12 +74,6 @@ def test_the_table() -> None:
     assert {len(line) for line in [grid.head, *grid.body, *grid.foot]} == {10}
 
 
-def test_a_kernel_without_checksums_is_said_to_be_one() -> None:
-    assert soak_page(soak(row(verify=None))).source.endswith(" No checksums kept.")
-    kept = row(verify={"intact": 9, "corrupt": 0})
-    assert "No checksums" not in soak_page(soak(row(verify=None), kept)).source
-
-
 def test_a_soak_that_has_not_begun_is_a_table_as_well() -> None:
     assert soak_page(soak()).grids[0].foot == [["Total", "0", "", *["-"] * 6, "0 of 0 good"]]
 

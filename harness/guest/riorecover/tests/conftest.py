@@ -10,16 +10,12 @@ from pathlib import Path
 
 import pytest
 from registry_image import UUID, Ram
-from riorecover_helper import FILE_SIZE, SOURCE, Mounted, Riorecover, run_tool, tool
+from riorecover_helper import FILE_SIZE, Mounted, Riorecover, build, run_tool, tool
 
 
 @pytest.fixture(scope="session")
 def riorecover(tmp_path_factory: pytest.TempPathFactory) -> Riorecover:
-    out = tmp_path_factory.mktemp("riorecover-build")
-    for file in [*SOURCE.glob("*.[ch]"), SOURCE / "Makefile"]:
-        shutil.copy(file, out)
-    subprocess.run(["make", "-s", "-C", out, "riorecover-sanitize"], check=True)
-    return Riorecover(out / "riorecover-sanitize")
+    return Riorecover(build(tmp_path_factory.mktemp("riorecover-build"), "riorecover-sanitize"))
 
 
 @pytest.fixture(scope="session")

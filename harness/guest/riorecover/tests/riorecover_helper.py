@@ -33,6 +33,15 @@ def run_tool(name: str, *arguments: object) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
+def build(folder: Path, target: str, *variables: str, more: Path | None = None) -> Path:
+    """A program made of a copy of the sources, which may have been changed before."""
+    for file in [*SOURCE.glob("*.[ch]"), SOURCE / "Makefile", *([more] if more else [])]:
+        if not (folder / file.name).exists():
+            shutil.copy(file, folder)
+    subprocess.run(["make", "-s", "-C", folder, target, *variables], check=True)
+    return folder / target
+
+
 @dataclass
 class Mounted:
     """A loop device, and the folder where riorecover mounts it."""

@@ -8,7 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from registry_image import CHANGING, CLEAN, DIRTY, PAGE, RAM_PAGES, Entry, Ram, data, flip, metadata
+from registry_image import (
+    CHANGING,
+    CHECKSUMS,
+    CLEAN,
+    DIRTY,
+    PAGE,
+    RAM_PAGES,
+    Entry,
+    Ram,
+    data,
+    flip,
+    metadata,
+)
 from riorecover_helper import Riorecover, tool
 
 CONTENT = random.Random(20).randbytes(PAGE)
@@ -50,32 +62,27 @@ def test_mismatches_say_what_the_page_was(riorecover: Riorecover, ram: Ram, disk
     plant(ram, 302, metadata(6, state=CLEAN))
     ram.change(303, 7, old=CONTENT, new=CONTENT)
     ram.put(3000 * PAGE, flip(CONTENT, 1))
-    assert checksums(riorecover, ram, disk)["mismatches"] == [
-        {"ino": 13, "index": 2, "dirty": False, "metadata": False},
-        {"ino": 0, "index": 5, "dirty": True, "metadata": True},
-        {"ino": 0, "index": 6, "dirty": False, "metadata": True},
-        {"ino": 0, "index": 7, "dirty": True, "metadata": True},
-    ]
+    mismatches = [tuple(mismatch.values()) for mismatch in checksums(riorecover, ram, disk)["mismatches"]]
+    # Inode, index; is it dirty, is it metadata?
+    assert mismatches == [(13, 2, False, False), (0, 5, True, True), (0, 6, False, True), (0, 7, True, True)]
 
 
-def test_of_a_page_that_changes_nothing_is_known(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
-    plant(ram, 300, replace(data(12, 0), state=DIRTY | CHANGING))
-    plant(ram, 301, metadata(5, state=CLEAN | CHANGING))
-    plant(ram, 302, metadata(6, state=DIRTY | CHANGING))
-    assert checksums(riorecover, ram, disk) == {"intact": 0, "corrupt": 0, "changing": 3, "mismatches": []}
-
-
-def test_a_kernel_without_checksums(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
-    plant(ram, 300, data(12, 0))
-    plant(ram, 301, replace(data(12, 1), state=DIRTY | CHANGING))
-    nothing = {"intact": 0, "corrupt": 0, "changing": 0, "mismatches": []}
-    assert checksums(riorecover, ram, disk, flags=0) == nothing
-
-
-def test_only_the_file_system_that_is_recovered(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
-    plant(ram, 300, replace(data(12, 0), dev=1))
-    plant(ram, 301, data(10, 0))  # senseless
-    assert checksums(riorecover, ram, disk)["corrupt"] == 0
+@pytest.mark.parametrize(
+    ("entries", "flags", "changing"),
+    [
+        ([replace(data(12, 0), state=DIRTY | CHANGING), metadata(5, state=CLEAN | CHANGING)], CHECKSUMS, 2),
+        ([data(12, 0), replace(data(12, 1), state=DIRTY | CHANGING)], 0, 0),
+        ([replace(data(12, 0), dev=1), data(10, 0)], CHECKSUMS, 0),
+    ],
+    ids=["pages that change", "a kernel without checksums", "another file system, and nonsense"],
+)
+def test_pages_of_which_nothing_is_known(
+    riorecover: Riorecover, ram: Ram, disk: Path, entries: list[Entry], flags: int, changing: int
+) -> None:
+    for number, entry in enumerate(entries):
+        plant(ram, 300 + number, entry)
+    found = checksums(riorecover, ram, disk, flags=flags)
+    assert found == {"intact": 0, "corrupt": 0, "changing": changing, "mismatches": []}
 
 
 def test_more_than_can_be_named(riorecover: Riorecover, ram: Ram, disk: Path) -> None:

@@ -112,11 +112,9 @@ def test_torn_update(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
         ram.pair(pfn, after[:cut] + oldest[cut:], before)
     found = look(riorecover, ram, disk)
     # Cut before the first byte that differs: still whole, as is the update once complete.
-    whole = metadata(5, seq=1).pack(500)
-    first = next(i for i, byte in enumerate(metadata(6, seq=3).pack(500)) if byte != whole[i])
-    assert found["dirty_metadata"] == 1
-    assert found["clean"] == 32 and found["fallback"] == 32 - (first + 1)
-    assert set(found) == {"dirty_metadata", "clean", "fallback"}
+    whole = zip(metadata(5, seq=1).pack(500), metadata(6, seq=3).pack(500), strict=True)
+    first = [one == other for one, other in whole].index(False)
+    assert found == {"dirty_metadata": 1, "clean": 32, "fallback": 32 - (first + 1)}
 
 
 def test_single_flipped_bits(riorecover: Riorecover, ram: Ram, disk: Path) -> None:

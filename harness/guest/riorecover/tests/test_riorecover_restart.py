@@ -4,7 +4,6 @@
 import json
 import os
 import random
-import shutil
 import subprocess
 import time
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import Any
 
 import pytest
 from registry_image import PAGE, RAM_PAGES, Ram, data, metadata
-from riorecover_helper import FILE_SIZE, SOURCE, Mounted, Riorecover, checked, recovery
+from riorecover_helper import FILE_SIZE, SOURCE, Mounted, Riorecover, build, checked, recovery
 
 # Few pairs, so that saving them takes few writes.
 PAIRS = 400
@@ -26,13 +25,10 @@ KILLED = -9
 @pytest.fixture(scope="session")
 def frail(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """riorecover that loses power when the environment says so."""
-    out = tmp_path_factory.mktemp("riorecover-frail")
-    for file in [*SOURCE.glob("*.[ch]"), SOURCE / "Makefile", SOURCE / "tests/power_loss.c"]:
-        shutil.copy(file, out)
     wrapped = "".join(f" -Wl,--wrap={name}" for name in ("pwrite", "fsync", "syncfs"))
     sanitize = f"-fsanitize=address,undefined -fno-sanitize-recover=all{wrapped} power_loss.c"
-    subprocess.run(["make", "-s", "-C", out, "riorecover-sanitize", f"SANITIZE={sanitize}"], check=True)
-    return out / "riorecover-sanitize"
+    folder, more = tmp_path_factory.mktemp("riorecover-frail"), SOURCE / "tests/power_loss.c"
+    return build(folder, "riorecover-sanitize", f"SANITIZE={sanitize}", more=more)
 
 
 @dataclass
@@ -61,18 +57,10 @@ class Bench:
         """The report; None if power was lost."""
         count = self.save.with_name("count")
         arguments = recovery(self.ram, self.loop.device, self.loop.folder, save=self.save)
-        result = subprocess.run(
-            [self.frail, *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            env={
-                **os.environ,
-                "ASAN_OPTIONS": "detect_leaks=0:exitcode=99",
-                "LOSE_POWER_AT": str(lose_power_at),
-                "LOSE_POWER_SEED": str(seed),
-                "LOSE_POWER_COUNT": str(count),
-            },
-        )
+        lose = {"AT": lose_power_at, "SEED": seed, "COUNT": count}
+        env = {f"LOSE_POWER_{name}": str(value) for name, value in lose.items()}
+        env |= os.environ | {"ASAN_OPTIONS": "detect_leaks=0:exitcode=99"}
+        result = subprocess.run([self.frail, *map(str, arguments)], capture_output=True, text=True, env=env)
         if result.returncode == KILLED:
             self.loop.unmount()
             return None
@@ -203,12 +191,9 @@ def test_killed_at_any_moment(bench: Bench, seed: int) -> None:
     bench.crashed()
     arguments = recovery(bench.ram, bench.loop.device, bench.loop.folder, save=bench.save)
     for _ in range(3):
-        with subprocess.Popen(
-            [bench.riorecover.program, *map(str, arguments)],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        ) as process:
+        command = [bench.riorecover.program, *map(str, arguments)]
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        with subprocess.Popen(command, start_new_session=True, **quiet) as process:
             try:
                 process.wait(timeout=rng.uniform(0, 0.12))
             except subprocess.TimeoutExpired:
