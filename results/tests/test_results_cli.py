@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from results_builders import Invoke, faults, fill
 from riobed_results.errors import StoreError
-from riobed_results.store.models import FaultRow, TrialRow
 from riobed_results.store.store import Store, open_store
 
 COMMANDS = [("table", "corruption"), ("trials",)]
@@ -64,14 +63,11 @@ def test_a_campaign_is_picked_by_name(invoke: Invoke, filled: Store, path: Path)
     assert {row["mode"] for row in json.loads(result.stdout)} == {"delayed"}
 
 
-def test_trials_as_json_have_everything_stored(invoke: Invoke, filled: Store, path: Path) -> None:
+def test_trials_as_json_have_their_faults(invoke: Invoke, filled: Store, path: Path) -> None:
     first, second = json.loads(invoke("trials", "--store", path, "--format", "json").stdout)
-    assert set(first) == {column.key for column in TrialRow.__table__.columns} | {"faults", "campaign"}
-    assert (first["outcome"], second["outcome"]) == ("infra_error", "crash")
+    assert (first["outcome"], second["outcome"], second["campaign"]) == ("infra_error", "crash", "new")
     assert (first["faults"], len(second["faults"])) == ([], 3)
-    assert set(second["faults"][0]) == {column.key for column in FaultRow.__table__.columns}
     assert second["faults"][2]["address"] == "0xffffffff81000002"
-    assert second["campaign"] == "new"
 
 
 def test_trials_as_text(invoke: Invoke, filled: Store, path: Path) -> None:

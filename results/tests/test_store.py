@@ -182,11 +182,13 @@ def test_a_writer_killed_in_a_row_loses_only_that_row(store: Store, path: Path) 
     assert writer.complete_positions(campaign_id) == {0, 1}
 
 
-def add_for_ever(path: Path, campaign_id: int, start: int, done: int) -> None:
+def add(path: Path, campaign_id: int, positions: range, done: int | None = None) -> None:
+    """Add trials, and say so after each."""
     store = open_store(str(path), create=True)
-    for position in range(start, 10**6):
+    for position in positions:
         store.add_trial(trial(campaign_id, position, faults=faults(20)))
-        os.write(done, b"%d\n" % position)
+        if done is not None:
+            os.write(done, b"%d\n" % position)
 
 
 def test_writers_killed_at_any_moment_lose_at_most_the_row_in_flight(store: Store, path: Path) -> None:
@@ -195,7 +197,7 @@ def test_writers_killed_at_any_moment_lose_at_most_the_row_in_flight(store: Stor
     for _ in range(8):
         start = len(store.complete_positions(added.id))
         reader, writer = os.pipe()
-        process = FORK.Process(target=add_for_ever, args=(path, added.id, start, writer))
+        process = FORK.Process(target=add, args=(path, added.id, range(start, 10**6), writer))
         process.start()
         os.close(writer)
         os.read(reader, 1)  # it is at work
@@ -211,12 +213,6 @@ def test_writers_killed_at_any_moment_lose_at_most_the_row_in_flight(store: Stor
         assert all(len(row.faults) == 20 for row in trial_rows(store, added.id))
 
 
-def add_some(path: Path, campaign_id: int, count: int) -> None:
-    store = open_store(str(path), create=True)
-    for position in range(count):
-        store.add_trial(trial(campaign_id, position, faults=faults(20)))
-
-
 def test_a_row_is_flushed_before_it_counts_as_stored(store: Store) -> None:
     pragmas = ("PRAGMA synchronous", "PRAGMA journal_mode")
     with store.session() as session:
@@ -227,7 +223,7 @@ def test_a_row_is_flushed_before_it_counts_as_stored(store: Store) -> None:
 
 def test_reading_while_others_write(store: Store, path: Path) -> None:
     campaigns = [store.add_campaign(campaign(name)) for name in ("one", "two")]
-    processes = [FORK.Process(target=add_some, args=(path, c.id, 30)) for c in campaigns]
+    processes = [FORK.Process(target=add, args=(path, c.id, range(30))) for c in campaigns]
     for process in processes:
         process.start()
     seen = [0]

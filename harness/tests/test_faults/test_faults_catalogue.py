@@ -11,9 +11,11 @@ from riobed.errors import EnvironmentFault
 from riobed.faults import Catalogue
 from riobed.faults.classes.rules import RULES
 
+Symbols = dict[str, tuple[int, int]]
+
 
 @pytest.fixture(scope="module")
-def symbols(vmlinux: Path) -> dict[str, tuple[int, int]]:
+def symbols(vmlinux: Path) -> Symbols:
     """Name -> (address, size)."""
     with vmlinux.open("rb") as file:
         table = ELFFile(file).get_section_by_name(".symtab")
@@ -46,15 +48,13 @@ LEFT_OUT = {
 
 
 @pytest.mark.parametrize("name", LEFT_OUT)
-def test_what_the_kernel_patches_is_left_out(
-    name: str, symbols: dict[str, tuple[int, int]], offered: set[int]
-) -> None:
+def test_what_the_kernel_patches_is_left_out(name: str, symbols: Symbols, offered: set[int]) -> None:
     address, size = symbols[name]
     left_out = [offset for offset in range(size) if address + offset not in offered]
     assert left_out == [offset for offset in LEFT_OUT[name] if offset < size]
 
 
-def test_padding_and_freed_text_are_left_out(symbols: dict[str, tuple[int, int]], offered: set[int]) -> None:
+def test_padding_and_freed_text_are_left_out(symbols: Symbols, offered: set[int]) -> None:
     short, size = symbols["short_branch"]
     assert short + size not in offered
     assert symbols["initial"][0] not in offered
@@ -102,27 +102,23 @@ PROBED = {
 
 
 @pytest.mark.parametrize("name", PROBED)
-def test_probes_stand_only_where_a_trap_is_safe(
-    name: str, catalogue: Catalogue, symbols: dict[str, tuple[int, int]]
-) -> None:
+def test_probes_stand_only_where_a_trap_is_safe(name: str, catalogue: Catalogue, symbols: Symbols) -> None:
     address, size = symbols[name]
     assert [catalogue.can_probe(address + offset) for offset in range(size)] == [PROBED[name]] * size
 
 
-def test_names_of_aliases_and_nested_functions(
-    catalogue: Catalogue, symbols: dict[str, tuple[int, int]]
-) -> None:
+def test_names_of_aliases_and_nested_functions(catalogue: Catalogue, symbols: Symbols) -> None:
     assert catalogue.function_at(symbols["alias_of_short"][0]) == "short_branch"
     assert catalogue.function_at(symbols["inner"][0]) == "outer"
 
 
-def test_instruction_of_any_of_its_bytes(catalogue: Catalogue, symbols: dict[str, tuple[int, int]]) -> None:
+def test_instruction_of_any_of_its_bytes(catalogue: Catalogue, symbols: Symbols) -> None:
     start = symbols["short_branch"][0]  # test (3 bytes), je (2), mov (3), ret
     found = [catalogue.instruction_at(start + offset)[0] - start for offset in range(9)]
     assert found == [0, 0, 0, 3, 3, 5, 5, 5, 8]
 
 
-def test_source_line_holds_the_instruction(catalogue: Catalogue, symbols: dict[str, tuple[int, int]]) -> None:
+def test_source_line_holds_the_instruction(catalogue: Catalogue, symbols: Symbols) -> None:
     lines = Path(__file__).with_name("victim.S").read_text().splitlines()
     for name, offset, text in [
         ("short_branch", 3, "je 1f"),

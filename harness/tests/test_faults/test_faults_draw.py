@@ -222,13 +222,9 @@ def test_parameters_can_be_set(
 @pytest.mark.parametrize(
     ("name", "given"),
     [
-        ("allocation", {"calls": (4, 3)}),
-        ("allocation", {"calls": (0, 3)}),
-        ("allocation", {"ms": (0, 60001)}),
-        ("allocation", {"milliseconds": (0, 1)}),
-        ("copy_overrun", {"extra": [[0.5, [1, 1]]]}),
-        ("copy_overrun", {"extra": [[1.0, [0, 1]]]}),
-        ("copy_overrun", {"extra": []}),
+        *(("allocation", {"calls": calls}) for calls in ((4, 3), (0, 3))),
+        *(("allocation", ms) for ms in ({"ms": (0, 60001)}, {"milliseconds": (0, 1)})),
+        *(("copy_overrun", {"extra": extra}) for extra in ([[0.5, [1, 1]]], [[1.0, [0, 1]]], [])),
         ("synchronization", {"calls": 5}),
     ],
 )

@@ -47,8 +47,7 @@ def test_second_opening_does_not_sweep(
     first = Catalogue.open(vmlinux, tmp_path, RULES)
     monkeypatch.setattr(catalogue_module, "index_sites", None)
     second = Catalogue.open(vmlinux, tmp_path, RULES)
-    assert second.byte_count == first.byte_count
-    assert second.excluded_bytes == first.excluded_bytes
+    assert (second.byte_count, second.excluded_bytes) == (first.byte_count, first.excluded_bytes)
     for name in RULES:
         assert second.site_count(name) == first.site_count(name) > 0
         assert second.excluded_sites(name) == first.excluded_sites(name)
@@ -63,37 +62,33 @@ def test_any_flipped_byte_and_any_cut_is_refused(kernel: Vmlinux, written: Path)
             read(written, kernel)
 
 
-def test_another_build_is_named(kernel: Vmlinux, written: Path) -> None:
+def test_an_index_of_something_else_is_refused(kernel: Vmlinux, written: Path) -> None:
     with pytest.raises(EnvironmentFault, match=f"made for build {kernel.build_id}, not 1234"):
         read_index(written, "1234", len(kernel.text), RULES)
+    with pytest.raises(EnvironmentFault, match="made for the classes"):
+        read_index(written, kernel.build_id, len(kernel.text), [name for name in RULES if name != "pointer"])
+
+
+OF_ANOTHER_SHAPE: dict[str, list[object]] = {
+    "spans": [[[-1, 4]], [[0, 1 << 40]], [[0, 0]], [[8, 4], [4, 4]]],
+    "functions": [[["x", 4, "f", 0]], [[0, 4]], [[0, 4, "f", 1 << 20]], [[0, 4, "f", -1]]],
+    "unprobeable": [None],
+    "excluded_bytes": [[]],
+    "excluded_sites": [{}],
+    "entries": [-1, 1 << 40],
+    "sites": [dict.fromkeys(RULES, 0), [1, 2]],
+}
 
 
 @pytest.mark.parametrize(
-    "change",
-    [
-        {"spans": [[-1, 4]]},
-        {"spans": [[0, 1 << 40]]},
-        {"spans": [[0, 0]]},
-        {"spans": [[8, 4], [4, 4]]},
-        {"functions": [["x", 4, "f", 0]]},
-        {"functions": [[0, 4]]},
-        {"functions": [[0, 4, "f", 1 << 20]]},
-        {"functions": [[0, 4, "f", -1]]},
-        {"unprobeable": None},
-        {"excluded_bytes": []},
-        {"excluded_sites": {}},
-        {"entries": -1},
-        {"entries": 1 << 40},
-        {"sites": dict.fromkeys(RULES, 0)},
-        {"sites": [1, 2]},
-    ],
+    ("part", "content"), [(k, v) for k, values in OF_ANOTHER_SHAPE.items() for v in values]
 )
 def test_content_of_another_shape_is_refused(
-    change: dict[str, object], kernel: Vmlinux, written: Path
+    part: str, content: object, kernel: Vmlinux, written: Path
 ) -> None:
     """Even when the digest is right."""
     head, _, lists = unpacked(written).partition(b"\n")
-    pack(written, kernel, json.dumps(json.loads(head) | change).encode() + b"\n" + lists)
+    pack(written, kernel, json.dumps(json.loads(head) | {part: content}).encode() + b"\n" + lists)
     with pytest.raises(EnvironmentFault, match="damaged"):
         read(written, kernel)
 
@@ -136,12 +131,6 @@ def test_an_offset_that_is_no_site_is_never_drawn(
     catalogue = Catalogue.open(vmlinux, tmp_path, RULES)
     with pytest.raises(EnvironmentFault, match=f"is no site of {name}; the fault-site cache is damaged"):
         catalogue.site(name, 0)
-
-
-def test_an_index_of_other_classes_is_refused(kernel: Vmlinux, written: Path) -> None:
-    others = [name for name in RULES if name != "pointer"]
-    with pytest.raises(EnvironmentFault, match="made for the classes"):
-        read_index(written, kernel.build_id, len(kernel.text), others)
 
 
 def test_content_that_unpacks_to_too_much_is_refused(

@@ -8,6 +8,7 @@ import shutil
 import struct
 import subprocess
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +20,11 @@ STEPS = 340  # of the tree that the tests share
 QUICK = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}
 
 
-def _crc_table() -> list[int]:
-    table = []
-    for index in range(256):
-        crc = index
-        for _ in range(8):
-            crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
-        table.append(crc)
-    return table
+def _step(crc: int, _: int) -> int:
+    return (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
 
 
-_TABLE = _crc_table()
+_TABLE = [reduce(_step, range(8), index) for index in range(256)]
 
 
 def crc32c(data: bytes) -> int:
@@ -66,16 +61,14 @@ def last(records: list[Record], letter: str) -> int:
 
 def listing(root: Path) -> dict[str, dict[str, Any]]:
     """What is on disk below `root`, in the form of `memtest model --json`."""
-    found: dict[str, dict[str, Any]] = {}
-    for folder, dirs, files in os.walk(root):
-        base = Path(folder)
-        for name in dirs:
-            found[str((base / name).relative_to(root))] = {"type": "dir"}
-        for name in files:
-            data = (base / name).read_bytes()
-            entry = {"type": "file", "size": len(data), "crc32c": f"{crc32c(data):08x}"}
-            found[str((base / name).relative_to(root))] = entry
-    return found
+
+    def entry(path: Path) -> dict[str, Any]:
+        if path.is_dir():
+            return {"type": "dir"}
+        data = path.read_bytes()
+        return {"type": "file", "size": len(data), "crc32c": f"{crc32c(data):08x}"}
+
+    return {str(path.relative_to(root)): entry(path) for path in root.rglob("*")}
 
 
 class Memtest:

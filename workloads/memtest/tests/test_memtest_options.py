@@ -6,34 +6,29 @@ from pathlib import Path
 import pytest
 from memtest_helper import SEED, STEPS, Memtest
 
-WRONG = {
-    "no command": "",
-    "unknown command": "frobnicate",
-    "unknown option": "model --seed 1 --steps 1 --colour",
-    "unknown short option": "model --seed 1 --steps 1 -x",
-    "option of another command": "model --seed 1 --steps 1 --fsync",
-    "option without its value": "model --steps 1 --seed",
-    "value for a flag": "model --seed 1 --steps 1 --json=yes",
-    "stray argument": "model --seed 1 --steps 1 2",
-    "no seed": "model --steps 1",
-    "no steps": "model --seed 1",
-    "no done": "verify --dir . --seed 1",
-    "no dir": "verify --seed 1 --done 1",
-    "no progress": "run --dir . --seed 1",
-    "seed not a number": "model --seed one --steps 1",
-    "seed negative": "model --seed -1 --steps 1",
-    "seed with a tail": "model --seed 1x --steps 1",
-    "seed empty": "model --steps 1 --seed=",
-    "seed too large": "model --seed 18446744073709551616 --steps 1",
-    "steps too many": "model --seed 1 --steps 100000001",
-    "max-bytes too small": "model --seed 1 --steps 1 --max-bytes 10",
-    "twins too many": "prepare --dir . --twins 1001",
-    "intent far ahead": "verify --dir . --seed 1 --done 5 --intent 7",
-    "intent behind": "verify --dir . --seed 1 --done 5 --intent 5",
-}
+WRONG = [
+    "",
+    "frobnicate",
+    "model --seed 1 --steps 1 --colour",
+    "model --seed 1 --steps 1 -x",
+    "model --seed 1 --steps 1 --fsync",  # of another command
+    "model --steps 1 --seed",
+    "model --seed 1 --steps 1 --json=yes",
+    "model --seed 1 --steps 1 2",
+    "model --steps 1",
+    "model --seed 1",
+    "verify --dir . --seed 1",
+    "verify --seed 1 --done 1",
+    "run --dir . --seed 1",
+    *(f"model --steps 1 --seed={seed}" for seed in ("one", "-1", "1x", "", "18446744073709551616")),
+    "model --seed 1 --steps 100000001",
+    "model --seed 1 --steps 1 --max-bytes 10",
+    "prepare --dir . --twins 1001",
+    *(f"verify --dir . --seed 1 --done 5 --intent {intent}" for intent in (5, 7)),
+]
 
 
-@pytest.mark.parametrize("command", WRONG.values(), ids=WRONG.keys())
+@pytest.mark.parametrize("command", WRONG)
 def test_wrong_use(memtest: Memtest, command: str) -> None:
     result = memtest(*command.split())
     assert (result.returncode, result.stdout) == (2, "")

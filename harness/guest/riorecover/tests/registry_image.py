@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -30,17 +31,11 @@ OTHER_DEV = 0xFE00020
 UUID = bytes.fromhex("5d6f9f541aeb49529ad05c4791c91712")
 
 
-def _crc_table() -> list[int]:
-    table = []
-    for index in range(256):
-        crc = index
-        for _ in range(8):
-            crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
-        table.append(crc)
-    return table
+def _step(crc: int, _: int) -> int:
+    return (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
 
 
-_TABLE = _crc_table()
+_TABLE = [reduce(_step, range(8), index) for index in range(256)]
 
 
 def crc32c(data: bytes, crc: int = 0) -> int:

@@ -80,15 +80,18 @@ class Riorecover:
         assert result.returncode == 0, result.stderr
         return checked(json.loads(result.stdout))
 
-    def recover(self, ram: Ram, disk: Path, mount: Path, e2fsck: str = "", **more: Path) -> dict[str, Any]:
+    def recover(
+        self, ram: Ram, disk: Path, mount: Path | None = None, e2fsck: str = "", **more: Path
+    ) -> dict[str, Any]:
         """The report; without root, or for a plain file, mounting fails and is reported."""
         result = self(*recovery(ram, disk, mount, e2fsck, **more))
         assert result.returncode == 0, result.stderr
         return checked(json.loads(result.stdout))
 
 
-def recovery(ram: Ram, disk: Path, mount: Path, e2fsck: str = "", **more: Path) -> list[object]:
-    """The arguments of a recovery; `more` are options by name."""
+def recovery(ram: Ram, disk: Path, mount: Path | None = None, e2fsck: str = "", **more: Path) -> list[object]:
+    """The arguments of a recovery, where nothing can be mounted unless told; `more` are options by name."""
+    mount = mount or ram.path.parent
     # As root it really mounts, over whatever is there.
     assert mount.resolve().is_relative_to(ram.path.parent.resolve()), f"{mount} is not the test's own"
     arguments = ["recover", *registry_options(ram), "--device", disk, "--mount", mount]

@@ -109,7 +109,7 @@ def test_a_corrupt_page_is_restored(
     disks = []
     for flags in (0, 1):
         disk = Path(shutil.copy(fresh_disk, tmp_path / f"disk{flags}"))
-        report = riorecover.recover(ram.valid(flags=flags), disk, tmp_path, e2fsck=NO_CHECK)
+        report = riorecover.recover(ram.valid(flags=flags), disk, e2fsck=NO_CHECK)
         assert report["metadata"]["written"] == 1 and report["checksums"]["corrupt"] == flags
         disks.append(disk.read_bytes())
     assert disks[0] == disks[1]

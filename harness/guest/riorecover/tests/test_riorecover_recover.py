@@ -49,7 +49,7 @@ def test_a_changed_file_system_comes_back(
         ram.entry(pfn, metadata(block), content)
     memory = ram.valid().path.read_bytes()
 
-    report = riorecover.recover(ram, disk, tmp_path)
+    report = riorecover.recover(ram, disk)
     assert report["registry"] == "recovered" and report["e2fsck_status"] == 0
     assert report["metadata"] == {"written": len(dirty), "failed": 0}
     # e2fsck notes in the superblock when it ran.
@@ -63,40 +63,35 @@ def scatter(ram: Ram, rng: random.Random) -> dict[int, bytes]:
     expect = {}
     for number, pfn in enumerate(rng.sample(FRAMES, 300)):
         block, content = number + 1000, rng.randbytes(PAGE)
-        match number % 6:
-            case 0:
-                ram.entry(pfn, metadata(block, state=CLEAN), content)
-            case 1:
-                ram.entry(pfn, metadata(block, dev=OTHER_DEV), content)
-            case 2:
-                ram.entry(pfn, Entry(state=FREE, index=block), content)
-            case 3:
-                ram.entry(pfn, data(12, block), content)
-            case 4:
-                ram.pair(pfn, bytes(32), flip(metadata(block).pack(pfn), rng.randrange(256)))
-            case 5:
-                ram.entry(pfn, metadata(block), content)
-                expect[block] = content
+        if number % 6 == 5:
+            ram.pair(pfn, bytes(32), flip(metadata(block).pack(pfn), rng.randrange(256)))
+            continue
+        followed = metadata(block)
+        others = [metadata(block, state=CLEAN), metadata(block, dev=OTHER_DEV)]
+        entries = [followed, *others, Entry(state=FREE, index=block), data(12, block)]
+        ram.entry(pfn, entries[number % 6], content)
+        if entries[number % 6] is followed:
+            expect[block] = content
     return expect
 
 
-def test_only_listed_blocks_are_written(riorecover: Riorecover, ram: Ram, disk: Path, tmp_path: Path) -> None:
+def test_only_listed_blocks_are_written(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
     before = disk.read_bytes()
     expect = scatter(ram.valid(), random.Random(7))
-    report = riorecover.recover(ram, disk, tmp_path, e2fsck=NO_CHECK)
+    report = riorecover.recover(ram, disk, e2fsck=NO_CHECK)
     assert counts(report)["rejected"] == 50
     assert report["metadata"] == {"written": len(expect), "failed": 0}
     assert changed_blocks(before, disk) == expect
     assert_not_mounted(report)
 
 
-def test_page_found_twice(riorecover: Riorecover, ram: Ram, disk: Path, tmp_path: Path) -> None:
+def test_page_found_twice(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
     """A page that is being migrated has two entries and the same content twice."""
     content = random.Random(10).randbytes(PAGE)
     for pfn in (2000, 3000):
         ram.valid().entry(pfn, metadata(1500), content)
     before = disk.read_bytes()
-    riorecover.recover(ram, disk, tmp_path, e2fsck=NO_CHECK)
+    riorecover.recover(ram, disk, e2fsck=NO_CHECK)
     assert changed_blocks(before, disk) == {1500: content}
 
 
@@ -104,33 +99,32 @@ def test_superblock_comes_from_memory(riorecover: Riorecover, ram: Ram, disk: Pa
     later = Path(shutil.copy(disk, tmp_path / "later"))
     run_tool("tune2fs", "-L", "from-memory", later)
     ram.valid().entry(2000, metadata(0), later.read_bytes()[:PAGE])
-    riorecover.recover(ram, disk, tmp_path)
+    riorecover.recover(ram, disk)
     assert "from-memory" in run_tool("dumpe2fs", "-h", disk)
 
 
-COLD: dict[str, dict[str, Any]] = {"recovered": {"phase": RECOVERED}, "damaged": {"version": 9}}
-
-
-@pytest.mark.parametrize("word", ["recovered", "damaged", "absent"])
+@pytest.mark.parametrize(
+    ("header", "word"), [({"phase": RECOVERED}, "cold"), ({"version": 9}, "damaged"), (None, "cold")]
+)
 def test_cold_start_only_checks(
-    riorecover: Riorecover, ram: Ram, disk: Path, tmp_path: Path, word: str
+    riorecover: Riorecover, ram: Ram, disk: Path, header: dict[str, Any] | None, word: str
 ) -> None:
     before = disk.read_bytes()
-    if word in COLD:
-        ram.valid(**COLD[word])
+    if header:
+        ram.valid(**header)
     ram.entry(2000, metadata(1500), b"x" * PAGE)
-    report = riorecover.recover(ram, disk, tmp_path)
-    assert report["registry"] == ("damaged" if word == "damaged" else "cold")
+    report = riorecover.recover(ram, disk)
+    assert report["registry"] == word
     assert report["e2fsck_status"] == 0 and report["metadata"]["written"] == 0
     assert set(changed_blocks(before, disk)) <= {0}
     assert_not_mounted(report)
 
 
-def test_wrecked_superblock_is_a_result(riorecover: Riorecover, ram: Ram, disk: Path, tmp_path: Path) -> None:
+def test_wrecked_superblock_is_a_result(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
     ram.valid().entry(2000, metadata(1500), b"x" * PAGE)
     with disk.open("r+b") as file:
         file.write(bytes(PAGE))
-    report = riorecover.recover(ram, disk, tmp_path)
+    report = riorecover.recover(ram, disk)
     assert report["registry"] == "cold" and report["e2fsck_status"] > 0
     assert_not_mounted(report)
 
@@ -148,7 +142,7 @@ def test_a_superblock_spoiled_by_the_journal_is_taken_from_its_backup(
     script.write_text(f"jo\njw -b 1 {block}\njc\n")
     run_tool("debugfs", "-w", "-f", script, disk)
 
-    report = riorecover.recover(ram, disk, tmp_path, fsck_log=log)
+    report = riorecover.recover(ram, disk, fsck_log=log)
     assert report["e2fsck_status"] == 1
     said = log.read_text()
     assert said.index("while trying to re-open") < said.index("trying backup blocks")

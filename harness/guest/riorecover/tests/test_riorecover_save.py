@@ -85,9 +85,9 @@ def saved(riorecover: Riorecover, ram: Ram, disk: Path, save: Path) -> Saved:
     return Saved(riorecover, ram, disk, save)
 
 
-def test_without_a_place_for_it(riorecover: Riorecover, ram: Ram, disk: Path, tmp_path: Path) -> None:
+def test_without_a_place_for_it(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
     fill(ram)
-    report = riorecover.recover(ram, disk, tmp_path, e2fsck=NO_CHECK)
+    report = riorecover.recover(ram, disk, e2fsck=NO_CHECK)
     assert (report["source"], report["saved"]) == ("memory", None)
 
 

@@ -20,11 +20,11 @@ Restored = Callable[[], tuple[bytes, dict[str, Any]]]
 
 
 @pytest.fixture
-def restored(riorecover: Riorecover, ram: Ram, disk: Path, tmp_path: Path) -> Restored:
+def restored(riorecover: Riorecover, ram: Ram, disk: Path) -> Restored:
     """The block after a recovery, and the report."""
 
     def run() -> tuple[bytes, dict[str, Any]]:
-        report = riorecover.recover(ram.valid(), disk, tmp_path, e2fsck=tool("true"))
+        report = riorecover.recover(ram.valid(), disk, e2fsck=tool("true"))
         return block_of(disk, BLOCK), report
 
     return run
