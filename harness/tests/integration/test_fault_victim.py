@@ -11,8 +11,8 @@ import io
 import os
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
+from typing import NamedTuple, TypeVar
 
 import capstone
 import pytest
@@ -35,6 +35,7 @@ INJECT = "cat >/run/faults; cat /run/faults >/dev/riobed-inject"
 PATTERN = 0x5A
 STACK = 16384  # THREAD_SIZE
 TRIES = 4
+Seen = TypeVar("Seen")
 FLIPS = 1000
 
 
@@ -62,28 +63,35 @@ def evidence(guest: Guest) -> Evidence:
 
 
 def until_all_hit(
-    guest: Guest, experiment: Callable[[], None], is_victim: Callable[[dict], bool]
-) -> Evidence:
+    guest: Guest, experiment: Callable[[], Seen], is_victim: Callable[[dict], bool]
+) -> tuple[Seen, Evidence]:
     """Do it again while a fault hits something else, which may be the end of the guest."""
     for _ in range(TRIES):
         ready(guest)
         try:
-            experiment()
+            seen = experiment()
         except (AgentLost, AssertionError):
             if all(is_victim(hit) for hit in evidence(guest).hits.values()):
                 raise
             continue
         found = evidence(guest)
         if all(is_victim(hit) for hit in found.hits.values()):
-            return found
+            return seen, found
     raise AssertionError(f"in {TRIES} tries a fault always hit something else")
+
+
+def refused(guest: Guest, *commands: str) -> bytes:
+    """What the injector says of a batch that it does not take."""
+    batch = "\n".join([*commands, "go\n"]).encode()
+    result = guest.machine.run(["/bin/sh", "-c", "cat >/dev/riobed-inject"], stdin=batch)
+    assert result.status != 0
+    return result.stderr
 
 
 # --- text ---
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(NamedTuple):
     """An instruction of the victim's function, what it becomes, and what the function then returns."""
 
     old: str
@@ -163,9 +171,7 @@ def test_bytes_that_are_not_those_of_the_catalogue_are_refused_before_anything_i
     good = text_command(guest, "off_by_one", CHANGES["off_by_one"])
     words = text_command(guest, "delete_branch", CHANGES["delete_branch"]).split()
     words[1], words[3] = "1", "7503"
-    batch = f"{good}\n{' '.join(words)}\ngo\n".encode()
-    result = guest.machine.run(["/bin/sh", "-c", "cat >/dev/riobed-inject"], stdin=batch)
-    assert result.status != 0 and os.strerror(errno.EILSEQ).encode() in result.stderr
+    assert os.strerror(errno.EILSEQ).encode() in refused(guest, good, " ".join(words))
     log = shell(guest, "dmesg | tail -n 1").decode()
     assert "riobed_inject: " in log and words[2] in log
     assert (look(guest, "text"), evidence(guest)) == (intact, Evidence())
@@ -173,11 +179,8 @@ def test_bytes_that_are_not_those_of_the_catalogue_are_refused_before_anything_i
 
 def test_the_injector_does_not_change_itself(guest: Guest) -> None:
     ready(guest)
-    line = shell(guest, "grep ' evidence_injected' /proc/kallsyms")
-    address = int(line.split()[0], 16)
-    batch = f"text 0 {address:x} 90 91 1\ngo\n".encode()
-    result = guest.machine.run(["/bin/sh", "-c", "cat >/dev/riobed-inject"], stdin=batch)
-    assert result.status != 0 and b"Bad address" in result.stderr
+    address = int(shell(guest, "grep ' evidence_injected' /proc/kallsyms").split()[0], 16)
+    assert b"Bad address" in refused(guest, f"text 0 {address:x} 90 91 1")
     assert evidence(guest).injected == {}
 
 
@@ -194,9 +197,7 @@ def changes(guest: Guest, name: str) -> set:
 
 
 def test_a_heap_flip_changes_one_bit_of_a_live_object(guest: Guest) -> None:
-    found: set = set()
-
-    def experiment() -> None:
+    def experiment() -> set:
         shell(guest, f"echo fill >{FILES}/heap")
         inject(guest, *(f"heap {index} {index + 100}" for index in range(6)))
         hits = evidence(guest).hits
@@ -207,10 +208,9 @@ def test_a_heap_flip_changes_one_bit_of_a_live_object(guest: Guest) -> None:
         guest.machine.resume()
         assert in_ram == flipped(hits)
         assert not evidence(guest).activated and not evidence(guest).overwritten
-        found.clear()
-        found.update(changes(guest, "heap"))
+        return changes(guest, "heap")
 
-    seen = until_all_hit(guest, experiment, lambda hit: hit["cache"] == "riobed_victim_heap")
+    found, seen = until_all_hit(guest, experiment, lambda hit: hit["cache"] == "riobed_victim_heap")
     assert found == flipped(seen.hits)
     assert all(0 <= int(hit["offset"]) < hit["size"] == 1024 for hit in seen.hits.values())
     # Looking at them is a use; of the others it is not known.
@@ -246,16 +246,13 @@ def test_a_flip_that_is_overwritten_is_not_used(guest: Guest) -> None:
 
 
 def test_a_stack_flip_changes_one_bit_of_a_stack_in_use(guest: Guest) -> None:
-    found: set = set()
-
-    def experiment() -> None:
+    def experiment() -> set:
         shell(guest, f"echo make >{FILES}/stack")
         inject(guest, *(f"stack {index} {index + 300}" for index in range(6)))
         assert evidence(guest).hits.keys() == set(range(6)) and not evidence(guest).activated
-        found.clear()
-        found.update(changes(guest, "stack"))
+        return changes(guest, "stack")
 
-    seen = until_all_hit(guest, experiment, lambda hit: hit["task"] == "riobed_victim")
+    found, seen = until_all_hit(guest, experiment, lambda hit: hit["task"] == "riobed_victim")
     assert found == flipped(seen.hits)
     assert all((int(str(hit["address"]), 16) + int(hit["offset"])) % STACK == 0 for hit in seen.hits.values())
     assert (seen.activated.keys(), seen.overwritten) == ({0, 1, 2, 3}, {})
@@ -265,14 +262,11 @@ def test_a_stack_flip_changes_one_bit_of_a_stack_in_use(guest: Guest) -> None:
 
 
 def test_a_block_that_is_freed_early_is_handed_out_again(guest: Guest) -> None:
-    again: set[str] = set()
-
-    def experiment() -> None:
+    def experiment() -> set[str]:
         inject(guest, "allocation 0 10000 0", "allocation 1 1 100", "allocation 2 1 200")
-        again.clear()
-        again.update(address for (address,) in look(guest, "allocation"))
+        return {address for (address,) in look(guest, "allocation")}
 
-    seen = until_all_hit(guest, experiment, lambda hit: hit["cache"] == "riobed_victim_blocks")
+    again, seen = until_all_hit(guest, experiment, lambda hit: hit["cache"] == "riobed_victim_blocks")
     assert {hit["address"] for hit in seen.hits.values()} == again
     for hit in seen.hits.values():
         assert (hit["routine"], hit["size"], hit["live"]) == ("kmem_cache_alloc_noprof", 128, 1)
@@ -283,29 +277,24 @@ def test_a_block_that_is_freed_early_is_handed_out_again(guest: Guest) -> None:
 
 def test_a_copy_goes_too_far_by_as_many_bytes_as_it_said(guest: Guest) -> None:
     extras = [1, 700, 4096, 33]
-    found: list[tuple[str, int]] = []
 
-    def experiment() -> None:
-        calls = [20000, 3001, 3001, 3001]
-        pairs = enumerate(zip(calls, extras, strict=True))
+    def experiment() -> list[tuple[str, int]]:
+        pairs = enumerate(zip([20000, 3001, 3001, 3001], extras, strict=True))
         inject(guest, *(f"copy_overrun {i} {calls} {extra}" for i, (calls, extra) in pairs))
         shell(guest, f"dd if=/dev/zero of={FILES}/copies bs=16384 count=1 2>/dev/null")
-        found[:] = [(routine, int(size)) for routine, size in look(guest, "copies")]
+        return [(routine, int(size)) for routine, size in look(guest, "copies")]
 
-    seen = until_all_hit(guest, experiment, lambda hit: hit["length"] == 777)
+    found, seen = until_all_hit(guest, experiment, lambda hit: hit["length"] == 777)
     assert found == [(seen.hits[i]["routine"], extras[i]) for i in range(4)]
     assert {routine for routine, _ in found} == {"memcpy", "memmove", "rep_movs_alternative"}
 
 
 # As the victim's lines are ordered: which procedure takes, which frees.
 LOCKS = [
-    ("_raw_spin_lock", "_raw_spin_unlock"),
-    ("_raw_spin_lock_bh", "_raw_spin_unlock_bh"),
-    ("_raw_spin_lock_irq", "_raw_spin_unlock_irq"),
+    *((f"_raw_spin_lock{kind}", f"_raw_spin_unlock{kind}") for kind in ("", "_bh", "_irq")),
     ("_raw_spin_lock_irqsave", "_raw_spin_unlock_irqrestore"),
     ("mutex_lock", "mutex_unlock"),
-    ("down_read", "up_read"),
-    ("down_write", "up_write"),
+    *((f"down_{kind}", f"up_{kind}") for kind in ("read", "write")),
 ]
 
 
@@ -313,17 +302,15 @@ def test_a_skipped_procedure_leaves_the_lock_as_it_was(guest: Guest) -> None:
     ready(guest)
     size, start = shell(guest, "awk '$1 == \"riobed_victim\" {print $2, $6}' /proc/modules").split()
     module = range(int(start, 16), int(start, 16) + int(size))
-    found: Counter[str] = Counter()
 
-    def experiment() -> None:
+    def experiment() -> Counter[str]:
         # 14 calls a round, 13 after a take that was skipped, 15 after a free: so takes and frees come
         # in turn and all pairs in 14 faults, but for the calls of interrupts in between.
         inject(guest, "synchronization 0 80000", *(f"synchronization {i} 3004" for i in range(1, 42)))
-        found.clear()
-        for (take, free), words in zip(LOCKS, look(guest, "locks"), strict=True):
-            found.update({take: int(words[0]), free: int(words[1])})
+        counts = [int(count) for words in look(guest, "locks") for count in words[:2]]
+        return Counter(dict(zip(chain(*LOCKS), counts, strict=True)))
 
-    seen = until_all_hit(guest, experiment, lambda hit: int(str(hit["caller"]), 16) in module)
+    found, seen = until_all_hit(guest, experiment, lambda hit: int(str(hit["caller"]), 16) in module)
     assert found == Counter(str(hit["procedure"]) for hit in seen.hits.values())
     assert sum(found.values()) == len(seen.activated) == 42
     assert len(+found) >= 10

@@ -54,11 +54,8 @@ def test_a_planted_byte_in_a_cached_page_is_found(rio: Guest, number: int) -> No
     run_steps(guest, record, 400)
     guest.machine.pause()
     with registry.mapped(guest.machine.ram_path()) as memory:
-        pages = [
-            page
-            for page in registry.listed(memory, Layout(guest.machine.config.memory))
-            if page.state == registry.DIRTY and page.bytes > 64
-        ]
+        listed = registry.listed(memory, Layout(guest.machine.config.memory))
+        pages = [page for page in listed if page.state == registry.DIRTY and page.bytes > 64]
         page = pages[len(pages) * (number + 1) // 4]
         memory[page.address + 33] ^= 0x04
     # recover() resets; the guest must run again to see it.

@@ -3,7 +3,6 @@
 
 import gzip
 import json
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,14 +11,13 @@ import pytest
 from riobed.commands.replay import Request, replay
 from riobed.commands.replay_many import Many, replay_many
 from riobed.commands.run import Where, run_campaign
-from riobed.faults import Fault
 from riobed.guest.layout import PAGE
 from riobed.plan.spec import CampaignSpec
 from riobed_results.store.queries import result_at, trial_rows
 from riobed_results.store.store import open_store
 from riobed_results.tables.replays import read_replays
 
-from .conftest import UD2
+from .conftest import UD2, FaultIn
 
 SPEC = """
 name: small
@@ -42,10 +40,6 @@ def run(folder: Path, fault_class: str, crashes: int, more: str = "faults: 1") -
     return store
 
 
-def traced(store: str, position: int) -> dict[str, Any]:
-    return once(replay(Request(position, store, trace=True), True, None))
-
-
 def once(text: str) -> dict[str, Any]:
     """The answer's only replay."""
     (replayed,) = json.loads(text)["replays"]
@@ -58,7 +52,7 @@ def test_the_way_to_a_planted_change(tmp_path: Path) -> None:
     kinds = {row.position: row.faults[0].params["kind"] for row in trial_rows(opened, opened.campaign().id)}
     assert kinds == {0: "written", 1: "entry", 2: "stray"}
     for position, kind in kinds.items():
-        answer = traced(store, position)
+        answer = once(replay(Request(position, store, trace=True), True, None))
         assert all(answer["same"].values()), answer
         trace = answer["trace"]
         plant = trace["planted"]
@@ -78,7 +72,7 @@ def test_the_way_to_a_planted_change(tmp_path: Path) -> None:
 
 
 def test_an_oops_that_is_sure_to_come_has_the_same_title(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault_in: Callable[[str, bytes], Fault]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault_in: FaultIn
 ) -> None:
     fault = fault_in("vfs_mkdir", UD2)
     drawn = SimpleNamespace(draw=lambda catalogue, rng, count: [fault], needs="")
