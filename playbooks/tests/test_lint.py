@@ -57,12 +57,6 @@ def test_shellcheck(script: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("playbook", ["site.yml", "worker.yml"])
-def test_playbook_syntax(playbook: str) -> None:
-    done = run(TOOLS / "ansible-playbook", "--syntax-check", playbook, cwd=CHECKOUT / "playbooks")
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 def test_ansible_lint() -> None:
     done = run(TOOLS / "ansible-lint", "--offline", "--nocolor", "--profile", "production", "playbooks")
     assert done.returncode == 0, done.stdout + done.stderr

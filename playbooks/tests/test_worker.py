@@ -30,9 +30,8 @@ print(provenance(setup, "", CHECKOUT / "workloads/memtest").model_dump_json(excl
 
 
 def call(*command: str | Path, cwd: Path = CHECKOUT, **environment: str) -> str:
-    done = subprocess.run(
-        command, cwd=cwd, env=os.environ | environment, capture_output=True, text=True, check=False
-    )
+    env = os.environ | environment
+    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -89,11 +89,11 @@ def test_crashes_needed_give_the_power_they_promise(first: tuple[int, int], seco
 
 def test_more_power_or_closer_shares_take_more_crashes() -> None:
     needed = [
-        crashes_needed(counts(7, 650), counts(b, 650), power) for b, power in ((1, 0.8), (1, 0.95), (4, 0.8))
+        crashes_needed(counts(7, 650), counts(b, 650), power) or 0
+        for b, power in ((1, 0.8), (1, 0.95), (4, 0.8))
     ]
-    assert None not in needed
-    assert needed == sorted(needed, key=lambda n: n or 0)
-    assert crashes_needed(counts(7, 650), counts(1, 650)) == crashes_needed(counts(1, 650), counts(7, 650))
+    assert 0 < needed[0] < needed[1] < needed[2]
+    assert crashes_needed(counts(1, 650), counts(7, 650)) == needed[0]
 
 
 def test_without_crashes_or_a_difference_nothing_is_said() -> None:

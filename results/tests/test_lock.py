@@ -50,13 +50,6 @@ def test_a_runner_that_died_holds_nothing(url: str, number: int) -> None:
             pass
 
 
-def test_what_is_raised_inside_goes_out(url: str) -> None:
-    with pytest.raises(KeyError), locked(url, "overnight"):
-        raise KeyError
-    with locked(url, "overnight"):
-        pass
-
-
 def test_a_folder_that_may_not_be_written(path: Path) -> None:
     path.with_name(path.name + ".lock").mkdir()
     with (

@@ -3,7 +3,6 @@
 
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -97,19 +96,6 @@ def ended(machine: LibvirtMachine) -> None:
     while machine.alive():
         assert time.monotonic() < deadline
         time.sleep(0.01)
-
-
-def test_last_words_of_qemu_itself(machine: LibvirtMachine) -> None:
-    machine.start()
-    pid = qemu_of(machine)
-    subprocess.run(["/bin/sh", "-c", f"kill {pid}"], check=True)
-    ended(machine)
-    with pytest.raises(InfraError) as caught:
-        machine.reset()
-    text = str(caught.value)
-    assert "QEMU is not running; it wrote last: " in text
-    assert "terminating on signal 15 from pid" in text
-    assert "\n" not in text and "-device" not in text
 
 
 def test_trouble_is_told_when_there_is_any(machine: LibvirtMachine) -> None:

@@ -107,18 +107,6 @@ def test_destination_reg(line: str, shape: str, others: list[str], sites: Sites)
     assert_registers(sites("destination_reg", line + "; ret"), shape, others)
 
 
-NO_DESTINATION = """
-mov rsp, rax; lea rsp, [rbp - 8]; mov [rcx], rax; mov dword ptr [rcx], 5; add rcx, rax; xor ecx, ecx;
-cmove rcx, rax; pop rcx; xchg rcx, rax; push rcx; sete [rcx]; imul rcx, rax; cmp rcx, rax; mov cr3, rax; nop;
-call away; xbegin .; bsf rcx, rax
-"""
-
-
-@pytest.mark.parametrize("line", [line.strip() for line in NO_DESTINATION.split(";")])
-def test_what_is_no_assignment_to_a_register(line: str, sites: Sites) -> None:
-    assert sites("destination_reg", line + "; ret") == {}
-
-
 @pytest.mark.parametrize(
     ("line", "shape", "others"),
     [
@@ -151,16 +139,23 @@ def test_source_reg(line: str, shape: str, others: list[str], sites: Sites) -> N
     assert_registers(sites("source_reg", line + "; ret"), shape, others)
 
 
+NO_DESTINATION = """
+mov rsp, rax; lea rsp, [rbp - 8]; mov [rcx], rax; mov dword ptr [rcx], 5; add rcx, rax; xor ecx, ecx;
+cmove rcx, rax; pop rcx; xchg rcx, rax; push rcx; sete [rcx]; imul rcx, rax; cmp rcx, rax; mov cr3, rax; nop;
+call away; xbegin .; bsf rcx, rax
+"""
 NO_SOURCE = """
 mov rbp, rsp; mov [rax], rsp; add rax, rsp; mov rcx, [rax]; mov ecx, 5; add ecx, 5; xor eax, eax;
 sub eax, eax; sbb eax, eax; cmp ecx, eax; test ecx, eax; push rax; lea rcx, [rax + rdx]; xchg rcx, rax;
 shl ecx, cl; add rcx, [rax]; movzx ecx, byte ptr [rax]
 """
+NO_SITES = [("destination_reg", line) for line in NO_DESTINATION.split(";")]
+NO_SITES += [("source_reg", line) for line in NO_SOURCE.split(";")]
 
 
-@pytest.mark.parametrize("line", [line.strip() for line in NO_SOURCE.split(";")])
-def test_what_has_no_source_register(line: str, sites: Sites) -> None:
-    assert sites("source_reg", line + "; ret") == {}
+@pytest.mark.parametrize(("rule", "line"), NO_SITES)
+def test_what_assigns_no_register_or_has_no_source_register(rule: str, line: str, sites: Sites) -> None:
+    assert sites(rule, f"{line.strip()}; ret") == {}
 
 
 def test_delete_random_inst_takes_all_that_does_something(sites: Sites) -> None:

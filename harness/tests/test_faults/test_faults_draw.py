@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from riobed.errors import UsageError
 from riobed.faults import CLASSES, Catalogue, Fault, SiteFilter, commands
 from riobed.faults.classes.rules import RULES
-from riobed.faults.sites.nops import NOPS, deleted
+from riobed.faults.sites.nops import deleted
 
 TEXT_CLASSES = ("kernel_text", *RULES)
 FAULTY = tuple(name for name in CLASSES if name not in ("none", "planted"))
@@ -127,24 +127,6 @@ def test_new_assembly_is_what_the_bytes_mean(catalogue: Catalogue) -> None:
     }
     for code, expected in cases.items():
         assert catalogue.assembly(start, bytes.fromhex(code)) == expected
-
-
-def test_delete_branch_falls_through(catalogue: Catalogue) -> None:
-    lengths = set()
-    for fault in draw(catalogue, "delete_branch", "all", catalogue.site_count("delete_branch")):
-        old, new = decode(fault.old), decode(fault.new)
-        assert old[0].mnemonic.startswith("j") and old[0].mnemonic != "jmp"
-        assert [i.mnemonic for i in new] == ["nop"]
-        assert new[0].size == len(fault.old)
-        assert fault.new_asm.startswith("nop")
-        lengths.add(len(fault.old))
-    assert lengths == {2, 6}
-
-
-def test_every_nop_is_one_nop_of_its_length() -> None:
-    for length, code in enumerate(NOPS, 1):
-        (nop,) = decode(code)
-        assert (nop.mnemonic, nop.size) == ("nop", length)
 
 
 @pytest.mark.parametrize("length", range(1, 16))

@@ -83,12 +83,17 @@ class Memtest:
         keywords = {"capture_output": True, "text": True, "timeout": 60, "env": QUICK, **keywords}
         return subprocess.run(command, check=False, **keywords)
 
+    def output(self, *args: object) -> str:
+        """What a command prints that does well."""
+        result = self(*args)
+        assert result.returncode == 0, result.stderr
+        return result.stdout
+
     def prepare(self, root: Path) -> None:
         """Makes `root` a copy of a directory prepared once: each prepare waits for the disk."""
         fresh = self.binary.with_name("prepared")
         if not fresh.exists():
-            result = self("prepare", "--dir", fresh)
-            assert result.returncode == 0, result.stderr
+            self.output("prepare", "--dir", fresh)
         shutil.copytree(fresh, root)
 
     def run(self, root: Path, seed: int, steps: int, *args: object) -> list[Record]:
@@ -96,10 +101,9 @@ class Memtest:
         log = root.with_name(root.name + ".progress")
         log.touch()  # or it would not be made if the test runs below /dev
         self.prepare(root)
-        result = self(
+        self.output(
             "run", "--dir", root, "--seed", seed, "--steps", steps, "--progress", log, *self.limit, *args
         )
-        assert result.returncode == 0, result.stderr
         return parse_progress(log.read_bytes(), seed)
 
     def verify(self, root: Path, seed: int, done: int, intent: int = 0, **keywords: Any) -> dict[str, Any]:
@@ -123,16 +127,13 @@ class Memtest:
         return [(difference["path"], difference["kind"]) for difference in report["differences"]]
 
     def model(self, seed: int, steps: int) -> dict[str, dict[str, Any]]:
-        result = self("model", "--seed", seed, "--steps", steps, "--json", *self.limit)
-        assert result.returncode == 0, result.stderr
-        answer = json.loads(result.stdout)
+        answer = json.loads(self.output("model", "--seed", seed, "--steps", steps, "--json", *self.limit))
         assert answer["steps"] == steps
         return {entry.pop("path"): entry for entry in answer["entries"]}
 
     def steps(self, seed: int, steps: int) -> list[dict[str, Any]]:
-        result = self("steps", "--seed", seed, "--steps", steps, *self.limit)
-        assert result.returncode == 0, result.stderr
-        return [json.loads(line) for line in result.stdout.splitlines()]
+        lines = self.output("steps", "--seed", seed, "--steps", steps, *self.limit).splitlines()
+        return [json.loads(line) for line in lines]
 
 
 def flip(path: Path, offset: int) -> None:

@@ -157,16 +157,6 @@ def test_unreadable(memtest: Memtest, tree: Path, kind: str) -> None:
     assert place[:2] == [path, "unreadable"] and "Permission denied" in detail
 
 
-def test_two_files_changed_for_each_other(memtest: Memtest, tree: Path) -> None:
-    one, other = files(tree, 1)[:2]
-    (tree / one).rename(tree / "swap")
-    (tree / other).rename(tree / one)
-    (tree / "swap").rename(tree / other)
-    found = memtest.differences(tree, SEED, STEPS)
-    assert {path for path, _ in found} == {one, other}
-    assert {kind for _, kind in found} <= {"content", "size"}
-
-
 @pytest.mark.parametrize("slash", ["", "/"])
 @pytest.mark.parametrize("kind", ["missing", "type"])
 def test_the_test_directory_itself(memtest: Memtest, tree: Path, kind: str, slash: str) -> None:

@@ -125,21 +125,6 @@ def test_single_flipped_bits(riorecover: Riorecover, ram: Ram, disk: Path) -> No
     assert look(riorecover, ram, disk) == {"rejected": RAM_PAGES}
 
 
-def test_flipped_bit_beside_a_whole_copy(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
-    """One bit in either copy of 4096 pairs: the other copy is used, and that is counted."""
-    rng = random.Random(3)
-    pairs, dirty = [], 0
-    for pfn in range(RAM_PAGES):
-        copies = [metadata(5, seq=9, state=CLEAN).pack(pfn), metadata(5, seq=10).pack(pfn)]
-        damaged = rng.randrange(2)
-        dirty += damaged == 0
-        copies[damaged] = flip(copies[damaged], rng.randrange(256))
-        pairs.append(b"".join(copies))
-    ram.table(pairs)
-    found = look(riorecover, ram, disk)
-    assert found == {"dirty_metadata": dirty, "clean": RAM_PAGES - dirty, "fallback": RAM_PAGES}
-
-
 def cuts() -> list[int]:
     rng = random.Random(5)
     borders = [0, START, START + 2048, START + PAGE, pair_address(100), RAM_PAGES * PAGE]

@@ -85,16 +85,6 @@ def test_only_listed_blocks_are_written(riorecover: Riorecover, ram: Ram, disk: 
     assert_not_mounted(report)
 
 
-def test_page_found_twice(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
-    """A page that is being migrated has two entries and the same content twice."""
-    content = random.Random(10).randbytes(PAGE)
-    for pfn in (2000, 3000):
-        ram.valid().entry(pfn, metadata(1500), content)
-    before = disk.read_bytes()
-    riorecover.recover(ram, disk, e2fsck=NO_CHECK)
-    assert changed_blocks(before, disk) == {1500: content}
-
-
 def test_superblock_comes_from_memory(riorecover: Riorecover, ram: Ram, disk: Path, tmp_path: Path) -> None:
     later = Path(shutil.copy(disk, tmp_path / "later"))
     run_tool("tune2fs", "-L", "from-memory", later)

@@ -205,24 +205,6 @@ def test_a_damaged_save_is_none(saved: Saved) -> None:
     assert saved.second.read_bytes() == saved.before
 
 
-def test_damage_all_over(saved: Saved, fresh_disk: Path) -> None:
-    """A block is written as it was or as its shadow, or not at all."""
-    rng = random.Random(42)
-    shadow_of_1001 = saved.ram.path.read_bytes()[2201 * PAGE : 2202 * PAGE]
-    lose(saved.ram)
-    for _ in range(30):
-        damaged = bytearray(saved.content)
-        for _ in range(rng.choice([1, 30, 1000])):
-            # Its header and table are left alone, or nothing would be written.
-            damaged[rng.randrange(2 * PAGE, NEED)] ^= 1 << rng.randrange(8)
-        saved.save.write_bytes(damaged)
-        shutil.copy(fresh_disk, saved.second)
-        report = saved.recover(saved.second)
-        written = changed_blocks(saved.before, saved.second)
-        assert all(now in (saved.expect[block], shadow_of_1001) for block, now in written.items())
-        assert report["metadata"] == {"written": len(written), "failed": 0}
-
-
 def test_a_complete_recovery_ends_the_save(
     riorecover: Riorecover, ram: Ram, loop: Mounted, save: Path
 ) -> None:
