@@ -85,6 +85,16 @@ def fill(
     return read_results(store)
 
 
+def recovered(
+    pages: int = 100, rejected: int = 0, corrupt: int = 0, phase: str = "", **more: Any
+) -> dict[str, Any]:
+    """Parts of a recovery's report; `phase` is the one in which it was cut short."""
+    sums = {"intact": 90, "corrupt": corrupt, "changing": 1, "mismatches": []}
+    made = {"entries": {"rejected": rejected}, "metadata": {"written": 10}, "data": {"pages": pages}}
+    cut = {"interrupted": {"planned_s": 0.1, "at_s": 0.11, "phase": phase}} if phase else {}
+    return made | {"checksums": sums, "mount_error": 0} | cut | more
+
+
 def planted(kind: str, corruption: str, **fields: Any) -> dict[str, Any]:
     """The fields of a trial in which a change of that kind was planted."""
     fault = FaultRow(index=0, fault_class="planted", injected=True, params={"kind": kind})

@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from results_builders import fill, planted
+from results_builders import fill, planted, recovered
 from riobed_results.store.queries import Results
 from riobed_results.store.store import Store
 from riobed_results.tables.by_mode import Design, mode_page, mode_table
@@ -25,14 +25,7 @@ MODES = ["rio", "rio-protected"]
 P = "Crashed, within fault classes: p"
 EQUAL = {"equal": True, "difference_count": 0}
 # What a riorecover says that knows of no checksums.
-OLD = {"entries": {"rejected": 0}, "metadata": {"written": 10}, "data": {"pages": 100}, "mount_error": 0}
-
-
-def report(pages: int = 100, rejected: int = 0, corrupt: int = 0, phase: str = "") -> dict[str, Any]:
-    sums = {"intact": 90, "corrupt": corrupt, "changing": 1, "mismatches": []}
-    made = OLD | {"entries": {"rejected": rejected}, "data": {"pages": pages}, "checksums": sums}
-    cut = {"planned_s": 0.1, "at_s": 0.11, "phase": phase}
-    return made | {"interrupted": cut} if phase else made
+OLD = recovered(checksums=None)
 
 
 def differing(count: int) -> dict[str, Any]:
@@ -42,7 +35,7 @@ def differing(count: int) -> dict[str, Any]:
 def filled(store: Store, *fields: dict[str, Any], fault_class: str = "none", **more: Any) -> Results:
     """A campaign with these trials; a crash loses nothing unless its fields say more."""
     base: dict[str, Any] = {"fault_class": fault_class, "check": EQUAL, "phases": {"check": 1.0}}
-    rows = (base | {"recovery": report()} | of_trial for of_trial in fields)
+    rows = (base | {"recovery": recovered()} | of_trial for of_trial in fields)
     return fill(store, *rows, modes=MODES, classes=[fault_class], **more)
 
 
@@ -57,14 +50,14 @@ def start(outcome: str, fault_class: str, fresh: bool) -> dict[str, Any]:
 def test_resets_without_a_fault(store: Store) -> None:
     results = filled(
         store,
-        {"recovery": report(pages=90)},
-        {"recovery": report(pages=190, rejected=2)},
-        {"recovery": report(pages=290, corrupt=3), "check": differing(5), "corruption": "direct"},
-        {"recovery": report(pages=4), "check": {"equal": False}, "corruption": "indirect"},
-        {"recovery": report() | {"entries": {"rejected": 0, "senseless": 3}}},
-        {"recovery": report() | {"mount_error": 22}, "check": None, "corruption": "indirect"},
-        {"recovery": report(phase="e2fsck")},
-        {"fault_class": "kernel_text", "recovery": report(rejected=7)},
+        {"recovery": recovered(pages=90)},
+        {"recovery": recovered(pages=190, rejected=2)},
+        {"recovery": recovered(pages=290, corrupt=3), "check": differing(5), "corruption": "direct"},
+        {"recovery": recovered(pages=4), "check": {"equal": False}, "corruption": "indirect"},
+        {"recovery": recovered(entries={"rejected": 0, "senseless": 3})},
+        {"recovery": recovered(mount_error=22), "check": None, "corruption": "indirect"},
+        {"recovery": recovered(phase="e2fsck")},
+        {"fault_class": "kernel_text", "recovery": recovered(rejected=7)},
         {"outcome": "discard", "recovery": None, "check": None},
         {"mode": "rio-protected"},
     )
@@ -82,22 +75,18 @@ def test_resets_without_a_fault(store: Store) -> None:
 def test_resets_in_recovery(store: Store) -> None:
     results = filled(
         store,
-        {"recovery": report(phase="registry")},
-        {"recovery": report(phase="e2fsck", rejected=1)},
-        {"recovery": report(phase="e2fsck"), "check": differing(2), "corruption": "indirect"},
-        {"recovery": report(phase="later")},
+        {"recovery": recovered(phase="registry")},
+        {"recovery": recovered(phase="e2fsck", rejected=1)},
+        {"recovery": recovered(phase="e2fsck"), "check": differing(2), "corruption": "indirect"},
+        {"recovery": recovered(phase="later")},
         # Too late: what it lost would not be a crash in recovery's doing.
-        {"recovery": report(phase="done", pages=0), "check": differing(9), "corruption": "indirect"},
-        {"recovery": report(pages=7, rejected=3)},
+        {"recovery": recovered(phase="done", pages=0), "check": differing(9), "corruption": "indirect"},
+        {"recovery": recovered(pages=7, rejected=3)},
     )
+    phases = {"registry": 1, "save": 0, "metadata": 0, "e2fsck": 2, "data": 0, "later": 1}
     assert column(results, RECOVERY_CRASH) == {
         "Resets in recovery": 4,
-        "in its phase registry": 1,
-        "in its phase save": 0,
-        "in its phase metadata": 0,
-        "in its phase e2fsck": 2,
-        "in its phase data": 0,
-        "in its phase later": 1,
+        **{f"in its phase {phase}": count for phase, count in phases.items()},
         "Everything restored": 3,
         "Lost or changed a file": 1,
         "Files lost or changed": 2,
@@ -111,22 +100,22 @@ def test_resets_in_recovery(store: Store) -> None:
 
 
 def test_which_oracle_found_what(store: Store) -> None:
-    found: list[dict[str, Any]] = [
+    rows: list[dict[str, Any]] = [
         {},
         {"crash_kind": "trap"},
-        {"recovery": report(corrupt=1)},
+        {"recovery": recovered(corrupt=1)},
         {"check": differing(1), "corruption": "indirect"},
         {"check": differing(1), "corruption": "indirect"},
-        {"recovery": report(corrupt=2), "check": differing(1), "corruption": "direct"},
+        {"recovery": recovered(corrupt=2), "check": differing(1), "corruption": "direct"},
         # No checksums: not in this table.
         {"recovery": OLD, "check": differing(1), "corruption": "unclassified"},
         {"recovery": None, "check": differing(1), "corruption": "unclassified"},
         # Controls: what they find was no fault's doing.
         {"fault_class": "none"},
-        {"fault_class": "planted", "recovery": report(corrupt=1), "corruption": "direct"},
+        {"fault_class": "planted", "recovery": recovered(corrupt=1), "corruption": "direct"},
         {"fault_class": "none", "mode": "rio-protected"},
     ]
-    results = filled(store, *found, fault_class="kernel_text")
+    results = filled(store, *rows, fault_class="kernel_text")
     assert column(results, ORACLES) == {
         "Crashes": 6,
         "Protection traps": 1,
@@ -139,7 +128,7 @@ def test_which_oracle_found_what(store: Store) -> None:
 
 
 def test_as_text(store: Store) -> None:
-    rows = [{"recovery": report(pages=91)}, {"recovery": report(pages=92)}]
+    rows = [{"recovery": recovered(pages=91)}, {"recovery": recovered(pages=92)}]
     results = filled(store, *rows, {"mode": "rio-protected", "recovery": OLD})
     page = mode_page(NO_FAULT, mode_table(results, NO_FAULT))
     text = render(page, "md")
@@ -157,7 +146,7 @@ def test_as_text(store: Store) -> None:
 def test_a_campaign_has_the_tables_that_say_something_of_it(store: Store) -> None:
     for name, fields, pages in [
         ("none", {"recovery": OLD}, {"no-fault"}),
-        ("cut", {"recovery": report(phase="data")}, {"recovery-crash"}),
+        ("cut", {"recovery": recovered(phase="data")}, {"recovery-crash"}),
         ("faults", {"fault_class": "kernel_text"}, {"corruption", "titles", "oracles"}),
         ("before", {"fault_class": "kernel_text", "recovery": OLD}, {"corruption", "titles"}),
     ]:
@@ -214,9 +203,9 @@ def test_planted_changes(store: Store) -> None:
     no_checksums = {"mode": "write-through", "recovery": OLD}
     results = filled(
         store,
-        planted("stray", "direct", recovery=report(corrupt=1)),
+        planted("stray", "direct", recovery=recovered(corrupt=1)),
         planted("stray", "indirect"),
-        planted("entry", "direct", recovery=report(rejected=1)),
+        planted("entry", "direct", recovery=recovered(rejected=1)),
         planted("written", "indirect"),
         planted("written", "none"),
         planted("block", "unclassified", **no_checksums),

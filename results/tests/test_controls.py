@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from results_builders import Invoke, fill, planted
+from results_builders import Invoke, fill, planted, recovered
 from riobed_results.store.queries import Results
 from riobed_results.store.store import Store
 from riobed_results.tables.controls import failed_controls, losing_modes, missing_controls
@@ -14,8 +14,7 @@ from riobed_results.tables.registry import CAMPAIGN_TABLES
 from riobed_results.tables.render import render
 from riobed_results.tables.table import CampaignTable
 
-SUMS = {"intact": 5, "corrupt": 0, "changing": 0, "mismatches": []}
-RECOVERY = {"entries": {"rejected": 0}, "metadata": {"written": 1}, "data": {"pages": 1}, "checksums": SUMS}
+RECOVERY = recovered()
 
 
 def plant(kind: str, corruption: str, mode: str = "rio") -> dict[str, Any]:
@@ -55,7 +54,7 @@ def filled(store: Store, *fields: dict[str, Any], spec: str = "") -> Results:
             ["mode rio: 1 of 1 resets", "mode rio: 1 of 1 planted changes were not found"],
         ),
         (
-            [reset(), astray(checksums=SUMS | {"corrupt": 1})],
+            [reset(), astray(**recovered(corrupt=1))],
             ["mode rio: 1 of 2 resets without a fault left a page or registry entry with a wrong checksum"],
         ),
         (
@@ -97,9 +96,8 @@ def test_every_table_about_faults_says_first_what_its_controls_say(
     invoke: Invoke, store: Store, path: Path, table: CampaignTable[Any]
 ) -> None:
     fault = {"requested": 1, "recovery": RECOVERY, "fresh_boot": True}
-    cut = {"interrupted": {"planned_s": 0.1, "at_s": 0.1, "phase": "data"}}
     others = [plant("written", "none"), {"mode": "delayed", "outcome": "discard", "phases": {"check": 1.0}}]
-    others += [reset("direct", "delayed"), reset(mode="odd") | {"recovery": RECOVERY | cut}]
+    others += [reset("direct", "delayed"), reset(mode="odd") | {"recovery": recovered(phase="data")}]
     page = table.of(filled(store, fault, fault | {"corruption": "direct"}, *others))
     failed, missing = "Control failed in mode rio: 1 of 1 planted", "have not run: class none in mode rio."
     for form in ("md", "latex", "html"):
@@ -142,11 +140,7 @@ FAULTS = [{}, {"mode": "delayed"}, {"mode": "write-through", "outcome": "discard
         (FAULTS, "controls: null", ["class none in modes rio, delayed"]),
         (FAULTS, "controls: {planted: 0.1}", ["class none in modes rio, delayed; class planted in mode rio"]),
         # A crash that does not count needs no control.
-        (
-            [{"recovery": RECOVERY | {"interrupted": {"planned_s": 0.1, "at_s": 0.1, "phase": "done"}}}],
-            "",
-            [],
-        ),
+        ([{"recovery": recovered(phase="done")}], "", []),
     ],
 )
 def test_which_controls_are_missing(

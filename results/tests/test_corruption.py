@@ -5,7 +5,7 @@ import random
 from typing import Any
 
 import pytest
-from results_builders import campaign, fill, trial
+from results_builders import campaign, fill, recovered, trial
 from riobed_results.report.completion import progress
 from riobed_results.store.models import Outcome, TrialRow
 from riobed_results.store.queries import Counts, read_results
@@ -120,10 +120,7 @@ def test_intervals_leave_a_fortieth_on_either_side(corrupted: int, crashes: int)
 
 def test_a_reset_in_recovery_that_came_too_late_is_a_trial_but_no_crash(store: Store) -> None:
     """Nor a discard: the harness runs another one for it, so the bar of the report must not have it."""
-    late, hit = (
-        {"recovery": {"interrupted": {"planned_s": 0.1, "at_s": 0.1, "phase": phase}}}
-        for phase in ("done", "e2fsck")
-    )
+    late, hit = ({"recovery": recovered(phase=phase)} for phase in ("done", "e2fsck"))
     trap = {"crash_kind": "trap", "corruption": "direct", "seed": "same"}
     rows = [late | trap, late | trap, hit, {"mode": "delayed"} | trap]
     spec = {"modes": ["rio", "delayed"], "classes": ["kernel_text"], "spec": "crashes_per_cell: 2"}

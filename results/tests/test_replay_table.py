@@ -7,7 +7,6 @@ import pytest
 from results_builders import campaign
 from riobed_results.errors import StoreError
 from riobed_results.tables.replays import (
-    FILE,
     Ending,
     ReplayRun,
     add_replay,
@@ -58,20 +57,10 @@ def test_only_equal_titles_match() -> None:
     assert (share.low, share.high) == (pytest.approx(0.0676, abs=1e-4), pytest.approx(0.9324, abs=1e-4))
 
 
-def test_a_replay_that_was_cut_off_is_none(tmp_path: Path) -> None:
-    add_replay(tmp_path, RUNS[0])
-    with (tmp_path / FILE).open("a") as file:
-        file.write('{"campaign": "c", "pos')
-    assert read_replays(tmp_path) == RUNS[:1]
-    add_replay(tmp_path, RUNS[1])
-    assert read_replays(tmp_path) == RUNS[:2]
-
-
-def test_nothing_to_make_a_table_of(tmp_path: Path) -> None:
+def test_replays_are_kept_in_a_folder(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="make it with 'riobed replay --crashes'"):
         read_replays(tmp_path)
-    (tmp_path / FILE).write_text("{}\n")
-    with pytest.raises(StoreError, match="no file of this riobed"):
-        read_replays(tmp_path)
+    add_replay(tmp_path, RUNS[0])
+    assert read_replays(tmp_path) == RUNS[:1]
     with pytest.raises(StoreError, match="no replay is stored yet"):
         replay_table([])

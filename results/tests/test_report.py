@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from results_builders import Invoke, faults, fill, planted, trial
+from results_builders import Invoke, faults, fill, planted, recovered, trial
 from results_readers import Html
 from riobed_results.report.report import report
 from riobed_results.store.logs import Links
@@ -19,14 +19,7 @@ from riobed_results.tables.corruption import corruption_page, corruption_table
 # What would make a browser run or fetch something.
 ACTIVE = {"script", "iframe", "object", "embed", "link", "img", "base", "form", "video", "audio", "image"}
 PAGE = {"ino": 7, "index": 2, "dirty": True, "metadata": False}
-RECOVERY = {
-    "entries": {"rejected": 0},
-    "metadata": {"written": 1},
-    "data": {"pages": 1},
-    "mount_error": 0,
-    "checksums": {"intact": 9, "corrupt": 1, "changing": 0, "mismatches": [PAGE]},
-}
-SOUND = RECOVERY | {"checksums": {"intact": 9, "corrupt": 0, "changing": 0, "mismatches": []}}
+RECOVERY = recovered(checksums={"intact": 9, "corrupt": 1, "changing": 0, "mismatches": [PAGE]})
 CHECK = {"equal": False, "difference_count": 1, "differences": [{"path": "tree/f1", "kind": "content"}]}
 PHASES = {"restore": 0.2, "watch": 1.0}
 
@@ -49,7 +42,7 @@ def filled(store: Store, folder: Path) -> Store:
         disk | {"fault_class": "copy_overrun", "crash_kind": "hang"},
         disk | {"outcome": "discard", "phases": {"watch": 15.0}},
         disk | {"outcome": "infra_error"},
-        none | {"mode": "rio", "recovery": SOUND},
+        none | {"mode": "rio", "recovery": recovered()},
         none | {"mode": "delayed", "corruption": "direct"},
         none | disk,
         disk | planted("written", "unclassified"),
@@ -140,7 +133,7 @@ def hostile(store: Store) -> None:
     row = dict.fromkeys([*texts, "detail", "log"], HOSTILE) | {
         **{"faults": [fault], "requested": 1, "corruption": "direct", "time_to_crash_s": 1.0},
         "check": CHECK | {"differences": [{"path": HOSTILE, "kind": HOSTILE, "detail": HOSTILE}]},
-        "recovery": RECOVERY | {"interrupted": {"planned_s": 0.1, "at_s": 0.1, "phase": HOSTILE}},
+        "recovery": recovered(phase=HOSTILE),
         "phases": {HOSTILE: 1.0},
     }
     names = ["seed", "kernel_release", "kernel_build_id", "series_commit", "qemu_version", "accelerator"]

@@ -11,18 +11,10 @@ from results_builders import campaign, recovery
 from riobed_results.errors import StoreError
 from riobed_results.tables.soak import Soak, SoakProvenance, SoakRow, load_soak, save_soak, soak_page, verdict
 
-RECOVERY = recovery(data={"pages": 40}, metadata={"written": 2})
 GOOD: dict[str, Any] = {
-    "stressor": "tar",
-    "what": "a tree packed",
-    "seconds": 61.4,
-    "status": 0,
-    "traps": 0,
-    "mismatches": 0,
-    "recovery_mismatches": 0,
-    "recovery": RECOVERY,
-    "files": 500,
-    "files_different": 0,
+    **{"stressor": "tar", "what": "a tree packed", "seconds": 61.4, "status": 0, "files": 500},
+    **dict.fromkeys(("traps", "mismatches", "recovery_mismatches", "files_different"), 0),
+    "recovery": recovery(data={"pages": 40}, metadata={"written": 2}),
     "finished": "2026-01-02T03:04:09.000+00:00",
 }
 

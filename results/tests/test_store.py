@@ -121,11 +121,6 @@ def test_a_report_of_a_wrong_shape_is_told_in_one_line(store: Store, path: Path,
     assert "\n" not in str(caught.value)
 
 
-def test_opening_again_keeps_the_rows(store: Store, path: Path) -> None:
-    campaign_id = fill(store, {}).campaign.id
-    assert open_store(f"sqlite:///{path}", create=True).complete_positions(campaign_id) == {0}
-
-
 def test_odd_file_names(tmp_path: Path) -> None:
     for name in ("a b?mode=ro#x%41.sqlite", "ü.sqlite", "deep/er/folder"):
         path = tmp_path / name

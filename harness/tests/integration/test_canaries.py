@@ -3,6 +3,7 @@
 
 import os
 import signal
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -24,8 +25,19 @@ from .conftest import UD2, FaultIn, GuestIn, record_of, trial
 JUMP_TO_SELF = b"\xeb\xfe"
 
 
-def canary(guest: Guest, spec: CampaignSpec, fault: Fault) -> TrialRecord:
-    return trial(guest, spec, "canary", fault, fault_class="kernel_text")
+Canary = Callable[..., TrialRecord]
+
+
+@pytest.fixture
+def canary(guest_in: GuestIn, spec: CampaignSpec, fault_in: FaultIn) -> Canary:
+    """A trial in mode rio with new bytes in a function, or with a fault; other words are for the spec."""
+
+    def run(function: str = "", new: bytes = b"", fault: Fault | None = None, **changes: Any) -> TrialRecord:
+        fault = fault or fault_in(function, new)
+        changed = spec.model_copy(update=changes)
+        return trial(guest_in("rio"), changed, "canary", fault, fault_class="kernel_text")
+
+    return run
 
 
 def assert_crash(record: TrialRecord, kind: str, title: str) -> None:
@@ -34,8 +46,8 @@ def assert_crash(record: TrialRecord, kind: str, title: str) -> None:
     assert (*found, record.verdict.corruption) == ("crash", kind, title, "none")
 
 
-def test_oops(guest_in: GuestIn, spec: CampaignSpec, fault_in: FaultIn) -> None:
-    record = canary(guest_in("rio"), spec, fault_in("ext4_file_write_iter", UD2))
+def test_oops(canary: Canary) -> None:
+    record = canary("ext4_file_write_iter", UD2)
     assert_crash(record, "oops", "invalid opcode in ext4_file_write_iter")
     assert record.evidence.activated.keys() == {0}
     assert 0 <= record.evidence.activated_s(0) < 5
@@ -61,17 +73,14 @@ def test_panic(rio: Guest, spec: CampaignSpec) -> None:
         ("ext4_file_write_iter", "workload stuck in ext4_file_write_iter", "workload stuck, agent answers"),
     ],
 )
-def test_hang(
-    guest_in: GuestIn, spec: CampaignSpec, fault_in: FaultIn, function: str, title: str, detail: str
-) -> None:
-    record = canary(guest_in("rio"), spec, fault_in(function, JUMP_TO_SELF))
+def test_hang(canary: Canary, function: str, title: str, detail: str) -> None:
+    record = canary(function, JUMP_TO_SELF)
     assert_crash(record, "hang", title)
     assert record.observation is not None and record.observation.detail == detail
 
 
-def test_discard(guest_in: GuestIn, spec: CampaignSpec, fault_in: FaultIn) -> None:
-    short = spec.model_copy(update={"limit_s": 2.0})
-    record = canary(guest_in("rio"), short, fault_in("ext4_resize_fs", UD2))
+def test_discard(canary: Canary) -> None:
+    record = canary("ext4_resize_fs", UD2, limit_s=2.0)
     assert record.verdict is not None and record.verdict.outcome == "discard"
     assert record.check is None and record.recovery is None
     assert record.evidence.injected.keys() == {0} and not record.evidence.activated
@@ -86,12 +95,7 @@ def test_discard(guest_in: GuestIn, spec: CampaignSpec, fault_in: FaultIn) -> No
     ],
 )
 def test_qemu_that_ends_or_hangs_is_an_infra_error_and_the_guest_comes_back(
-    rio: Guest,
-    spec: CampaignSpec,
-    fault_in: FaultIn,
-    monkeypatch: pytest.MonkeyPatch,
-    number: int,
-    error: str,
+    rio: Guest, canary: Canary, monkeypatch: pytest.MonkeyPatch, number: int, error: str
 ) -> None:
     (pid,) = qemus_with(f"guest={rio.machine.config.name},".encode())
 
@@ -103,16 +107,16 @@ def test_qemu_that_ends_or_hangs_is_an_infra_error_and_the_guest_comes_back(
 
     monkeypatch.setattr("riobed.trial.trial.observe", struck)
     with pytest.raises(InfraError, match=error):
-        canary(rio, spec, fault_in("ext4_resize_fs", UD2))
+        canary("ext4_resize_fs", UD2)
     rio.discard()
     monkeypatch.undo()
-    record = canary(rio, spec, fault_in("ext4_file_write_iter", UD2))
+    record = canary("ext4_file_write_iter", UD2)
     assert record.verdict is not None and record.verdict.outcome == "crash"
 
 
 def test_a_guest_with_other_bytes_than_the_catalogue_is_an_infra_error(
-    guest_in: GuestIn, spec: CampaignSpec, fault_in: FaultIn
+    canary: Canary, fault_in: FaultIn
 ) -> None:
     wrong = replace(fault_in("ext4_file_write_iter", UD2), old=b"\xcc\xcc")
     with pytest.raises(InfraError, match="did not accept"):
-        canary(guest_in("rio"), spec, wrong)
+        canary(fault=wrong)

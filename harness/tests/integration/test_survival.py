@@ -59,9 +59,8 @@ class Command:
     def start(self) -> subprocess.Popen[bytes]:
         run = ["run", self._spec, "--store", self.store, "--workers", "1"]
         with self.output.open("ab") as output:
-            self.process = subprocess.Popen(
-                [*self._prefix, *RIOBED, *run], stdout=output, stderr=subprocess.STDOUT
-            )
+            command = [*self._prefix, *RIOBED, *run]
+            self.process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
         self.pids.append(self.process.pid)
         return self.process
 
@@ -162,15 +161,17 @@ def test_no_room_for_a_guests_memory(scratch: Path) -> None:
     argv = [*prefix, *RIOBED, "guest", "run", "rio", "--", "true"]
     done = subprocess.run(argv, capture_output=True, text=True)
     assert done.returncode == 1
-    assert re.fullmatch(
-        r"riobed: /dev/shm/riobed-\S+: \d\d MiB free, 512 MiB needed; make room there\n", done.stderr
-    ), done.stderr
+    told = r"riobed: /dev/shm/riobed-\S+: \d\d MiB free, 512 MiB needed; make room there\n"
+    assert re.fullmatch(told, done.stderr), done.stderr
 
 
 def test_no_room_left_for_guests(tmp_path: Path, scratch: Path) -> None:
     """The working folder is on a disk of its own that gets full in the middle of a trial."""
     command = Command(tmp_path / "run", on_own_disk(scratch, "1800m"))
-    wait_for_trials(command, 3)
+    deadline = time.monotonic() + 300
+    while command.trials() < 3:
+        assert command.process.poll() is None and time.monotonic() < deadline, command.said()
+        time.sleep(0.2)
     time.sleep(1.0)
     # What the process sees there.
     filler = Path(f"/proc/{command.process.pid}/root{scratch}/filler")
@@ -188,10 +189,3 @@ def test_no_room_left_for_guests(tmp_path: Path, scratch: Path) -> None:
     command.finish()
     assert [result[0] for result in command.results()] == list(range(TRIALS))
     check_rows(command)
-
-
-def wait_for_trials(command: Command, count: int) -> None:
-    deadline = time.monotonic() + 300
-    while command.trials() < count:
-        assert command.process.poll() is None and time.monotonic() < deadline, command.said()
-        time.sleep(0.2)

@@ -88,24 +88,15 @@ def test_a_recovered_registry_is_not_recovered_again(rio: Guest) -> None:
     assert shell(rio, "cat /mnt/test/file") == b"new\n"
 
 
-@pytest.mark.parametrize(
-    ("copies", "verdict"), [((0,), "recovered"), ((1,), "recovered"), ((0, 1), "damaged")]
-)
-def test_a_damaged_header_leads_to_a_cold_start_and_says_so(
-    rio: Guest, copies: tuple[int, ...], verdict: str
-) -> None:
+def test_a_damaged_header_leads_to_a_cold_start_and_says_so(rio: Guest) -> None:
     shell(rio, "echo precious >/mnt/test/file")
     rio.machine.pause()
     start = Layout(rio.machine.config.memory).registry_start
     with registry.mapped(rio.machine.ram_path()) as memory:
-        for copy in copies:
+        for copy in (0, 1):
             memory[start + copy * 2048 + 40] ^= 0x10
     reset(rio, paused=True)
-    assert read_recovery(rio).registry == verdict
-    found = rio.machine.run(["/bin/cat", "/mnt/test/file"])
-    if verdict == "recovered":
-        assert found.stdout == b"precious\n"
-    else:
-        assert found.status != 0
-        line = next(x for x in rio.machine.console.text().splitlines() if b"is damaged" in x)
-        assert b"wrong checksum" in line and b"cold start" in line
+    assert read_recovery(rio).registry == "damaged"
+    assert rio.machine.run(["/bin/cat", "/mnt/test/file"]).status != 0
+    line = next(x for x in rio.machine.console.text().splitlines() if b"is damaged" in x)
+    assert b"wrong checksum" in line and b"cold start" in line

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from riobed.errors import EnvironmentFault
@@ -156,20 +157,16 @@ def test_damaged_or_foreign_index_is_replaced(
         assert path.read_bytes() == good
 
 
-def test_failed_write_leaves_nothing_behind(
+def test_a_failed_write_is_one_line_and_leaves_nothing_behind(
     kernel: Vmlinux, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def no_room(*_: object) -> None:
-        raise OSError(28, "No space left on device")
+    def write(path: Path) -> str:
+        with pytest.raises(EnvironmentFault, match="cannot write the fault-site cache") as caught:
+            write_index(path, kernel.build_id, SiteIndex())
+        return str(caught.value)
 
-    monkeypatch.setattr(Path, "replace", no_room)
-    with pytest.raises(EnvironmentFault, match="No space left"):
-        write_index(tmp_path / "index", kernel.build_id, SiteIndex())
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_unwritable_place_is_one_clear_line(kernel: Vmlinux, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(EnvironmentFault, match="cannot write the fault-site cache") as caught:
-        write_index(tmp_path / "file" / "index", kernel.build_id, SiteIndex())
-    assert "\n" not in str(caught.value)
+    (tmp_path / "file").touch()
+    assert "\n" not in write(tmp_path / "file" / "index")
+    monkeypatch.setattr(Path, "replace", Mock(side_effect=OSError(28, "No space left on device")))
+    assert "No space left" in write(tmp_path / "index")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

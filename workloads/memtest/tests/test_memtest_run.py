@@ -73,19 +73,15 @@ def test_after_kill_9_at_any_moment_verify_says_equal(memtest: Memtest, tmp_path
     assert len(set(reached)) > 10 and max(reached) > 50
 
 
-def state_of(process: subprocess.Popen[bytes]) -> str:
-    """The letter of proc(5) for its state."""
-    return Path(f"/proc/{process.pid}/stat").read_text().rpartition(") ")[2][0]
-
-
 def stopped_in_mid_run(memtest: Memtest, root: Path, seed: int = SEED) -> tuple[subprocess.Popen[bytes], int]:
     """A run that waits, some steps on, because nobody reads its progress; and the pipe's other end."""
     read, write = os.pipe()
     fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
     process = start(memtest, root, "/dev/stdout", seed, stdout=write)
     os.close(write)
-    unread = array.array("i", [0])
-    while unread[0] < 4000 or state_of(process) != "S":  # asleep, and with a pipe too full for two records
+    unread, stat = array.array("i", [0]), Path(f"/proc/{process.pid}/stat")
+    # Asleep (proc(5)), and with a pipe too full for two records.
+    while unread[0] < 4000 or stat.read_text().rpartition(") ")[2][0] != "S":
         assert process.poll() is None
         time.sleep(0.002)
         fcntl.ioctl(read, termios.FIONREAD, unread)
