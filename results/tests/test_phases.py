@@ -20,7 +20,7 @@ def results(store: Store) -> Results:
         {"phases": {"restore": 6.0, "check": 1.0}},
         {"phases": {"restore": 99.0, "check": 99.0}, "fresh_boot": True},
         {"outcome": "infra_error", "phases": {"restore": 99.0}},
-        {"mode": "delayed", "phases": {"restore": 3.0}},
+        {"mode": "delayed", "phases": {"restore": 3.0016}},
         {"fault_class": "none", "phases": {"restore": 0.5}},
         {"outcome": "discard", "fault_class": "planted", "phases": {"restore": 1.5}},
         modes=["delayed", "rio"],
@@ -37,8 +37,8 @@ def test_medians_and_quartiles(results: Results) -> None:
         for phase, spread in spreads.items()
     }
     assert found == {
-        ("crash", "delayed", "restore"): (1, 3.0, 3.0, 3.0),
-        ("crash", "delayed", WHOLE): (1, 3.0, 3.0, 3.0),
+        ("crash", "delayed", "restore"): (1, 3.002, 3.002, 3.002),
+        ("crash", "delayed", WHOLE): (1, 3.002, 3.002, 3.002),
         ("crash", "rio", "restore"): (3, 2.0, 1.5, 4.0),
         ("crash", "rio", "check"): (3, 4.0, 2.5, 6.0),
         ("crash", "rio", WHOLE): (3, 7.0, 6.0, 8.5),  # the sums are 5, 10 and 7
@@ -55,6 +55,7 @@ def test_as_text(results: Results) -> None:
     assert "| check |  | 4.00 (2.50 to 6.00; 3) |" in text
     assert f"| {WHOLE} |  | 9.00 (9.00 to 9.00; 1) |" in text
     assert [grid.title.split("(")[0].split()[-1] for grid in page.grids] == ["crash", "discard", "controls"]
+    assert [[line[0] for line in grid.foot] for grid in page.grids] == [[WHOLE]] * 3
 
 
 def test_a_campaign_without_results(store: Store) -> None:
