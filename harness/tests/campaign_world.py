@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A campaign whose store is real and whose guests are not, and what was seen of it."""
 
+import gzip
 import random
 import threading
 from collections.abc import Callable
@@ -9,31 +10,27 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from harness_builders import spec, text_fault
-from riobed.campaign import workers
-from riobed.campaign.campaign import Campaign
-from riobed.campaign.workers import LocalWorkers
+from harness_builders import KEY, manifest, spec, text_fault
+from riobed.campaign import Campaign, LocalWorkers, workers
 from riobed.crash.formats import Crash
+from riobed.guest import Guest, GuestSetup, MachineSpec, cache_mode
 from riobed.guest import setup as setup_module
-from riobed.guest.config import MachineSpec
-from riobed.guest.guest import Guest, GuestSetup
-from riobed.guest.modes import cache_mode
 from riobed.plan.spec import CampaignSpec
-from riobed.products import Manifest
 from riobed.trial.record import TrialRecord
 from riobed.trial.verdict import Verdict
 from riobed.trial.watch import Observation
 from riobed.vm.fake import FakeMachine
 from riobed.vm.machine import MachineConfig
-from riobed_results.store.models import TrialRow
-from riobed_results.store.queries import trial_rows
-from riobed_results.store.store import Store, open_store
+from riobed_results.store import Store, TrialRow, open_store, trial_rows
 
 MODES = ["write-through", "rio"]
 CLASSES = ["kernel_text", "delete_branch"]
 SPEC = spec(modes=MODES, fault_classes=CLASSES, crashes_per_cell=2, max_trials_per_cell=8, faults=3, seed=15)
 
-Trial = Callable[[Any, CampaignSpec, TrialRecord], None]
+Essence = tuple[Any, ...]
+Rows = list[Essence]
+# What happens in a guest in the trial at some position, before it gives its result.
+Before = Callable[[Any, int], object]
 
 
 class Machine(FakeMachine):
@@ -68,12 +65,28 @@ def result(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
         record.verdict = Verdict("discard")
 
 
+def undisturbed(guest: Guest, position: int) -> None:
+    """Nothing happens."""
+
+
+def failing(error: BaseException, at: Callable[[int], bool], times: int = 1000) -> Before:
+    """So many of the trials at some positions fail."""
+    left = [error] * times
+
+    def before(guest: Guest, position: int) -> None:
+        if at(position) and left:
+            raise left.pop()
+
+    return before
+
+
 class World:
     """A campaign with everything below it replaced, and what was seen of it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         self.folder = folder
-        self.trial: Trial = result
+        self.before: Before = undisturbed
+        self.trial: Callable[[Any, CampaignSpec, TrialRecord], None] = result
         self.started: list[int] = []
         self.drew: set[int] = set()
         self.reported: list[TrialRow] = []
@@ -81,7 +94,7 @@ class World:
         self.build_id = "0123abcd"
         self.accelerator = "tcg"
         self.qemu = "QEMU emulator version 7.2.0"
-        self.image = "0" * 16
+        self.image = KEY
         monkeypatch.setattr(setup_module, "qemu_version", lambda: self.qemu)
         monkeypatch.setattr(workers, "_HEARSAY_S", 0.0)
         monkeypatch.setattr(CampaignSpec, "fault_class", lambda spec, name: SimpleNamespace(draw=self._draw))
@@ -98,6 +111,9 @@ class World:
         assert guest.machine.busy.acquire(blocking=False), "two trials in one guest"
         try:
             self.started.append(record.planned.position)
+            # What a trial that fails may leave.
+            record.console, record.verdict = b"half a console", Verdict("discard")
+            self.before(guest, record.planned.position)
             self.trial(guest, spec, record)
         finally:
             guest.machine.busy.release()
@@ -106,19 +122,8 @@ class World:
         return open_store(str(self.folder / "store.sqlite"), create=True)
 
     def setup(self) -> GuestSetup:
-        somewhere = self.folder / "product"
-        key = "0" * 16
-        places = ("bzimage", "vmlinux", "system_map", "tree", "config")
-        manifest = Manifest.model_validate(
-            {
-                "schema": 1,
-                "toolchain": {"key": key, "root": somewhere},
-                "kernel": {"key": key, "release": "6.12.107", "build_id": self.build_id, "series_commit": key}
-                | dict.fromkeys(places, somewhere),
-                "image": {"key": self.image, "root": somewhere, "recovery": somewhere},
-            }
-        )
-        return GuestSetup(manifest, MachineSpec(), self.accelerator, driver=self._machine)
+        products = manifest(self.folder, self.build_id, self.image)
+        return GuestSetup(products, MachineSpec(), self.accelerator, driver=self._machine)
 
     def campaign(self, spec: CampaignSpec = SPEC) -> Campaign:
         catalogues: Any = dict.fromkeys(spec.modes)
@@ -130,13 +135,21 @@ class World:
     def run(self, spec: CampaignSpec = SPEC, workers: int = 1) -> list[TrialRow]:
         """Run or resume; the rows there are then."""
         self.campaign(spec).run(self.workers(spec, workers), self.reported.append)
-        return self.rows()
+        return self.rows(spec.name)
 
-    def rows(self) -> list[TrialRow]:
-        return trial_rows(self.store(), self.store().campaign().id)
+    def rows(self, name: str | None = None) -> list[TrialRow]:
+        return trial_rows(self.store(), self.store().campaign(name).id)
+
+    def console(self, row: TrialRow) -> str:
+        return gzip.decompress((self.folder / str(row.log)).read_bytes()).decode()
 
 
-def essence(row: TrialRow) -> tuple[object, ...]:
+def essence(row: TrialRow) -> Essence:
     """What must not depend on how often a campaign was interrupted."""
     faults = tuple((fault.index, fault.address, fault.activated) for fault in row.faults)
     return row.position, row.seed, row.mode, row.fault_class, row.outcome, row.crash_title, faults
+
+
+def results(rows: list[TrialRow]) -> Rows:
+    """In the plan's order, without attempts that failed for our own reasons."""
+    return sorted(essence(row) for row in rows if row.outcome != "infra_error")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What several tests need: specs, records of a progress log, and a machine that follows a script."""
+"""What several tests need: specs, rows, products, records of a progress log, a machine with a script."""
 
 import heapq
 from collections.abc import Callable
@@ -9,18 +9,47 @@ from typing import Any
 from riobed.errors import InfraError
 from riobed.faults import Fault
 from riobed.plan.spec import CampaignSpec
+from riobed.products import Manifest
 from riobed.vm.agent import ExecResult
 from riobed.vm.fake import FakeMachine
-from riobed.vm.machine import MachineConfig
-from riobed_results.store.recovery_report import RecoveryReport
+from riobed.vm.machine import LogFile, MachineConfig
+from riobed_results.store import CampaignRow, Provenance, RecoveryReport, TrialRow
 
 SEED = 0x0123456789ABCDEF
+KEY = "0" * 16
 
 
 def spec(**fields: Any) -> CampaignSpec:
     """A small valid spec."""
     base: dict[str, Any] = {"name": "test", "modes": ["rio"], "fault_classes": ["kernel_text"]}
     return CampaignSpec.model_validate(base | {"controls": {}} | fields)
+
+
+def manifest(folder: Path, build_id: str = "0123abcd", image: str = KEY) -> Manifest:
+    """Products whose files would lie in `folder`."""
+    kernel: dict[str, Any] = {
+        name: folder / name for name in ("bzimage", "vmlinux", "system_map", "tree", "config")
+    }
+    kernel |= {"key": KEY, "release": "6.12.107", "build_id": build_id, "series_commit": KEY}
+    tools: dict[str, Any] = {"key": KEY, "root": folder / "root"}
+    made = tools | {"key": image, "recovery": folder / "recovery"}
+    return Manifest.model_validate({"schema": 1, "toolchain": tools, "kernel": kernel, "image": made})
+
+
+def provenance(**fields: Any) -> Provenance:
+    required = [name for name, field in Provenance.model_fields.items() if field.is_required()]
+    return Provenance.model_validate(dict.fromkeys(required, "x") | fields)
+
+
+def campaign_row(**fields: Any) -> CampaignRow:
+    return CampaignRow(**{"name": "test", "spec": "", "host": {}} | provenance().model_dump() | fields)
+
+
+def trial_row(position: int = 0, outcome: Any = "crash", **fields: Any) -> TrialRow:
+    base = {"campaign_id": 1, "attempt": 1, "mode": "rio", "fault_class": "kernel_text", "seed": "1"}
+    return TrialRow(
+        **{"position": position, "outcome": outcome, "started": "", "finished": ""} | base | fields
+    )
 
 
 def recovery(**parts: Any) -> RecoveryReport:
@@ -30,16 +59,18 @@ def recovery(**parts: Any) -> RecoveryReport:
     return RecoveryReport.model_validate(base | parts)
 
 
+def shell_program(path: Path, body: str) -> Path:
+    """An executable that runs `body`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+    return path
+
+
 def text_fault(index: int, probe: bool = True) -> Fault:
-    return Fault(
-        index=index,
-        fault_class="kernel_text",
-        address=0xFFFFFFFF81000000 + index,
-        function="vfs_read",
-        old=b"\x48\x89\xe5",
-        new=b"\x48\x89\xe4",
-        probe=probe,
-    )
+    code = {"old": b"\x48\x89\xe5", "new": b"\x48\x89\xe4"}
+    address = 0xFFFFFFFF81000000 + index
+    return Fault(index, "kernel_text", address=address, function="vfs_read", probe=probe, **code)
 
 
 def crc32c_bitwise(data: bytes) -> int:
@@ -86,21 +117,21 @@ class Clock:
 class ScriptedMachine(FakeMachine):
     """A machine that runs, for watching and injecting; tests set what it does when it is asked something."""
 
+    on_nmi = on_ask = on_spawn = on_run = staticmethod(lambda: None)
+
     def __init__(self, folder: Path, clock: Clock | None = None) -> None:
         empty = folder / "none"
         super().__init__(MachineConfig("vm", folder, 1 << 16, 1, "tcg", empty, empty, "", "", folder, empty))
         empty.touch()
         self.clock = clock or Clock()
-        self.agent = True
+        self.agent, self.reaped, self.nmis = True, False, 0
         self.ended: ExecResult | None = None
-        self.on_nmi: Callable[[], object] = lambda: None
-        self.on_ask: Callable[[], object] = lambda: None
-        self.on_spawn: Callable[[], object] = lambda: None
-        self.on_run: Callable[[], object] = lambda: None
-        self.nmis = 0
-        self.reaped = False
         self.commands: list[list[str]] = []
         self.start()
+
+    def later(self, seconds: float, log: LogFile, data: bytes) -> None:
+        """What the guest prints after so many seconds."""
+        self.clock.after(seconds, lambda: self.say(log, data))
 
     def nmi(self) -> None:
         super().nmi()
