@@ -5,15 +5,15 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from harness_builders import recovery
+from harness_builders import recovery, spec
 from riobed.errors import InfraError
 from riobed.guest.guest import Guest
+from riobed.plan import plan
 from riobed.trace.damage import Damage, damages
 from riobed.trace.propagation import Place
 from riobed.trial.record import TrialRecord
 from riobed.vm.agent import ExecResult
-from riobed_results.store.check_report import CheckReport
-from riobed_results.store.recovery_report import RecoveryReport
+from riobed_results.store import CheckReport, RecoveryReport
 
 
 class Asked:
@@ -35,8 +35,8 @@ class Asked:
 
 def of(machine: Any, check: Any = None, report: RecoveryReport | None = None) -> list[Damage]:
     said = None if check is None else CheckReport.model_validate({"equal": False} | check)
-    record = SimpleNamespace(check=said, recovery=report)
-    return damages(cast(Guest, SimpleNamespace(machine=machine)), cast(TrialRecord, record))
+    record = TrialRecord(next(plan(spec())), [], check=said, recovery=report)
+    return damages(cast(Guest, SimpleNamespace(machine=machine)), record)
 
 
 def difference(**words: Any) -> dict[str, Any]:
@@ -85,20 +85,11 @@ def test_what_is_gone_has_no_page_and_a_hole_no_block() -> None:
     assert hole.places == (Place(80, 0), Place(80, 1, 17))
 
 
-@pytest.mark.parametrize(
-    "check",
-    [
-        None,
-        {},
-        {"differences": None},
-        {"differences": {"path": "x"}},
-        {"differences": ["x", None, {}]},
-        {"differences": [difference(path=7)]},
-        {"differences": [difference(offset=-1)]},
-        {"differences": [difference(offset="0")]},
-        {"differences": [difference(length=True)]},
-    ],
-)
+NO_PLACES = [None, {}, *({"differences": said} for said in (None, {"path": "x"}, ["x", None, {}]))]
+SENSELESS = [{"path": 7}, {"offset": -1}, {"offset": "0"}, {"length": True}]
+
+
+@pytest.mark.parametrize("check", [*NO_PLACES, *({"differences": [difference(**w)]} for w in SENSELESS)])
 def test_another_workloads_check_need_not_name_places(check: Any) -> None:
     assert of(Asked({}, {}), check, recovery(mount_error=5)) == []
 

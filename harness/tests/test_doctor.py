@@ -3,13 +3,14 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from harness_builders import shell_program
 from riobed import guest
 from riobed.commands import doctor
 from riobed.commands.doctor import Finding
 from riobed.errors import EnvironmentFault
-from riobed.vm import host as host_tools
 
 LOOKS = ["_qemu", "_mke2fs", "_libvirt", "_products", "_room"]
 Capture = pytest.CaptureFixture[str]
@@ -29,27 +30,19 @@ def boots(monkeypatch: pytest.MonkeyPatch, **complaints: str) -> None:
     monkeypatch.setattr(guest, "boots", lambda name, manifest, uri: complaints[name])
 
 
-def report(capsys: Capture, status: int) -> dict[str, object]:
+def report(capsys: Capture, status: int) -> Any:
     assert doctor.doctor(as_json=True, uri=None) == status
     output = capsys.readouterr().out
     assert output.count("\n") == 1
-    found = json.loads(output)
-    assert isinstance(found, dict)
-    return found
+    return json.loads(output)
 
 
 def test_a_host_that_has_all(host: pytest.MonkeyPatch, capsys: Capture) -> None:
     found = report(capsys, 0)
     assert (found["ready"], found["accelerator"]) == (True, "kvm")
-    names = [*LOOKS, "kvm", "tcg"]
+    there = dict.fromkeys(LOOKS, "there") | dict.fromkeys(("kvm", "tcg"), "boots a guest")
     assert found["findings"] == [
-        {
-            "what": name,
-            "good": True,
-            "found": "boots a guest" if name in ("kvm", "tcg") else "there",
-            "mend": "",
-        }
-        for name in names
+        {"what": name, "good": True, "found": said, "mend": ""} for name, said in there.items()
     ]
 
 
@@ -57,27 +50,22 @@ def test_a_host_where_only_tcg_boots(host: pytest.MonkeyPatch, capsys: Capture) 
     boots(host, kvm="no stage 0 within 20 s", tcg="")
     found = report(capsys, 0)
     assert (found["ready"], found["accelerator"]) == (True, "tcg")
-    kvm = found["findings"][-2]  # type: ignore[index]
+    kvm = found["findings"][-2]
     assert (kvm["good"], kvm["found"]) == (False, "no stage 0 within 20 s")
     assert "tcg does the same" in kvm["mend"]
-
-
-def test_a_host_where_nothing_boots(host: pytest.MonkeyPatch, capsys: Capture) -> None:
-    boots(host, kvm="/dev/kvm cannot be opened", tcg="QEMU does not start")
+    boots(host, kvm="no stage 0 within 20 s", tcg="QEMU does not start")
     found = report(capsys, 1)
     assert (found["ready"], found["accelerator"]) == (False, None)
-    assert found["findings"][-1]["mend"] == "make setup"  # type: ignore[index]
+    assert found["findings"][-1]["mend"] == "make setup"
 
 
 @pytest.mark.parametrize("missing", LOOKS)
-def test_nothing_is_booted_where_something_is_missing(
-    host: pytest.MonkeyPatch, capsys: Capture, missing: str
-) -> None:
+def test_nothing_is_booted_without_all(host: pytest.MonkeyPatch, capsys: Capture, missing: str) -> None:
     host.setattr(doctor, missing, lambda uri: Finding(missing, False, "not there", "make setup"))
     host.setattr(guest, "boots", lambda name, manifest, uri: pytest.fail("a guest was booted"))
     found = report(capsys, 1)
     assert (found["ready"], found["accelerator"]) == (False, None)
-    bad = [finding for finding in found["findings"] if not finding["good"]]  # type: ignore[attr-defined]
+    bad = [finding for finding in found["findings"] if not finding["good"]]
     assert [finding["what"] for finding in bad] == [missing, "kvm", "tcg"]
     assert bad[0] == {"what": missing, "good": False, "found": "not there", "mend": "make setup"}
     assert [finding["found"] for finding in bad[1:]] == ["not tried", "not tried"]
@@ -88,9 +76,7 @@ def test_for_people(host: pytest.MonkeyPatch, capsys: Capture) -> None:
     host.setattr(doctor, "_room", lambda uri: Finding("room", False, "3 MiB in /x", "free 2048 MiB there"))
     assert doctor.doctor(as_json=False, uri=None) == 1
     output = capsys.readouterr().out
-    assert "3 MiB in /x" in output
-    assert "free 2048 MiB there" in output
-    assert "not tried" in output
+    assert all(said in output for said in ("3 MiB in /x", "free 2048 MiB there", "not tried"))
 
 
 def test_tools_and_products_that_are_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -109,12 +95,9 @@ def test_tools_and_products_that_are_missing(monkeypatch: pytest.MonkeyPatch, tm
 
 
 def test_a_tool_that_is_there_says_its_version(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    tool = tmp_path / "qemu-system-x86_64"
-    tool.write_text("#!/bin/sh\necho 'QEMU emulator version 9.9.9'\necho Copyright\n")
-    tool.chmod(0o755)
+    shell_program(tmp_path / "qemu-system-x86_64", "echo 'QEMU 9.9.9'; echo Copyright")
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
-    assert doctor._qemu(None) == Finding("QEMU", True, "QEMU emulator version 9.9.9")
-    assert host_tools.run_tool(["qemu-system-x86_64"], "x").startswith("QEMU")
+    assert doctor._qemu(None) == Finding("QEMU", True, "QEMU 9.9.9")
 
 
 @pytest.mark.parametrize(("free", "good"), [(2047, False), (2048, True)])

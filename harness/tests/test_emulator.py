@@ -6,22 +6,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from harness_builders import ScriptedMachine
+from harness_builders import ScriptedMachine, shell_program
 from riobed.errors import EnvironmentFault
 from riobed.guest.accelerator import for_processors
 from riobed.vm.emulator import COUNTED, REPEATABLE, SINGLE_THREADED, emulator
 from riobed.vm.machine import MachineConfig
 
+EVENTS = ["virtio-blk-pci.ioeventfd=off", "-global", "virtio-serial-pci.ioeventfd=off"]
+
 
 @pytest.fixture
 def qemu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Stands for QEMU in a folder with a blank in its name: prints its arguments, one a line."""
-    folder = tmp_path / "my bin"
-    folder.mkdir()
-    program = folder / "qemu-system-x86_64"
-    program.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    program = shell_program(tmp_path / "my bin/qemu-system-x86_64", 'printf "%s\\n" "$@"')
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
     return program
 
 
@@ -34,9 +32,7 @@ def config(tmp_path: Path) -> MachineConfig:
     ("accelerator", "vcpus", "used"),
     [("tcg", 1, "tcg"), ("tcg", 2, SINGLE_THREADED), ("kvm", 1, "kvm"), ("kvm", 2, "kvm")],
 )
-def test_only_emulation_of_several_processors_is_single_threaded(
-    accelerator: str, vcpus: int, used: str
-) -> None:
+def test_what_is_single_threaded(accelerator: str, vcpus: int, used: str) -> None:
     assert for_processors(accelerator, vcpus) == used
 
 
@@ -50,24 +46,16 @@ def test_otherwise_it_is_qemu_itself(qemu: Path, config: MachineConfig, accelera
     [
         (SINGLE_THREADED, ["-accel", "tcg,thread=single"]),
         (COUNTED, ["-accel", "tcg", "-icount", "shift=0"]),
-        (
-            REPEATABLE,
-            [
-                *["-accel", "tcg", "-icount", "shift=2,sleep=off"],
-                *["-global", "virtio-blk-pci.ioeventfd=off", "-global", "virtio-serial-pci.ioeventfd=off"],
-            ],
-        ),
+        (REPEATABLE, ["-accel", "tcg", "-icount", "shift=2,sleep=off", "-global", *EVENTS]),
     ],
 )
-def test_what_libvirt_cannot_ask_for_comes_before_what_it_asks_for(
+def test_what_libvirt_cannot_ask_for(
     qemu: Path, config: MachineConfig, accelerator: str, before: list[str]
 ) -> None:
     script = emulator(replace(config, accelerator=accelerator))
 
     def arguments(*given: str) -> list[str]:
-        return subprocess.run(
-            [script, *given], check=True, capture_output=True, text=True
-        ).stdout.splitlines()
+        return subprocess.check_output([script, *given], text=True).splitlines()
 
     asked = ["-name", "a guest", "-accel", "tcg", "-smp", "2"]
     assert arguments(*asked) == [*before, *asked]

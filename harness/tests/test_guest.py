@@ -7,11 +7,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from harness_builders import manifest
 from riobed.errors import EnvironmentFault
+from riobed.guest import MachineSpec, cache_mode
 from riobed.guest import guest as guests
-from riobed.guest.config import MachineSpec
 from riobed.guest.guest import Guest, GuestSetup, machine_config
-from riobed.guest.modes import cache_mode
 from riobed.vm.emulator import REPEATABLE
 
 
@@ -55,12 +55,8 @@ def nothing_below(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def guest_of(tmp_path: Path, name: str, accelerator: str = REPEATABLE, **changes: Any) -> Guest:
-    manifest = SimpleNamespace(
-        kernel=SimpleNamespace(bzimage=tmp_path / "bzImage", build_id="feed"),
-        image=SimpleNamespace(recovery=tmp_path / "recovery", root=tmp_path / "root", key="beef"),
-    )
     words: dict[str, Any] = {"machine": MachineSpec(), "snapshots": tmp_path / "snapshots"} | changes
-    setup = GuestSetup(cast(Any, manifest), accelerator=accelerator, **words)
+    setup = GuestSetup(manifest(tmp_path), accelerator=accelerator, **words)
     mode = cache_mode("rio")
     return Guest(setup, mode, cast(Any, Told(machine_config(setup, mode, tmp_path / name))))
 
@@ -90,11 +86,11 @@ def test_one_snapshot_is_kept_and_all_guests_of_a_kind_begin_from_it(tmp_path: P
 
 @pytest.mark.parametrize("name", ["test.qcow2", "sha256.json"])
 def test_a_snapshot_that_a_dying_host_cut_short_is_not_used(tmp_path: Path, name: str) -> None:
-    guest_of(tmp_path, "w0").start(["/bin/true"], b"")
+    guest_of(tmp_path, "w0").take_snapshot()
     (kept,) = (tmp_path / "snapshots").iterdir()
     os.truncate(kept / name, 3)
     with pytest.raises(EnvironmentFault, match=f"{kept}: this snapshot is damaged; remove it"):
-        guest_of(tmp_path, "w1").start(["/bin/true"], b"")
+        guest_of(tmp_path, "w1").take_snapshot()
 
 
 def test_who_comes_second_with_a_snapshot_takes_the_first(tmp_path: Path) -> None:

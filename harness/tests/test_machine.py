@@ -8,39 +8,33 @@ from typing import Any, cast
 from xml.etree import ElementTree
 
 import pytest
-from riobed.guest.config import MachineSpec
+from harness_builders import manifest
+from riobed.guest import MachineSpec, cache_mode
 from riobed.guest.guest import GuestSetup, machine_config
-from riobed.guest.modes import cache_mode
+from riobed.vm import REPEATABLE, MachineConfig
 from riobed.vm import libvirt as driver
-from riobed.vm.emulator import REPEATABLE
 from riobed.vm.libvirt import LibvirtMachine
 
 
-def elsewhere(version: int = 10_000_000) -> Any:
-    """A libvirt that is not this process, with that version of QEMU."""
-    return SimpleNamespace(getURI=lambda: "qemu:///system", getVersion=lambda: version)
+def config_of(tmp_path: Path, mode: str = "rio", accelerator: str = "tcg", **fields: Any) -> MachineConfig:
+    machine = MachineSpec(save_memory=fields.pop("save_memory", False))
+    setup = GuestSetup(manifest(tmp_path), machine, accelerator, **fields)
+    return machine_config(setup, cache_mode(mode), tmp_path / "guest")
 
 
-def setup(tmp_path: Path, save_memory: bool, workload: bool, accelerator: str = "tcg") -> GuestSetup:
-    manifest = SimpleNamespace(
-        kernel=SimpleNamespace(bzimage=tmp_path / "bzImage"),
-        image=SimpleNamespace(recovery=tmp_path / "recovery", root=tmp_path / "root"),
-    )
-    return GuestSetup(
-        manifest=cast(Any, manifest),
-        machine=MachineSpec(save_memory=save_memory),
-        accelerator=accelerator,
-        workload_image=tmp_path / "workload" if workload else None,
-    )
+def domain_of(config: MachineConfig, qemu: int = 10_000_000) -> ElementTree.Element:
+    """By a libvirt that is not this process, with that version of QEMU."""
+    elsewhere: Any = SimpleNamespace(getURI=lambda: "qemu:///system", getVersion=lambda: qemu)
+    return ElementTree.fromstring(LibvirtMachine(elsewhere, config).definition())
 
 
 @pytest.mark.parametrize("workload", [False, True])
 @pytest.mark.parametrize("save_memory", [False, True])
 @pytest.mark.skipif(not shutil.which("qemu-system-x86_64"), reason="needs QEMU's program")
 def test_disks_are_known_by_their_serial_numbers(tmp_path: Path, save_memory: bool, workload: bool) -> None:
-    config = machine_config(setup(tmp_path, save_memory, workload), cache_mode("rio"), tmp_path / "guest")
-    domain = ElementTree.fromstring(LibvirtMachine(elsewhere(), config).definition())
-    disks = domain.findall("devices/disk")
+    image = tmp_path / "workload" if workload else None
+    config = config_of(tmp_path, save_memory=save_memory, workload_image=image)
+    disks = domain_of(config).findall("devices/disk")
     # The first two are in fixed places: the kernel's root=, and the file system under test.
     sources = [disk.find("source") for disk in disks]
     assert [str(source.get("file")) for source in sources if source is not None] == [
@@ -51,6 +45,7 @@ def test_disks_are_known_by_their_serial_numbers(tmp_path: Path, save_memory: bo
     ]
     serials = [disk.findtext("serial") for disk in disks]
     assert serials == [None, None] + ["swap"] * save_memory + ["workload"] * workload
+    assert ("swap" in config.production_cmdline) == save_memory
     # Snapshots have to be possible of all that can be written.
     drivers = [disk.find("driver") for disk in disks if disk.find("readonly") is None]
     assert {driver.get("type") for driver in drivers if driver is not None} == {"qcow2"}
@@ -58,15 +53,9 @@ def test_disks_are_known_by_their_serial_numbers(tmp_path: Path, save_memory: bo
 
 @pytest.mark.parametrize("mode", ["rio", "delayed", "write-through"])
 def test_only_what_is_restored_is_saved(tmp_path: Path, mode: str) -> None:
-    config = machine_config(setup(tmp_path, True, False), cache_mode(mode), tmp_path / "guest")
+    config = config_of(tmp_path, mode, save_memory=True)
     assert ("riobed.save=swap" in config.stage0_cmdline.split()) == (mode == "rio")
     assert "riobed.swap=swap" in config.production_cmdline.split()
-
-
-def test_without_a_swap_disk(tmp_path: Path) -> None:
-    config = machine_config(setup(tmp_path, False, False), cache_mode("rio"), tmp_path / "guest")
-    assert config.swap_disk is None
-    assert "swap" not in config.stage0_cmdline + config.production_cmdline
 
 
 @pytest.mark.parametrize("accelerator", ["tcg", "kvm"])
@@ -74,8 +63,7 @@ def test_without_a_swap_disk(tmp_path: Path) -> None:
 def test_an_emulator_with_wrong_flags_after_cmpxchg16b_does_not_offer_it(
     tmp_path: Path, accelerator: str, qemu: int
 ) -> None:
-    config = machine_config(setup(tmp_path, False, False, accelerator), cache_mode("rio"), tmp_path / "guest")
-    domain = ElementTree.fromstring(LibvirtMachine(elsewhere(qemu), config).definition())
+    domain = domain_of(config_of(tmp_path, accelerator=accelerator), qemu)
     disabled = {feature.get("name") for feature in domain.findall("cpu/feature")}
     assert ("cx16" in disabled) == (accelerator == "tcg" and qemu < 8_000_000)
 
@@ -83,8 +71,8 @@ def test_an_emulator_with_wrong_flags_after_cmpxchg16b_does_not_offer_it(
 @pytest.mark.parametrize("accelerator", ["tcg", REPEATABLE])
 @pytest.mark.skipif(not shutil.which("qemu-system-x86_64"), reason="needs QEMU's program")
 def test_a_repeatable_guest_has_nothing_of_the_hosts_time(tmp_path: Path, accelerator: str) -> None:
-    config = machine_config(setup(tmp_path, False, False, accelerator), cache_mode("rio"), tmp_path / "guest")
-    domain = ElementTree.fromstring(LibvirtMachine(elsewhere(), config).definition())
+    config = config_of(tmp_path, accelerator=accelerator)
+    domain = domain_of(config)
     repeatable = accelerator == REPEATABLE
     features = {feature.get("name") for feature in domain.findall("cpu/feature")}
     assert features == {"fsrm"} | ({"rdrand", "rdseed"} if repeatable else set())
@@ -98,15 +86,12 @@ def test_a_repeatable_guest_has_nothing_of_the_hosts_time(tmp_path: Path, accele
 def test_the_ram_of_a_machine_is_not_anothers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """libvirt names folders by the domain's number and the first 20 characters of its name."""
     monkeypatch.setattr(driver, "memory_dir", lambda: tmp_path)
-    names = (
-        "qemu-embed-ab12-1-riobed-4242-w0-rio",
-        "qemu-embed-ab12-11-riobed-4242-w0-rio-p",
-        "21-riobed-4242-w0-rio",
-    )
+    mine = "qemu-embed-ab12-1-riobed-4242-w0-rio"
+    names = [mine, "qemu-embed-ab12-11-riobed-4242-w0-rio-p", "21-riobed-4242-w0-rio"]
     for name in names:
         (tmp_path / "libvirt" / name).mkdir(parents=True)
         (tmp_path / "libvirt" / name / "pc.ram").touch()
     machine = LibvirtMachine.__new__(LibvirtMachine)
     machine.config = cast(Any, SimpleNamespace(name="riobed-4242-w0-rio"))
     monkeypatch.setattr(machine, "_running", lambda: SimpleNamespace(ID=lambda: 1))
-    assert machine.ram_path() == tmp_path / "libvirt" / names[0] / "pc.ram"
+    assert machine.ram_path() == tmp_path / "libvirt" / mine / "pc.ram"

@@ -5,31 +5,26 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from harness_builders import Clock, ScriptedMachine
+from harness_builders import Clock, ScriptedMachine, manifest
 from pytest_riobed import program as program_module
 from pytest_riobed.errors import CommandFailed
 from pytest_riobed.guest import CrashGuest
 
-# Also so that pytest inside pytest does not load libvirt anew.
-from pytest_riobed.guests import Guests
+# So that pytest inside pytest does not load libvirt anew.
+from pytest_riobed.guests import Guests  # noqa: F401
 from pytest_riobed.packages import packages_image
 from pytest_riobed.program import Program
 from riobed.errors import InfraError, UsageError
-from riobed.guest.guest import Guest
+from riobed.guest import Guest, GuestSetup, MachineSpec, cache_mode
 from riobed.vm.agent import ExecResult
 
 TESTS = """
 import pytest
-
 @pytest.fixture
-def database(riobed_guest):
-    return riobed_guest
-
+def database(riobed_guest): return riobed_guest
 def test_plain(riobed_guest): pass
-
 @pytest.mark.riobed("rio", pytest.param("delayed", marks=pytest.mark.xfail))
 def test_two(database): pass
-
 def test_none(): pass
 """
 
@@ -46,19 +41,10 @@ def collected(pytester: pytest.Pytester, *arguments: str) -> list[str]:
 def test_a_test_is_run_once_in_each_mode(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(TESTS)
     assert collected(pytester) == ["test_plain[rio]", "test_two[rio]", "test_two[delayed]", "test_none"]
-
-
-def test_the_option_takes_the_place_of_the_markers(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(TESTS)
-    assert collected(pytester, "--riobed-mode", "write-through") == [
-        "test_plain[write-through]",
-        "test_two[write-through]",
-        "test_none",
-    ]
-    assert collected(pytester, "--riobed-mode", "rio", "--riobed-mode", "rio-protected")[:2] == [
-        "test_plain[rio]",
-        "test_plain[rio-protected]",
-    ]
+    # The option takes the place of the markers.
+    option = ["--riobed-mode", "rio", "--riobed-mode", "rio-protected"]
+    both = [f"test_{name}[{mode}]" for name in ("plain", "two") for mode in option[1::2]]
+    assert collected(pytester, *option) == [*both, "test_none"]
 
 
 def test_an_unknown_mode_as_option_is_one_line(pytester: pytest.Pytester) -> None:
@@ -66,12 +52,6 @@ def test_an_unknown_mode_as_option_is_one_line(pytester: pytest.Pytester) -> Non
     result = run(pytester, "--riobed-mode", "fast")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert result.stderr.lines[0].startswith("ERROR: --riobed-mode: unknown cache mode 'fast'; there are: ")
-
-
-def test_the_marker_is_known(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(TESTS)
-    assert run(pytester, "--strict-markers", "--collect-only").ret == 0
-    run(pytester, "--markers").stdout.fnmatch_lines(["@pytest.mark.riobed(*modes, *packages*"])
 
 
 @pytest.fixture
@@ -106,12 +86,9 @@ def test_where_nothing_is_set_up_it_says_so(pytester: pytest.Pytester, nothing_s
         ("packages='sqlite3'", "packages='sqlite3': want a list of names"),
     ],
 )
-def test_a_wrong_marker_is_one_line(
-    pytester: pytest.Pytester, nothing_set_up: Path, arguments: str, complaint: str
-) -> None:
-    pytester.makepyfile(
-        f"import pytest\n@pytest.mark.riobed({arguments})\ndef test_it(riobed_guest): assert False"
-    )
+def test_a_wrong_marker(pytester: Any, nothing_set_up: Path, arguments: str, complaint: str) -> None:
+    marked = f"import pytest\n@pytest.mark.riobed({arguments})\ndef test_it(riobed_guest): assert False"
+    pytester.makepyfile(marked)
     result = run(pytester)
     result.assert_outcomes(errors=1)
     (line,) = errors(result)
@@ -124,10 +101,6 @@ def test_what_is_no_package(name: str) -> None:
         packages_image(("sqlite3", name), cast(Any, None))
 
 
-def test_no_guests_need_no_end() -> None:
-    Guests().end()
-
-
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScriptedMachine:
     clock = Clock()
@@ -135,13 +108,13 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScriptedMachine:
     return ScriptedMachine(tmp_path, clock)
 
 
-def started(machine: ScriptedMachine) -> Program:
+@pytest.fixture
+def program(machine: ScriptedMachine) -> Program:
     machine.say(machine.progress, b"of another program\n")
-    return Program(cast(Any, machine), "work", "/mnt/test")
+    return Program(machine, "work", "/mnt/test")
 
 
-def test_lines_are_whole_and_its_own(machine: ScriptedMachine) -> None:
-    program = started(machine)
+def test_lines_are_whole_and_its_own(machine: ScriptedMachine, program: Program) -> None:
     assert program.lines() == []
     machine.say(machine.progress, b"one\n\ntwo \xff\nthr")
     assert program.lines() == ["one", "", "two \ufffd"]
@@ -152,17 +125,15 @@ def test_lines_are_whole_and_its_own(machine: ScriptedMachine) -> None:
         program.result()
 
 
-def test_lines_are_waited_for(machine: ScriptedMachine) -> None:
-    program = started(machine)
-    machine.clock.after(1, lambda: machine.say(machine.progress, b"1\n2\n"))
-    machine.clock.after(2, lambda: machine.say(machine.progress, b"3\n"))
+def test_lines_are_waited_for(machine: ScriptedMachine, program: Program) -> None:
+    machine.later(1, machine.progress, b"1\n2\n")
+    machine.later(2, machine.progress, b"3\n")
     assert program.wait_for_lines(2) == ["1", "2"]
     with pytest.raises(InfraError, match=r"^work: still runs after 5 s, 3 lines$"):
         program.wait_for_lines(4, timeout=5)
 
 
-def test_an_end_before_the_lines_is_an_error(machine: ScriptedMachine) -> None:
-    program = started(machine)
+def test_an_end_before_the_lines_is_an_error(machine: ScriptedMachine, program: Program) -> None:
     machine.say(machine.progress, b"1\n")
     machine.ended = ExecResult(0, b"", b"")
     assert program.wait_for_lines(1) == program.wait() == ["1"]
@@ -172,8 +143,7 @@ def test_an_end_before_the_lines_is_an_error(machine: ScriptedMachine) -> None:
         program.wait_for_lines(2)
 
 
-def test_an_end_with_another_status_is_an_error(machine: ScriptedMachine) -> None:
-    program = started(machine)
+def test_an_end_with_another_status_is_an_error(machine: ScriptedMachine, program: Program) -> None:
     machine.ended = ExecResult(3, b"", b"disk full\n")
     with pytest.raises(CommandFailed, match=r"^work: status 3: disk full$") as caught:
         program.wait()
@@ -182,8 +152,8 @@ def test_an_end_with_another_status_is_an_error(machine: ScriptedMachine) -> Non
 
 @pytest.fixture
 def guest(machine: ScriptedMachine) -> CrashGuest:
-    bare = Guest(cast(Any, None), cast(Any, None), cast(Any, machine))
-    return CrashGuest("rio", bare)
+    setup = GuestSetup(manifest(machine.config.folder), MachineSpec(), "tcg")
+    return CrashGuest("rio", Guest(setup, cache_mode("rio"), machine))
 
 
 def test_wrong_use_of_a_guest(guest: CrashGuest, tmp_path: Path) -> None:

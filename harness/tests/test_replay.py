@@ -10,26 +10,19 @@ from typing import Any
 
 import pytest
 import yaml
-from harness_builders import spec, text_fault
+from harness_builders import campaign_row, manifest, spec, text_fault
+from harness_builders import trial_row as any_row
 from riobed.commands import replay as replaying
-from riobed.commands.replay import Request, replay, same_fault, title_then
+from riobed.commands.replay import Request, StoredTrial, replay, same_fault, title_then
 from riobed.crash.formats import Crash
 from riobed.errors import EnvironmentFault, InfraError, UsageError
-from riobed.guest.config import MachineSpec, WorkloadSpec
-from riobed.guest.guest import GuestSetup
-from riobed.guest.setup import guest_setup
-from riobed.plan.rounds import plan
-from riobed.plan.spec import CampaignSpec
-from riobed.plan.stored import spec_data, stored_spec
-from riobed.products import CHECKOUT
-from riobed.trial.evidence import Evidence
+from riobed.guest import GuestSetup, MachineSpec, WorkloadSpec, guest_setup
+from riobed.plan import CampaignSpec, plan, spec_data
+from riobed.trial import Evidence, TrialRecord, fault_row, trial_row
 from riobed.trial.planting import Plant
-from riobed.trial.record import TrialRecord
-from riobed.trial.rows import fault_row, trial_row
 from riobed.trial.verdict import Verdict
 from riobed.trial.watch import Observation
 from riobed_results.errors import StoreError
-from riobed_results.store.models import CampaignRow
 from riobed_results.store.store import open_store
 
 SPEC = spec(modes=["write-through", "rio"], fault_classes=["kernel_text", "planted"], faults=2, seed=15)
@@ -44,70 +37,68 @@ def crash(record: TrialRecord, title: str = "page fault in vfs_read", corruption
     record.console = b"console"
 
 
+class FakeGuest:
+    """Writes down what is asked of it."""
+
+    def __init__(self, asked: list[str], folder: Path) -> None:
+        self.asked = asked
+        self.machine = SimpleNamespace(config=SimpleNamespace(folder=folder))
+
+    def take_snapshot(self) -> None:
+        self.asked.append("snapshot")
+
+    def discard(self) -> None:
+        self.asked.append("discard")
+
+
 class World:
     """A store with a trial in it, and everything below the replay replaced."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+        self.folder = folder
         self.store = folder / "store.sqlite"
         self.build_id = "0123abcd"
         self.faults = FAULTS
         self.run = crash
         self.asked: list[str] = []
         self.traced: list[bool] = []
-        kernel = SimpleNamespace(
-            build_id="0123abcd", vmlinux=folder / "vmlinux", release="6.12.107", series_commit="feed"
-        )
-        self.manifest = SimpleNamespace(kernel=kernel, image=SimpleNamespace(key="beef"))
-        world = self
-
-        class FakeGuest:
-            def __init__(self, setup: Any, mode: Any, name: str) -> None:
-                world.traced.append(setup.trace)
-                self.machine = SimpleNamespace(config=SimpleNamespace(folder=folder))
-
-            def take_snapshot(self) -> None:
-                world.asked.append("snapshot")
-
-            def discard(self) -> None:
-                world.asked.append("discard")
-
-        def run_trial(guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
-            world.asked.append(f"trial {record.planned.position}")
-            world.run(record)
-
+        self.limits: list[float] = []
         monkeypatch.setattr(replaying, "guest_setup", self._setup)
-        monkeypatch.setattr(replaying, "open_guest", FakeGuest)
-        monkeypatch.setattr(replaying, "run_trial", run_trial)
+        monkeypatch.setattr(replaying, "open_guest", self._open)
+        monkeypatch.setattr(replaying, "run_trial", self._run_trial)
         catalogue = SimpleNamespace(filtered=lambda sites: None)
         monkeypatch.setattr(replaying, "catalogue_of", lambda kernel: catalogue)
         draw = SimpleNamespace(draw=lambda catalogue, rng, count: self.faults)
         monkeypatch.setattr(CampaignSpec, "fault_class", lambda spec, name: draw)
         self.fill()
 
-    def _setup(self, machine: MachineSpec, uri: str | None, workload: WorkloadSpec) -> Any:
-        return GuestSetup(self.manifest, machine, "kvm")  # type: ignore[arg-type]
+    def _setup(self, machine: MachineSpec, uri: str | None, workload: WorkloadSpec) -> GuestSetup:
+        return GuestSetup(manifest(self.folder, self.build_id), machine, "kvm")
 
-    def fill(self, name: str = "test", asked: CampaignSpec = SPEC) -> None:
+    def _open(self, setup: GuestSetup, mode: object, name: str) -> FakeGuest:
+        self.traced.append(setup.trace)
+        return FakeGuest(self.asked, self.folder)
+
+    def _run_trial(self, guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
+        self.asked.append(f"trial {record.planned.position}")
+        self.limits.append(spec.limit_s)
+        self.run(record)
+
+    def fill(self, name: str = "test", **changes: Any) -> None:
         """A campaign with a crash at position 1 and an infra error at position 0."""
-        store = open_store(str(self.store), create=True)
-        campaign = store.add_campaign(
-            CampaignRow(
-                name=name,
-                spec=yaml.safe_dump(spec_data(asked)),
-                seed="15",
-                kernel_release="6.12.107",
-                kernel_build_id=self.build_id,
-                series_commit="feed",
-                qemu_version="QEMU",
-                accelerator="tcg",
-                host={},
-            )
-        )
+        asked = SPEC.model_copy(update={"name": name} | changes)
+        here = {"seed": "15", "accelerator": "tcg", "kernel_build_id": "0123abcd"}
+        row = campaign_row(name=name, spec=yaml.safe_dump(spec_data(asked)), **here)
+        open_store(str(self.store), create=True).add_campaign(row)
         for planned in list(plan(asked))[:2]:
-            record = TrialRecord(planned, FAULTS)
-            crash(record)
-            error = "" if planned.position else "QEMU died"
-            store.add_trial(trial_row(record, campaign.id, 1, "2026-01-02T03:04:05.000+00:00", error))
+            self.add(TrialRecord(planned, FAULTS), "" if planned.position else "QEMU died")
+
+    def add(self, record: TrialRecord, error: str = "") -> None:
+        """A crash to the latest campaign."""
+        crash(record)
+        store = open_store(str(self.store), create=True)
+        now = "2026-01-02T03:04:05.000+00:00"
+        store.add_trial(trial_row(record, store.campaign().id, 1, now, error))
 
     def replay(self, position: int = 1, as_json: bool = False, **words: Any) -> str:
         before = self.store.read_bytes()
@@ -128,15 +119,13 @@ def test_the_same_again(world: World) -> None:
     assert once["same"] == {"outcome": True, "crash_title": True, "corruption": True}
     assert answer["then"] | {"accelerator": "kvm"} == once["now"]
     assert answer["matched"] == 1
-    assert {key: answer[key] for key in ("campaign", "position", "mode", "fault_class")} == {
-        "campaign": "test",
-        "position": 1,
-        "mode": "rio",
-        "fault_class": "kernel_text",
-    }
+    asked = answer["campaign"], answer["position"], answer["mode"], answer["fault_class"]
+    assert asked == ("test", 1, "rio", "kernel_text")
     # From the snapshot, as in a campaign, and with nothing left behind.
     assert world.asked == ["snapshot", "trial 1", "discard"]
     assert world.traced == [False]
+    # A crash has more time to come than it had.
+    assert world.limits == [2 * SPEC.limit_s]
 
 
 def test_something_else_came(world: World) -> None:
@@ -168,7 +157,7 @@ def test_what_is_kept(world: World, tmp_path: Path) -> None:
 
 
 def test_a_fresh_boot_takes_no_snapshot_first(world: World) -> None:
-    world.fill("fresh", SPEC.model_copy(update={"name": "fresh", "fresh_boot_share": 1.0}))
+    world.fill("fresh", fresh_boot_share=1.0)
     world.replay()
     assert world.asked == ["trial 1", "discard"]
     world.replay(campaign="test")
@@ -191,9 +180,7 @@ def test_our_own_failure_is_no_answer(world: World, tmp_path: Path) -> None:
     assert gzip.decompress(kept.read_bytes()) == b"as far as it came"
 
 
-def test_a_replay_on_a_full_disk_is_no_answer(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_no_answer(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its logs ended early, as if the guest had fallen silent."""
     monkeypatch.setattr(replaying, "LEAST_ROOM", 1 << 60)
     with pytest.raises(EnvironmentFault, match=r"MiB free, \d+ MiB needed; make room there"):
@@ -211,39 +198,25 @@ def refusal(world: World, *arguments: Any, **words: Any) -> str:
 
 
 @pytest.mark.parametrize("position", [0, 2, 10**9])
-def test_a_position_without_a_result_is_refused(world: World, position: int) -> None:
-    assert refusal(world, position) == (
-        f"trial {position} of campaign 'test': the store has no result of it; "
-        "'riobed trials' lists what there is"
-    )
+def test_a_trial_that_is_not_there_is_refused(world: World, position: int) -> None:
+    assert f"trial {position} of campaign 'test': the store has no result" in refusal(world, position)
+    assert "no campaign 'other'; it holds: test" in refusal(world, position, campaign="other")
 
 
 def test_another_kernel_is_refused(world: World) -> None:
-    world.manifest.kernel.build_id = "ffff"
+    world.build_id = "ffff"
     assert "kernel_build_id is ffff, not 0123abcd" in refusal(world)
 
 
 def test_a_workload_that_is_gone_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    world.fill("gone", SPEC.model_copy(update={"name": "gone", "workload": WorkloadSpec(path="/no/load")}))
+    world.fill("gone", workload=WorkloadSpec(path=Path("/no/load")))
     monkeypatch.setattr(replaying, "guest_setup", guest_setup)
-    assert refusal(world, campaign="gone") == (
-        "workload /no/load: workload.yaml: No such file or directory; a workload is a folder with that file"
-    )
+    assert refusal(world, campaign="gone").startswith("workload /no/load: workload.yaml: No such file")
 
 
-def test_an_unknown_campaign_is_refused(world: World) -> None:
-    assert "no campaign 'other'; it holds: test" in refusal(world, campaign="other")
-
-
-@pytest.mark.parametrize(
-    "drawn",
-    [
-        FAULTS[:1],
-        [*FAULTS, text_fault(2)],
-        [FAULTS[1], FAULTS[0]],
-        [FAULTS[0], text_fault(7)],
-    ],
-)
+@pytest.mark.parametrize("drawn", [
+    FAULTS[:1], [*FAULTS, text_fault(2)], FAULTS[::-1], [FAULTS[0], text_fault(7)],
+])  # fmt: skip
 def test_other_faults_are_refused(world: World, drawn: list[Any]) -> None:
     world.faults = drawn
     assert "other faults are drawn now than are stored" in refusal(world)
@@ -252,15 +225,6 @@ def test_other_faults_are_refused(world: World, drawn: list[Any]) -> None:
 def test_another_plan_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replaying, "plan", lambda spec: iter(list(plan(spec))[::-1]))
     assert "the plan has another trial there now" in refusal(world)
-
-
-def test_a_spec_of_another_riobed_is_refused(world: World) -> None:
-    with pytest.raises(
-        UsageError, match=r"its spec is of another riobed: new: Extra inputs are not permitted"
-    ):
-        stored_spec("test", yaml.safe_dump(spec_data(SPEC) | {"new": 1}))
-    with pytest.raises(UsageError, match="not YAML"):
-        stored_spec("test", "{")
 
 
 def test_a_folder_that_cannot_be_made(world: World, tmp_path: Path) -> None:
@@ -278,21 +242,9 @@ def test_what_a_fault_hit_is_not_compared() -> None:
 
 
 def test_a_planted_change_is_drawn_in_the_guest(world: World) -> None:
-    store = open_store(str(world.store), create=True)
-    record = TrialRecord(list(plan(SPEC))[3], [], Plant("stray", 12, 4096, 3))
-    crash(record)
-    store.add_trial(trial_row(record, store.campaign().id, 1, "2026-01-02T03:04:05.000+00:00", ""))
+    world.add(TrialRecord(list(plan(SPEC))[3], [], Plant("stray", 12, 4096, 3)))
     world.faults = []
     assert "same: outcome, crash title, corruption; other: nothing" in world.replay(3)
-
-
-def test_a_stored_spec_finds_its_workload_again() -> None:
-    def there_and_back(path: Path) -> Path:
-        asked = SPEC.model_copy(update={"workload": WorkloadSpec(path=path)})
-        return stored_spec("test", yaml.safe_dump(spec_data(asked))).workload.path
-
-    assert there_and_back(CHECKOUT / "workloads/cp_rm") == CHECKOUT / "workloads/cp_rm"
-    assert there_and_back(Path("/srv/load")) == Path("/srv/load")
 
 
 def test_several_times(world: World, tmp_path: Path) -> None:
@@ -303,55 +255,36 @@ def test_several_times(world: World, tmp_path: Path) -> None:
     assert world.asked == ["snapshot", "trial 1", "trial 1", "trial 1", "discard"]
     assert text.count("  now   ") == 3
     assert "Same crash title: 2 of 3 (66.7 %); 95 % interval 9.4 to 99.2 %\n" in text
-    answer = json.loads((tmp_path / "replays/test-00001/replay.json").read_text())
-    assert answer["matched"] == 2
-    assert sorted(path.name for path in (tmp_path / "replays/test-00001").iterdir()) == [
-        "console-2.log.gz",
-        "console-3.log.gz",
-        "console.log.gz",
-        "replay.json",
-    ]
+    folder = tmp_path / "replays/test-00001"
+    assert json.loads((folder / "replay.json").read_text())["matched"] == 2
+    consoles = ["console-2.log.gz", "console-3.log.gz", "console.log.gz"]
+    assert sorted(path.name for path in folder.iterdir()) == [*consoles, "replay.json"]
 
 
 OLD_LOG = b"[    9.0] BUG: kernel NULL pointer dereference, address: 0\nRIP: 0010:vfs_read+0x1/0x2\n"
+PACKED = gzip.compress(OLD_LOG, mtime=0)
 
 
 @pytest.mark.parametrize(
     ("kind", "log", "title"),
     [
-        ("oops", gzip.compress(OLD_LOG, mtime=0), "NULL pointer dereference in vfs_read"),
+        ("oops", PACKED, "NULL pointer dereference in vfs_read"),
         # What the harness saw and the log does not tell.
-        ("hang", gzip.compress(OLD_LOG, mtime=0), "as stored"),
+        ("hang", PACKED, "as stored"),
         ("oops", gzip.compress(b"\n=== recovery ===\n" + OLD_LOG, mtime=0), "as stored"),
-        ("oops", gzip.compress(OLD_LOG, mtime=0)[:-9], "as stored"),
+        ("oops", PACKED[:-9], "as stored"),
         ("oops", b"not compressed", "as stored"),
         ("oops", None, "as stored"),
     ],
 )
-def test_the_title_of_then_is_made_as_titles_are_made_now(
-    tmp_path: Path, kind: str, log: bytes | None, title: str
-) -> None:
+@pytest.mark.parametrize("outside", [False, True])
+def test_the_title_of_then(tmp_path: Path, kind: str, log: bytes | None, title: str, outside: bool) -> None:
+    """But no log outside of its folder is read."""
+    folder = tmp_path / "store"
+    (folder / "logs").mkdir(parents=True)
+    name = "../1.log.gz" if outside else "logs/1.log.gz"
     if log is not None:
-        (tmp_path / "logs").mkdir()
-        (tmp_path / "logs/1.log.gz").write_bytes(log)
-    row = SimpleNamespace(log="logs/1.log.gz", crash_kind=kind, crash_title="as stored")
-    assert title_then(SimpleNamespace(logs=tmp_path, row=row)) == title  # type: ignore[arg-type]
-
-
-def test_a_log_outside_the_folder_is_not_read(tmp_path: Path) -> None:
-    (tmp_path / "out.gz").write_bytes(gzip.compress(OLD_LOG, mtime=0))
-    row = SimpleNamespace(log="../out.gz", crash_kind="oops", crash_title="as stored")
-    (tmp_path / "store").mkdir()
-    assert title_then(SimpleNamespace(logs=tmp_path / "store", row=row)) == "as stored"  # type: ignore[arg-type]
-
-
-def test_a_crash_has_more_time_to_come_than_it_had(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    limits = []
-
-    def run_trial(guest: Any, asked: CampaignSpec, record: TrialRecord) -> None:
-        limits.append(asked.limit_s)
-        crash(record)
-
-    monkeypatch.setattr(replaying, "run_trial", run_trial)
-    world.replay()
-    assert limits == [2 * SPEC.limit_s]
+        (folder / name).write_bytes(log)
+    row = any_row(log=name, crash_kind=kind, crash_title="as stored")
+    stored = StoredTrial(folder, campaign_row(), row, SPEC, next(plan(SPEC)))
+    assert title_then(stored) == ("as stored" if outside else title)
