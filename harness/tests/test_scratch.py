@@ -12,181 +12,147 @@ import pytest
 from riobed.errors import EnvironmentFault
 from riobed.vm import scratch
 
-Processes = list[subprocess.Popen[bytes]]
+Process = subprocess.Popen[bytes]
+WAITS = "import sys, time; print(flush=True); time.sleep(60)"
+RIOBED = "from riobed.vm.scratch import *; print(scratch_dir(), memory_dir(), flush=True); input()"
+
+
+class Host:
+    """Processes, dead and alive, and where working folders lie."""
+
+    def __init__(self, folder: Path) -> None:
+        self.base, self.memory = folder / "base", folder / "shm"
+        self.base.mkdir()
+        self.memory.mkdir()
+        self.processes: list[Process] = []
+        ended = subprocess.Popen(["true"])
+        ended.wait()
+        self.dead = ended.pid
+
+    def popen(self, *argv: object) -> Process:
+        env = {**os.environ, "RIOBED_SCRATCH": str(self.base)}
+        pipe = subprocess.PIPE
+        self.processes.append(subprocess.Popen(list(map(str, argv)), stdin=pipe, stdout=pipe, env=env))
+        return self.processes[-1]
+
+    def stand_in(self, *arguments: object) -> Process:
+        """A harmless process whose command line holds these arguments."""
+        process = self.popen(sys.executable, "-c", WAITS, *arguments)
+        assert process.stdout and process.stdout.readline()
+        return process
+
+    def guest_of(self, folder: Path) -> Process:
+        return self.stand_in("qemu-system-x86_64", "-drive", folder / "disk.qcow2")
+
+    def left_behind(self, pid: int, mark: str = "abcdefgh") -> Path:
+        folder = self.base / f"riobed-{pid}-{mark}"
+        (folder / "libvirt" / "run").mkdir(parents=True)
+        (folder / "disk.qcow2").write_bytes(b"x" * 100)
+        return folder
+
+    def riobed(self) -> tuple[Process, list[Path]]:
+        """A process that has a working folder, and where it and its memory are."""
+        process = self.popen(sys.executable, "-c", RIOBED)
+        assert process.stdout
+        return process, [Path(word) for word in process.stdout.readline().decode().split()]
 
 
 @pytest.fixture
-def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    base, memory = tmp_path / "base", tmp_path / "shm"
-    base.mkdir()
-    memory.mkdir()
-    monkeypatch.setenv("RIOBED_SCRATCH", str(base))
-    monkeypatch.setattr(scratch, "_SHARED_MEMORY", memory)
-    return base
-
-
-@pytest.fixture
-def processes() -> Iterator[Processes]:
-    started: Processes = []
-    yield started
-    for process in started:
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
+    host = Host(tmp_path)
+    monkeypatch.setenv("RIOBED_SCRATCH", str(host.base))
+    monkeypatch.setattr(scratch, "_SHARED_MEMORY", host.memory)
+    yield host
+    for process in host.processes:
         process.kill()
-        process.wait()
+        process.communicate()
 
 
-@pytest.fixture
-def dead() -> int:
-    """The process id of a process that has ended."""
-    process = subprocess.Popen(["true"])
-    process.wait()
-    return process.pid
-
-
-def stand_in(processes: Processes, *arguments: object) -> subprocess.Popen[bytes]:
-    """A harmless process whose command line holds these arguments."""
-    program = "import sys, time; print(flush=True); time.sleep(60)"
-    process = subprocess.Popen([sys.executable, "-c", program, *map(str, arguments)], stdout=subprocess.PIPE)
-    processes.append(process)
-    assert process.stdout
-    process.stdout.readline()
-    return process
-
-
-def left_behind(base: Path, pid: int, mark: str = "abcdefgh") -> Path:
-    folder = base / f"riobed-{pid}-{mark}"
-    (folder / "libvirt" / "run").mkdir(parents=True)
-    (folder / "disk.qcow2").write_bytes(b"x" * 100)
-    return folder
-
-
-def test_the_guests_of_a_dead_riobed_are_ended(base: Path, processes: Processes, dead: int) -> None:
-    folder = base / f"riobed-{dead}-abcdefgh"
-    guests = [stand_in(processes, "qemu-system-x86_64", "-drive", folder / "disk.qcow2") for _ in range(2)]
-    left_behind(base, dead)
+def test_the_guests_and_files_of_a_dead_riobed_are_removed(host: Host) -> None:
+    folder = host.left_behind(host.dead)
+    (host.memory / folder.name).mkdir()
+    (host.memory / folder.name / "ram").write_bytes(b"x")
+    guests = [host.guest_of(folder) for _ in range(2)]
     scratch.clean_up_after_the_dead()
     assert [guest.wait(5) for guest in guests] == [-signal.SIGKILL] * 2
-    assert list(base.iterdir()) == []
+    assert [*host.base.iterdir(), *host.memory.iterdir()] == []
 
 
-def test_only_its_own_guests_are_ended(base: Path, processes: Processes, dead: int) -> None:
-    folder = base / f"riobed-{dead}-abcdefgh"
+def test_only_its_own_guests_are_ended(host: Host) -> None:
+    folder = host.left_behind(host.dead)
     innocents = [
-        stand_in(processes, "qemu-system-x86_64", "/var/lib/libvirt/images/other.qcow2"),
-        stand_in(processes, "qemu-system-x86_64", base / "riobed-1-abcdefgh" / "disk.qcow2"),
-        stand_in(processes, "editor", folder / "disk.qcow2"),
-        stand_in(processes, "sleep"),
+        host.stand_in("qemu-system-x86_64", "/var/lib/libvirt/images/other.qcow2"),
+        host.guest_of(host.base / "riobed-1-abcdefgh"),
+        host.stand_in("editor", folder / "disk.qcow2"),
+        host.stand_in("sleep"),
     ]
-    left_behind(base, dead)
     scratch.clean_up_after_the_dead()
     assert [process.poll() for process in innocents] == [None] * 4
     assert not folder.exists()
 
 
-def test_a_living_riobed_is_left_alone(base: Path, processes: Processes) -> None:
-    living = stand_in(processes, "riobed")
-    folder = base / f"riobed-{living.pid}-abcdefgh"
-    guest = stand_in(processes, "qemu-system-x86_64", folder / "disk.qcow2")
-    left_behind(base, living.pid)
+def test_a_living_riobed_is_left_alone(host: Host) -> None:
+    folder = host.left_behind(host.stand_in("riobed").pid)
+    guest = host.guest_of(folder)
     scratch.clean_up_after_the_dead()
     assert guest.poll() is None
     assert (folder / "disk.qcow2").exists()
 
 
-def test_a_process_that_has_the_id_of_a_dead_riobed_by_now(base: Path, processes: Processes) -> None:
-    other = stand_in(processes, "something else")
-    folder = left_behind(base, other.pid, "0123456ab")
-    guest = stand_in(processes, "qemu-system-x86_64", folder / "disk.qcow2")
+def test_a_process_that_has_the_id_of_a_dead_riobed_by_now(host: Host) -> None:
+    other = host.stand_in("something else")
+    folder = host.left_behind(other.pid, "0123456ab")
+    guest = host.guest_of(folder)
     scratch.clean_up_after_the_dead()
     assert guest.wait(5) == -signal.SIGKILL
     assert not folder.exists()
     assert other.poll() is None
 
 
-def test_the_host_was_rebooted(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_host_was_rebooted(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All is as in the last boot, but for the boot's id."""
-    mine = left_behind(base, os.getpid(), scratch._birth(os.getpid()))
+    mine = host.left_behind(os.getpid(), scratch._birth(os.getpid()))
     scratch.clean_up_after_the_dead()
     assert mine.exists()
-    boot_id = tmp_path / "boot_id"
-    boot_id.write_text("00000000-0000-4000-8000-000000000000\n")
-    monkeypatch.setattr(scratch, "_BOOT_ID", boot_id)
+    (tmp_path / "boot_id").write_text("00000000-0000-4000-8000-000000000000\n")
+    monkeypatch.setattr(scratch, "_BOOT_ID", tmp_path / "boot_id")
     scratch.clean_up_after_the_dead()
     assert not mine.exists()
 
 
-def test_a_killed_riobed_whose_parent_has_not_asked_yet_is_dead(base: Path, processes: Processes) -> None:
-    process, folders = riobed(base, processes)
-    process.kill()
-    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-    other, _ = riobed(base, processes)
-    assert not any(folder.exists() for folder in folders)
-    other.communicate(b"\n")
-
-
-def test_a_program_whose_name_looks_like_more_of_its_status(
-    base: Path, processes: Processes, tmp_path: Path
-) -> None:
-    program = tmp_path / ") Z 1 2"
-    program.symlink_to("/bin/sleep")
-    process = subprocess.Popen([program, "60"])
-    processes.append(process)
-    folder = left_behind(base, process.pid)
+def test_a_program_whose_name_looks_like_more_of_its_status(host: Host, tmp_path: Path) -> None:
+    (tmp_path / ") Z 1 2").symlink_to("/bin/sleep")
+    folder = host.left_behind(host.popen(tmp_path / ") Z 1 2", "60").pid)
     scratch.clean_up_after_the_dead()
     assert folder.exists()
 
 
-def test_memory_files_are_removed_too(base: Path, dead: int) -> None:
-    memory = base.parent / "shm" / f"riobed-{dead}-abcdefgh"
-    memory.mkdir()
-    (memory / "ram").write_bytes(b"x")
-    scratch.clean_up_after_the_dead()
-    assert not memory.exists()
-
-
 @pytest.mark.parametrize("name", ["riobed-{dead}", "other-{dead}-x", "riobed-x-y", "riobed-", "riobed-1x-y"])
-def test_other_names_are_not_ours(base: Path, dead: int, name: str) -> None:
-    folder = base / name.format(dead=dead)
+def test_other_names_are_not_ours(host: Host, name: str) -> None:
+    folder = host.base / name.format(dead=host.dead)
     folder.mkdir()
     scratch.clean_up_after_the_dead()
     assert folder.exists()
 
 
-def test_a_link_is_not_followed(base: Path, dead: int, tmp_path: Path) -> None:
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    (elsewhere / "file").touch()
-    (base / f"riobed-{dead}-abcdefgh").symlink_to(elsewhere)
+def test_a_link_is_not_followed(host: Host, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (host.base / f"riobed-{host.dead}-abcdefgh").symlink_to(tmp_path / "elsewhere")
     scratch.clean_up_after_the_dead()
-    assert (elsewhere / "file").exists()
+    assert (tmp_path / "elsewhere").exists()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_another_users_folder_is_left_alone(base: Path, dead: int) -> None:
-    folder = left_behind(base, dead)
+def test_another_users_folder_is_left_alone(host: Host) -> None:
+    folder = host.left_behind(host.dead)
     os.chown(folder, 65534, 65534)
     scratch.clean_up_after_the_dead()
     assert folder.exists()
 
 
-PROGRAM = "from riobed.vm.scratch import *; print(scratch_dir(), memory_dir(), flush=True); input()"
-
-
-def riobed(base: Path, processes: Processes) -> tuple[subprocess.Popen[bytes], list[Path]]:
-    """A process that has a working folder, and where it and its memory are."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env={**os.environ, "RIOBED_SCRATCH": str(base)},
-    )
-    processes.append(process)
-    assert process.stdout
-    return process, [Path(word) for word in process.stdout.readline().decode().split()]
-
-
-def test_the_folder_lives_as_long_as_its_process(base: Path, processes: Processes) -> None:
-    process, folders = riobed(base, processes)
-    assert folders[0].parent == base
+def test_the_folder_lives_as_long_as_its_process(host: Host) -> None:
+    process, folders = host.riobed()
+    assert folders[0].parent == host.base
     assert folders[0].name.startswith(f"riobed-{process.pid}-")
     assert all(folder.is_dir() for folder in folders)
     process.communicate(b"\n")
@@ -194,21 +160,19 @@ def test_the_folder_lives_as_long_as_its_process(base: Path, processes: Processe
     assert not any(folder.exists() for folder in folders)
 
 
-def test_the_next_process_removes_what_a_killed_one_left(base: Path, processes: Processes) -> None:
-    process, folders = riobed(base, processes)
+@pytest.mark.parametrize("asked", [False, True])
+def test_the_next_process_removes_what_a_killed_one_left(host: Host, asked: bool) -> None:
+    """Also of one whose parent has not asked yet how it ended."""
+    process, folders = host.riobed()
     process.kill()
-    process.wait()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | (0 if asked else os.WNOWAIT))
     assert all(folder.exists() for folder in folders)
-    other, new = riobed(base, processes)
+    _, new = host.riobed()
     assert not any(folder.exists() for folder in folders)
     assert all(folder.exists() for folder in new)
-    other.communicate(b"\n")
 
 
-def test_no_place_for_the_folder(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RIOBED_SCRATCH", str(base / "nowhere"))
-    with pytest.raises(EnvironmentFault) as caught:
+def test_no_place_for_the_folder(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RIOBED_SCRATCH", str(host.base / "nowhere"))
+    with pytest.raises(EnvironmentFault, match=f"^{host.base}/nowhere: No such file .*; set RIOBED_SCRATCH"):
         scratch.scratch_dir.__wrapped__()
-    assert str(caught.value) == (
-        f"{base}/nowhere: No such file or directory; set RIOBED_SCRATCH to a folder with room"
-    )
