@@ -56,10 +56,8 @@ def test_events_of_a_page_frame_belong_to_the_page_it_holds() -> None:
 
 
 def test_a_page_frame_that_gets_another_page() -> None:
-    found = way(
-        PAGE_2, entry(1, 10, 75, 2), entry(2, 10, 0, 0, 0), change(3, 10), entry(4, 10, 80, 2), change(5, 10)
-    )
-    assert moments(found) == [1, 2]
+    ours, free, other = entry(1, 10, 75, 2), entry(2, 10, 0, 0, 0), entry(4, 10, 80, 2)
+    assert moments(way(PAGE_2, ours, free, change(3, 10), other, change(5, 10))) == [1, 2]
     found = way(PAGE_2, entry(1, 10, 80, 2), change(2, 10), entry(3, 10, 75, 2), change(4, 10))
     assert moments(found) == [3, 4]
     # Replaced without having been free.
@@ -106,9 +104,8 @@ def test_whatever_is_written_to_the_block_of_a_page() -> None:
         done(5, 7999, 1024),
     )
     assert moments(found) == [1, 2, 5]
-    assert moments(
-        way(Place(0, 1000, 1000), write(1, 1, 8192, "b", 9, 999), write(2, 8000, 1, "-", 0, 0))
-    ) == [1, 2]
+    block = way(Place(0, 1000, 1000), write(1, 1, 8192, "b", 9, 999), write(2, 8000, 1, "-", 0, 0))
+    assert moments(block) == [1, 2]
 
 
 def test_a_block_that_goes_to_the_journal_does_not_own_its_place_there() -> None:
@@ -129,24 +126,16 @@ def test_before_the_faults_only_the_state_counts() -> None:
     assert (found.before, found.total, moments(found)) == (last, 1, [5])
 
 
-def test_the_last_events_are_kept(monkeypatch) -> None:
+def test_the_last_events_are_kept() -> None:
     found = way(PAGE_2, entry(0, 10, 75, 2), *(change(ns, 10) for ns in range(1, 3001)))
     assert (found.total, len(found.events), found.events[-1].ns) == (3001, propagation._KEPT, 3000)
 
 
 def test_what_was_being_changed_when_a_fault_was_activated() -> None:
     follower = Follower([], None, [25, 35, 99, 5])
-    follower.follow(
-        [
-            entry(1, 10, 75, 2),
-            change(10, 10),
-            change(20, 11),
-            entry(21, 11, 0, 7, DIRTY | METADATA),
-            change(30, 10, 0),
-            change(40, 11, 0),
-            change(41, 12),
-        ]
-    )
+    changes = [change(10, 10), change(20, 11), entry(21, 11, 0, 7, DIRTY | METADATA)]
+    ends = [change(30, 10, 0), change(40, 11, 0), change(41, 12)]
+    follower.follow([entry(1, 10, 75, 2), *changes, *ends])
     named = {ns: [(c.ino, c.index, c.event.ns) for c in found] for ns, found in follower.changing.items()}
     assert named == {5: [], 25: [(75, 2, 10), (0, 7, 20)], 35: [(0, 7, 20)], 99: []}
     assert follower.first_ns == 1

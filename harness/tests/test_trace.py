@@ -20,15 +20,8 @@ def test_what_each_kind_says() -> None:
     event = read_event(ENTRY)
     assert event is not None
     assert (event.kind, event.ns, event.cpu, event.pid, event.task) == ("entry", 5567491910, 0, 91, "memtest")
-    assert event.words == {
-        "pfn": 0x7A40,
-        "dev": 266338320,
-        "ino": 75,
-        "index": 2,
-        "bytes": 4096,
-        "state": 0x82,
-        "crc": 0xFABE3906,
-    }
+    page = {"pfn": 0x7A40, "dev": 266338320, "ino": 75, "index": 2}
+    assert event.words == page | {"bytes": 4096, "state": 0x82, "crc": 0xFABE3906}
     assert event.callers == (0xFFFFFFFF811E5354, 0xFFFFFFFF81296168)
     others = {line: read_event(line) for line in (CHANGE, WRITE, DONE, TRAP)}
     assert {event.kind: event.words for event in others.values() if event} == {
@@ -39,28 +32,13 @@ def test_what_each_kind_says() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        b"",
-        b"entry",
-        ENTRY[2:],
-        ENTRY + b" 1 2 3 4 5",
-        ENTRY + b" g",
-        ENTRY + b"\r",
-        ENTRY.replace(b"4096", b"-1"),
-        ENTRY.replace(b"7a40", b"7A40"),
-        ENTRY.replace(b"75", b"9" * 21),
-        ENTRY.replace(b"memtest", b"mem test"),
-        ENTRY.replace(b"memtest", b"\xffmemtest"),
-        CHANGE.replace(b" 0", b""),
-        b"1 nosuch 5 0 1 task 3",
-        b"8 window 5 0 1 task 7a40 2",
-        WRITE.replace(b" f ", b" x "),
-        b"1" * 16 + CHANGE[1:],
-        "٣ change 5 0 1 task 7a40 0".encode(),
-    ],
-)
+@pytest.mark.parametrize("line", [
+    b"", b"entry", ENTRY[2:], ENTRY + b" 1 2 3 4 5", ENTRY + b" g", ENTRY + b"\r",
+    ENTRY.replace(b"4096", b"-1"), ENTRY.replace(b"7a40", b"7A40"), ENTRY.replace(b"75", b"9" * 21),
+    ENTRY.replace(b"memtest", b"mem test"), ENTRY.replace(b"memtest", b"\xffmemtest"),
+    CHANGE.replace(b" 0", b""), b"1 nosuch 5 0 1 task 3", b"8 window 5 0 1 task 7a40 2",
+    WRITE.replace(b" f ", b" x "), b"1" * 16 + CHANGE[1:], "٣ change 5 0 1 task 7a40 0".encode(),
+])  # fmt: skip
 def test_what_is_no_event(line: bytes) -> None:
     assert read_event(line) is None
 

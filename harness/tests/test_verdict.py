@@ -11,10 +11,10 @@ from riobed.errors import InfraError
 from riobed.trial.verdict import Verdict, decide, read_check
 from riobed.trial.watch import Observation
 from riobed.vm.agent import ExecResult
-from riobed_results.store.check_report import CheckReport
-from riobed_results.store.models import Corruption, CrashKind
+from riobed_results.store import CheckReport, Corruption, CrashKind
 
 CRASHED = Observation(Crash("oops", "BUG at fs/inode.c"), 1.5, "running")
+ON_DISK = Verdict("crash", "oops", "BUG at fs/inode.c", "unclassified", "disk")
 EQUAL, DIFFERS = CheckReport(equal=True), CheckReport(equal=False)
 
 
@@ -33,20 +33,22 @@ def test_a_crash_and_what_the_check_found(kind: CrashKind, equal: bool, corrupti
 
 
 def test_a_file_system_that_does_not_mount_is_corruption() -> None:
-    assert decide(CRASHED, recovery(mount_error=22), None) == Verdict(
-        "crash", "oops", "BUG at fs/inode.c", "unclassified", "disk"
-    )
+    assert decide(CRASHED, recovery(mount_error=22), None) == ON_DISK
+
+
+def sums(intact: int, corrupt: int, changing: int) -> dict[str, Any]:
+    return {"intact": intact, "corrupt": corrupt, "changing": changing, "mismatches": []}
 
 
 @pytest.mark.parametrize(
     ("sums", "corruption"),
     [
-        ({"intact": 400, "corrupt": 0, "changing": 2, "mismatches": []}, "indirect"),
-        ({"intact": 0, "corrupt": 0, "changing": 1, "mismatches": []}, "indirect"),
-        ({"intact": 400, "corrupt": 1, "changing": 0, "mismatches": []}, "direct"),
-        ({"intact": 0, "corrupt": 400, "changing": 0, "mismatches": []}, "direct"),
+        (sums(400, 0, 2), "indirect"),
+        (sums(0, 0, 1), "indirect"),
+        (sums(400, 1, 0), "direct"),
+        (sums(0, 400, 0), "direct"),
         # Not kept: rio.checksum=off, or a mode without a registry.
-        ({"intact": 0, "corrupt": 0, "changing": 0, "mismatches": []}, "unclassified"),
+        (sums(0, 0, 0), "unclassified"),
     ],
 )
 def test_block_checksums_tell_direct_from_indirect(sums: dict[str, Any], corruption: str) -> None:
@@ -57,7 +59,7 @@ def test_block_checksums_tell_direct_from_indirect(sums: dict[str, Any], corrupt
     assert decide(CRASHED, report, EQUAL).corruption == "none"
 
 
-@pytest.mark.parametrize("sums", [{}, {"intact": 400, "corrupt": 0, "changing": 2, "mismatches": []}])
+@pytest.mark.parametrize("sums", [{}, sums(400, 0, 2)])
 @pytest.mark.parametrize("damage", [{"registry": "damaged"}, {"entries": {"rejected": 1}}])
 def test_damage_to_the_registry_is_direct(damage: dict[str, Any], sums: dict[str, Any]) -> None:
     report = recovery(**damage, checksums=sums)
@@ -67,14 +69,12 @@ def test_damage_to_the_registry_is_direct(damage: dict[str, Any], sums: dict[str
 
 
 def test_an_inconsistent_entry_was_written_the_legal_way() -> None:
-    sums = {"intact": 400, "corrupt": 0, "changing": 2, "mismatches": []}
-    report = recovery(entries={"rejected": 0, "senseless": 3}, checksums=sums)
+    report = recovery(entries={"rejected": 0, "senseless": 3}, checksums=sums(400, 0, 2))
     assert decide(CRASHED, report, DIFFERS).corruption == "indirect"
 
 
 def test_what_cannot_be_recovered_is_corruption() -> None:
-    verdict = decide(CRASHED, None, None, "recovery failed: panic: out of memory")
-    assert verdict == Verdict("crash", "oops", "BUG at fs/inode.c", "unclassified", "disk")
+    assert decide(CRASHED, None, None, "recovery failed: panic: out of memory") == ON_DISK
 
 
 def test_a_crash_without_a_report_or_check_is_our_failure() -> None:
@@ -85,15 +85,10 @@ def test_a_crash_without_a_report_or_check_is_our_failure() -> None:
 
 
 @pytest.mark.parametrize(("status", "equal"), [(0, True), (3, False)])
-@pytest.mark.parametrize("output", [{}, {"differences": []}, {"equal": "so they say"}])
-def test_the_status_of_a_check_decides(status: int, equal: bool, output: dict[str, Any]) -> None:
-    check = read_check(ExecResult(status, json.dumps(output).encode(), b"noise"))
-    assert check.model_dump() == output | {"equal": equal}
-
-
-def test_a_check_may_print_nothing() -> None:
-    assert read_check(ExecResult(0, b"", b"")) == EQUAL
-    assert read_check(ExecResult(3, b" \n", b"")) == DIFFERS
+@pytest.mark.parametrize("output", [b"", b" \n", b"{}", b'{"differences": []}', b'{"equal": "so they say"}'])
+def test_the_status_of_a_check_decides(status: int, equal: bool, output: bytes) -> None:
+    check = read_check(ExecResult(status, output, b"noise"))
+    assert check.model_dump() == json.loads(output.strip() or b"{}") | {"equal": equal}
 
 
 @pytest.mark.parametrize("status", [1, 2, 4, 126, 127, 137, 139, 255, -1])
@@ -102,20 +97,15 @@ def test_any_other_status_is_our_failure(status: int) -> None:
         read_check(ExecResult(status, b"{}", b"sh: not found\n".removeprefix(b"sh: ")))
 
 
+TOO_LONG = b'{"a": "' + b"x" * (1 << 20) + b'"}'
+NO_JSON = [b"equal", b'{"a": ', b"\xff\xfe", b"[" * 100000, TOO_LONG]
+
+
 @pytest.mark.parametrize(
     ("output", "says"),
-    [
-        (b"equal", "did not print JSON"),
-        (b'{"a": ', "did not print JSON"),
-        (b"\xff\xfe", "did not print JSON"),
-        (b"[" * 100000, "did not print JSON"),
-        (b'{"a": "' + b"x" * (1 << 20) + b'"}', "did not print JSON"),
-        (b"[]", "did not print a JSON object"),
-        (b"null", "did not print a JSON object"),
-    ],
+    [*((each, "not print JSON") for each in NO_JSON), (b"[]", "JSON object"), (b"null", "JSON object")],
 )
 @pytest.mark.parametrize("status", [0, 3])
 def test_output_that_is_none(output: bytes, says: str, status: int) -> None:
-    with pytest.raises(InfraError, match=says) as caught:
+    with pytest.raises(InfraError, match=rf"^[^\n]*{says}[^\n]*$"):
         read_check(ExecResult(status, output, b""))
-    assert "\n" not in str(caught.value)
