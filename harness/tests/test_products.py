@@ -5,14 +5,16 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 from riobed.errors import EnvironmentFault, RiobedError, UsageError
 from riobed.products import KernelSpec, stages
-from riobed.products import manifest as manifest_module
 from riobed.products.__main__ import main
+from riobed.products.manifest import load_manifest, series_commit, write_manifest
 
 FILES = {
     stages.DEBIAN_ROOT: "#!/bin/sh\n",
@@ -48,18 +50,13 @@ def ready(checkout: Path) -> Path:
             write(stages.product_dir(name, found[name]) / product, "1f\n")
     stages.product_dir("toolchain", found["toolchain"]).joinpath("root").unlink()
     stages.kernel_tree(found).mkdir(parents=True)
-    manifest_module.write_manifest(checkout)
+    write_manifest(checkout)
     return checkout
 
 
 def write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
-
-
-def changed_stages(checkout: Path, before: dict[str, str]) -> set[str]:
-    now = stages.keys(checkout)
-    return {stage for stage in now if now[stage] != before[stage]}
 
 
 @pytest.mark.parametrize(
@@ -78,51 +75,37 @@ def changed_stages(checkout: Path, before: dict[str, str]) -> set[str]:
         ("injectors/riobed_inject/main.c", {"image"}),
     ],
 )
-def test_a_changed_input_changes_its_stage_and_those_after_it(
-    checkout: Path, name: str, rebuilt: set[str]
-) -> None:
+def test_an_input_changes_its_stage_and_those_after_it(checkout: Path, name: str, rebuilt: set[str]) -> None:
     before = stages.keys(checkout)
     with (checkout / name).open("a") as file:
         file.write("# changed\n")
-    assert changed_stages(checkout, before) == rebuilt
+    assert {stage for stage, key in stages.keys(checkout).items() if key != before[stage]} == rebuilt
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("harness/guest/riorecover/README.md", b"words\n"),
-        ("harness/guest/riorecover/main.o", b"anything"),
-        ("harness/guest/riorecover/riorecover", b"\x7fELF, compiled"),
-        ("harness/guest/riorecover/tests/test_it.py", b"test\n"),
-        ("injectors/riobed_inject/riobed_inject.mod.c", b"generated\n"),
-        ("injectors/riobed_inject/Module.symvers", b"generated\n"),
-        ("guest-kernel-patches/0003-not-in-the-series.patch", b"three\n"),
-        ("guest-kernel-patches/README.md", b"words\n"),
-        ("workloads/memtest/main.c", b"int x;\n"),
-    ],
-)
-def test_what_is_no_input_changes_no_key(checkout: Path, name: str, content: bytes) -> None:
+@pytest.mark.parametrize("name", [
+    *(f"harness/guest/riorecover/{name}" for name in ("README.md", "main.o", "program", "tests/test_it.py")),
+    "injectors/riobed_inject/riobed_inject.mod.c", "injectors/riobed_inject/Module.symvers",
+    "guest-kernel-patches/0003-not-in-the-series.patch", "guest-kernel-patches/README.md",
+    "workloads/memtest/main.c",
+])  # fmt: skip
+def test_what_is_no_input_changes_no_key(checkout: Path, name: str) -> None:
     before = stages.keys(checkout)
-    (checkout / name).parent.mkdir(parents=True, exist_ok=True)
-    (checkout / name).write_bytes(content)
-    assert changed_stages(checkout, before) == set()
+    write(checkout / name, "\x7fELF, compiled" if name.endswith("program") else "anything")
+    assert stages.keys(checkout) == before
 
 
 def test_names_executable_bits_and_link_targets_count(checkout: Path) -> None:
-    init = checkout / "harness/guest/stage0/init"
-    first = stages.keys(checkout)
-    init.chmod(0o755)
-    second = stages.keys(checkout)
-    init.rename(init.with_name("init2"))
-    third = stages.keys(checkout)
-    link = init.with_name("link")
-    link.symlink_to("init2")
-    fourth = stages.keys(checkout)
-    link.unlink()
-    link.symlink_to("elsewhere")
-    fifth = stages.keys(checkout)
-    assert len({keys["image"] for keys in (first, second, third, fourth, fifth)}) == 5
-    assert len({keys["kernel"] for keys in (first, second, third, fourth, fifth)}) == 1
+    init, link = checkout / "harness/guest/stage0/init", checkout / "harness/guest/stage0/link"
+    changes: list[Callable[[], object]] = [
+        lambda: None,
+        lambda: init.chmod(0o755),
+        lambda: init.rename(init.with_name("init2")),
+        lambda: link.symlink_to("init2"),
+        lambda: (link.unlink(), link.symlink_to("elsewhere")),
+    ]
+    found = [(change(), stages.keys(checkout))[1] for change in changes]
+    assert len({keys["image"] for keys in found}) == len(changes)
+    assert len({keys["kernel"] for keys in found}) == 1
 
 
 def test_keys_do_not_depend_on_where_the_checkout_lies(checkout: Path, tmp_path: Path) -> None:
@@ -142,40 +125,36 @@ def test_content_cannot_pass_for_another_file(checkout: Path) -> None:
     assert stages.keys(checkout)["kernel"] != joined
 
 
-def test_a_patch_that_is_not_there_is_named(checkout: Path) -> None:
-    (checkout / "guest-kernel-patches/0002-two.patch").unlink()
-    with pytest.raises(EnvironmentFault, match=r"names 0002-two\.patch, which is not there"):
-        stages.keys(checkout)
-
-
-def test_a_missing_source_is_named(checkout: Path) -> None:
-    (checkout / "injectors/riobed_inject/main.c").unlink()
-    (checkout / "injectors/riobed_inject").rmdir()
-    (checkout / "injectors").rmdir()
-    with pytest.raises(EnvironmentFault, match="injectors is missing"):
+@pytest.mark.parametrize(
+    ("gone", "pattern"),
+    [
+        ("guest-kernel-patches/0002-two.patch", r"names 0002-two\.patch, which is not there"),
+        ("injectors", "injectors is missing"),
+    ],
+)
+def test_a_missing_source_is_named(checkout: Path, gone: str, pattern: str) -> None:
+    (checkout / gone).rename(checkout / "elsewhere")
+    with pytest.raises(EnvironmentFault, match=pattern):
         stages.keys(checkout)
 
 
 def test_series_commit_follows_content_and_order(checkout: Path) -> None:
     series = checkout / stages.SERIES
-    before = manifest_module.series_commit(series)
+    before = series_commit(series)
     write(series, "0002-two.patch\n0001-one.patch\n")
-    swapped = manifest_module.series_commit(series)
+    swapped = series_commit(series)
     write(series, "0001-one.patch\n\n0002-two.patch\n")
-    assert swapped != before == manifest_module.series_commit(series)
+    assert swapped != before == series_commit(series)
 
 
 def test_export_copies_the_inputs_and_nothing_else(checkout: Path, tmp_path: Path) -> None:
     (checkout / "harness/guest/stage0/init").chmod(0o755)
     write(checkout / "harness/guest/riorecover/main.o", "stale")
     stages.export("image", stages.keys(checkout)["image"], tmp_path / "copy", checkout)
-    copied = sorted(
-        path.relative_to(tmp_path / "copy").as_posix()
-        for path in (tmp_path / "copy").rglob("*")
-        if path.is_file()
-    )
+    copy = tmp_path / "copy"
+    copied = sorted(path.relative_to(copy).as_posix() for path in copy.rglob("*") if path.is_file())
     assert copied == list(stages.inputs("image", checkout))
-    assert (tmp_path / "copy/harness/guest/stage0/init").stat().st_mode & 0o111
+    assert (copy / "harness/guest/stage0/init").stat().st_mode & 0o111
 
 
 def test_export_refuses_sources_that_changed_since_the_key(checkout: Path, tmp_path: Path) -> None:
@@ -186,9 +165,9 @@ def test_export_refuses_sources_that_changed_since_the_key(checkout: Path, tmp_p
 
 
 def test_the_manifest_names_products_that_are_there(ready: Path) -> None:
-    manifest = manifest_module.load_manifest(ready)
+    manifest = load_manifest(ready)
     assert manifest.kernel.build_id == "1f"
-    assert manifest.kernel.series_commit == manifest_module.series_commit(ready / stages.SERIES)
+    assert manifest.kernel.series_commit == series_commit(ready / stages.SERIES)
     assert manifest.kernel.tree.is_relative_to(manifest.toolchain.root)
     for part in (manifest.toolchain, manifest.kernel, manifest.image):
         assert part.files()
@@ -196,134 +175,96 @@ def test_the_manifest_names_products_that_are_there(ready: Path) -> None:
 
 
 def test_the_manifest_is_written_only_when_it_changes(ready: Path) -> None:
-    assert manifest_module.write_manifest(ready) is False
-    (ready / ".riobed/manifest.json").write_text("{}")
-    assert manifest_module.write_manifest(ready) is True
+    assert write_manifest(ready) is False
+    manifest_file(ready).write_text("{}")
+    assert write_manifest(ready) is True
 
 
 def test_no_manifest_without_all_products(ready: Path) -> None:
     found = stages.keys(ready)
     (stages.product_dir("image", found["image"]) / "recovery.cpio").unlink()
     with pytest.raises(EnvironmentFault, match="not complete: run make setup"):
-        manifest_module.write_manifest(ready)
-
-
-def test_a_missing_manifest(checkout: Path) -> None:
-    complaint(checkout, "nothing is set up in")
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("", "damaged"),
-        ('{"schema": 1, ', "damaged"),
-        ("[]", "damaged"),
-        ('{"schema": 2}', "schema"),
-    ],
-)
-def test_a_damaged_manifest(ready: Path, text: str, reason: str) -> None:
-    (ready / ".riobed/manifest.json").write_text(text)
-    complaint(ready, reason)
-
-
-@pytest.mark.parametrize(
-    ("part", "field", "value"),
-    [
-        ("kernel", "key", "../../etc"),
-        ("kernel", "build_id", "not hex"),
-        ("kernel", "surprise", "1"),
-        ("image", "root", 7),
-    ],
-)
-def test_a_manifest_with_a_wrong_field_is_damaged(ready: Path, part: str, field: str, value: object) -> None:
-    path = ready / ".riobed/manifest.json"
-    content = json.loads(path.read_text())
-    content[part][field] = value
-    path.write_text(json.dumps(content))
-    complaint(ready, rf"damaged \({part}\.{field}")
-
-
-def test_a_stale_manifest_names_the_stage(ready: Path) -> None:
-    write(ready / "guest-kernel-patches/0001-one.patch", "other\n")
-    complaint(ready, "the sources of the kernel have changed")
-
-
-def test_a_manifest_whose_product_is_gone(ready: Path) -> None:
-    manifest_module.load_manifest(ready).image.recovery.unlink()
-    complaint(ready, "recovery.cpio, which is gone")
+        write_manifest(ready)
 
 
 def complaint(checkout: Path, pattern: str) -> None:
     """One line that matches the pattern and says what to do."""
-    with pytest.raises(EnvironmentFault, match=pattern) as caught:
-        manifest_module.load_manifest(checkout)
-    text = str(caught.value)
-    assert "\n" not in text
-    assert text.endswith("run make setup")
+    with pytest.raises(EnvironmentFault, match=rf"^[^\n]*{pattern}[^\n]*run make setup$"):
+        load_manifest(checkout)
+
+
+def manifest_file(checkout: Path) -> Path:
+    return checkout / ".riobed/manifest.json"
+
+
+PATCH = "guest-kernel-patches/0001-one.patch"
+WRONG: list[tuple[Callable[[Path], object], str]] = [
+    (lambda ready: manifest_file(ready).unlink(), "nothing is set up in"),
+    (lambda ready: manifest_file(ready).write_text(""), "damaged"),
+    (lambda ready: manifest_file(ready).write_text("[]"), "damaged"),
+    (lambda ready: manifest_file(ready).write_text('{"schema": 1, '), "damaged"),
+    (lambda ready: manifest_file(ready).write_text('{"schema": 2}'), "schema"),
+    (lambda ready: write(ready / PATCH, "other\n"), "the sources of the kernel have changed"),
+    (lambda ready: load_manifest(ready).image.recovery.unlink(), "recovery.cpio, which is gone"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "pattern"), WRONG)
+def test_a_manifest_that_cannot_be_used(ready: Path, spoil: Callable[[Path], object], pattern: str) -> None:
+    spoil(ready)
+    complaint(ready, pattern)
+
+
+@pytest.mark.parametrize(("where", "value"), [
+    ("kernel.key", "../../etc"), ("kernel.build_id", "no"), ("kernel.new", "1"), ("image.root", 7),
+])  # fmt: skip
+def test_a_manifest_with_a_wrong_field_is_damaged(ready: Path, where: str, value: object) -> None:
+    content = json.loads(manifest_file(ready).read_text())
+    part, field = where.split(".")
+    content[part][field] = value
+    manifest_file(ready).write_text(json.dumps(content))
+    complaint(ready, rf"damaged \({where}")
 
 
 def test_cache_dir_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/home/somebody")
-    monkeypatch.delenv("RIOBED_CACHE", raising=False)
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    assert stages.cache_dir() == Path("/home/somebody/.cache/riobed")
-    monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
-    assert stages.cache_dir() == Path("/caches/riobed")
-    monkeypatch.setenv("RIOBED_CACHE", "/elsewhere")
-    assert stages.cache_dir() == Path("/elsewhere")
+    for name in ("RIOBED_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    places = {"HOME": "/somebody", "XDG_CACHE_HOME": "/caches", "RIOBED_CACHE": "/elsewhere"}
+    found = [(monkeypatch.setenv(*each), stages.cache_dir())[1] for each in places.items()]
+    assert list(map(str, found)) == ["/somebody/.cache/riobed", "/caches/riobed", "/elsewhere"]
 
 
-def test_a_disk_too_small_is_refused_before_anything_is_built(
-    ready: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    too_much = stages.Stage("image", ("kernel", "base"), stages.STAGES["image"].sources, ("x",), 1 << 40)
-    monkeypatch.setitem(stages.STAGES, "image", too_much)
+def test_there_must_be_room_for_what_is_not_built(ready: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, stage in stages.STAGES.items():
+        monkeypatch.setitem(stages.STAGES, name, replace(stage, room=1 << 40))
+    assert stages.prepare_cache(ready).is_dir()
+    write(ready / "harness/guest/stage0/init", "other\n")
     with pytest.raises(EnvironmentFault, match=r"no room in .*: 1099511627776 MiB are needed, \d+ MiB"):
         stages.prepare_cache(ready)
-
-
-def test_what_is_built_needs_no_room(ready: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, stage in stages.STAGES.items():
-        huge = stages.Stage(stage.name, stage.after, stage.sources, stage.products, 1 << 40)
-        monkeypatch.setitem(stages.STAGES, name, huge)
-    assert stages.prepare_cache(ready).is_dir()
 
 
 def test_only_what_the_checkout_does_not_use_is_superseded(ready: Path) -> None:
     assert stages.superseded(ready) == []
     found = stages.keys(ready)
     write(ready / "guest-kernel-patches/0001-one.patch", "other\n")
-    assert stages.superseded(ready) == sorted(
-        [
-            stages.product_dir("kernel", found["kernel"]),
-            stages.product_dir("image", found["image"]),
-            stages.kernel_tree(found),
-        ]
-    )
+    old = [stages.product_dir(name, found[name]) for name in ("kernel", "image")]
+    assert stages.superseded(ready) == sorted([*old, stages.kernel_tree(found)])
 
 
 def test_the_command_prints_keys_of_the_real_checkout() -> None:
     """With nothing on the path but the sources, as the playbook calls it."""
     path = f"{stages.CHECKOUT / 'harness'}:{stages.CHECKOUT / 'results'}"
-    done = subprocess.run(
-        [sys.executable, "-m", "riobed.products", "keys", "--json"],
-        env=os.environ | {"PYTHONPATH": path},
-        check=True,
-        capture_output=True,
-        text=True,
-    )
+    command = [sys.executable, "-m", "riobed.products", "keys", "--json"]
+    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, check=True, capture_output=True)
     printed = json.loads(done.stdout)
     assert {name: stage["key"] for name, stage in printed["stages"].items()} == stages.keys()
     assert printed["cache"] == str(stages.cache_dir())
 
 
-def test_the_command_says_in_one_line_what_is_wrong(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_the_command_says_what_is_wrong(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["export", "kernel", "0" * 16, str(tmp_path / "copy")]) == 1
     said = capsys.readouterr().err
-    assert said.startswith("riobed: the sources of the kernel changed")
-    assert said.count("\n") == 1
+    assert said.startswith("riobed: the sources of the kernel changed") and said.count("\n") == 1
 
 
 @pytest.fixture
@@ -337,30 +278,22 @@ def own(checkout: Path) -> Path:
 
 
 def test_kernels_are_kept_side_by_side_under_keys_of_what_they_are_made_of(checkout: Path, own: Path) -> None:
-    kernels = [
-        None,
-        KernelSpec(config=("shipped",)),
-        KernelSpec(config=("mine.config",)).beside(own),
-        KernelSpec(config=("shipped", "mine.config")).beside(own),
-        KernelSpec(config=("mine.config", "shipped")).beside(own),
-        KernelSpec(series=Path()).beside(own),
-    ]
+    mine, series = (KernelSpec(config=("mine.config",)), KernelSpec(series=Path()))
+    both = [KernelSpec(config=("shipped", "mine.config")), KernelSpec(config=("mine.config", "shipped"))]
+    kernels = [None, KernelSpec(config=("shipped",)), *(each.beside(own) for each in (mine, *both, series))]
     for stage in ("kernel", "image"):
         assert len({stages.key_of(stage, checkout, kernel) for kernel in kernels}) == len(kernels)
     assert len({stages.key_of("base", checkout, kernel) for kernel in kernels}) == 1
     assert stages.keys(checkout, KernelSpec()) == stages.keys(checkout)
-    mine = stages.key_of("kernel", checkout, kernels[2])
+    first = stages.key_of("kernel", checkout, kernels[2])
     write(own / "mine.config", "CONFIG_B=m\n")
-    changed = KernelSpec(config=("mine.config",)).beside(own)
-    assert stages.key_of("kernel", checkout, changed) != mine
+    assert stages.key_of("kernel", checkout, mine.beside(own)) != first
     # A store keeps the text, so a replay runs on the kernel of the trial.
     stored = KernelSpec.model_validate_json(kernels[2].model_dump_json())
-    assert stages.key_of("kernel", checkout, stored) == mine
+    assert stages.key_of("kernel", checkout, stored) == first
 
 
-def test_the_build_of_an_own_series_finds_its_patches_and_not_the_options_of_ours(
-    checkout: Path, own: Path, tmp_path: Path
-) -> None:
+def test_an_own_series_has_its_patches_and_not_our_options(checkout: Path, own: Path, tmp_path: Path) -> None:
     write(checkout / stages.CONFIGS / "rio.config", "CONFIG_RIO=y\n")
     kernel = KernelSpec(series=Path(), config=("shipped", "mine.config")).beside(own)
     key = stages.key_of("kernel", checkout, kernel)
@@ -368,12 +301,9 @@ def test_the_build_of_an_own_series_finds_its_patches_and_not_the_options_of_our
     folder = tmp_path / "copy/guest-kernel-patches"
     assert (folder / "series").read_text() == "one.patch\n"
     assert sorted(path.name for path in folder.glob("*.patch")) == ["one.patch"]
-    assert {path.name: path.read_text() for path in sorted((folder / "configs").iterdir())} == {
-        "00-shipped.config": "CONFIG_C=y\n",
-        "01-mine.config": "CONFIG_B=y\n",
-        "base.config": "CONFIG_A=y\n",
-        "rio.config": "",
-    }
+    fragments = {"00-shipped.config": "CONFIG_C=y\n", "01-mine.config": "CONFIG_B=y\n"}
+    configs = fragments | {"base.config": "CONFIG_A=y\n", "rio.config": ""}
+    assert {path.name: path.read_text() for path in (folder / "configs").iterdir()} == configs
 
 
 @pytest.mark.parametrize(
@@ -384,9 +314,7 @@ def test_the_build_of_an_own_series_finds_its_patches_and_not_the_options_of_our
         (KernelSpec(series=Path("/nowhere")), "/nowhere/series is missing"),
     ],
 )
-def test_what_a_kernel_names_and_is_not_there(
-    checkout: Path, own: Path, kernel: KernelSpec, pattern: str
-) -> None:
+def test_what_a_kernel_names_is_missing(checkout: Path, own: Path, kernel: KernelSpec, pattern: str) -> None:
     with pytest.raises(RiobedError, match=pattern):
         stages.keys(checkout, kernel.beside(own))
 
@@ -407,9 +335,8 @@ def test_a_ready_kernel_is_known_by_its_content(checkout: Path, tmp_path: Path) 
     write(tmp_path / "src/headers/include/config/kernel.release", "6.12.1\n")
     (tmp_path / "modules").mkdir()
     (tmp_path / "modules/build").symlink_to("../src/headers")
-    kernel = KernelSpec.model_validate(
-        {"bzimage": "boot/vmlinuz", "vmlinux": "boot/vmlinux", "modules": "modules"}
-    ).beside(tmp_path)
+    parts = {"bzimage": "boot/vmlinuz", "vmlinux": "boot/vmlinux", "modules": "modules"}
+    kernel = KernelSpec.model_validate(parts).beside(tmp_path)
     key = stages.key_of("kernel", checkout, kernel)
     stages.export("kernel", key, tmp_path / "copy", checkout, kernel)
     ready = tmp_path / "copy/ready"

@@ -14,13 +14,8 @@ PACKAGES = {"riobed": "harness", "pytest_riobed": "harness", "riobed_results": "
 # Each room may import from the rooms named behind it, and from what those may import.
 ALLOWED = {
     "riobed.cli": ["riobed.commands", "riobed_results.cli"],
-    "riobed.commands": [
-        "riobed.campaign",
-        "riobed.trace",
-        "riobed.soak",
-        "riobed.cost",
-        "riobed_results.report",
-    ],
+    "riobed.commands": [f"riobed.{name}" for name in ("campaign", "trace", "soak", "cost")]
+    + ["riobed_results.report"],
     "pytest_riobed": ["riobed's face"],
     "riobed's face": ["riobed.trial"],
     "riobed.campaign": ["riobed.trial"],

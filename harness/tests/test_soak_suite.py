@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A suite of stressors: what is read, what is refused, how the time is shared out."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -8,28 +9,17 @@ from riobed.errors import UsageError
 from riobed.products import CHECKOUT
 from riobed.soak.suite import Suite, load_suite, turns
 
-SUITE = Suite.model_validate(
-    {
-        "stressors": {
-            "big": {"weight": 3, "what": "b"},
-            "one": {"weight": 1, "what": "o"},
-            "two": {"weight": 1, "what": "t"},
-        }
-    }
-)
+WEIGHTS = {"big": 3, "one": 1, "two": 1}
+STRESSORS = {name: {"weight": weight, "what": name[0]} for name, weight in WEIGHTS.items()}
+SUITE = Suite.model_validate({"stressors": STRESSORS})
 
 
 def test_time_is_shared_by_weight_among_those_chosen() -> None:
-    assert [(turn.name, turn.seconds) for turn in turns(SUITE, 5, [])] == [
-        ("big", 180),
-        ("one", 60),
-        ("two", 60),
-    ]
+    shared = [(turn.name, turn.seconds) for turn in turns(SUITE, 5, [])]
+    assert shared == [("big", 180), ("one", 60), ("two", 60)]
     # In the suite's order, whatever the user's.
-    assert [(t.name, t.what, t.seconds) for t in turns(SUITE, 1, ["two", "big"])] == [
-        ("big", "b", 45),
-        ("two", "t", 15),
-    ]
+    chosen = [(turn.name, turn.what, turn.seconds) for turn in turns(SUITE, 1, ["two", "big"])]
+    assert chosen == [("big", "b", 45), ("two", "t", 15)]
 
 
 def test_what_cannot_be_run() -> None:
@@ -52,10 +42,8 @@ def test_what_cannot_be_run() -> None:
 )
 def test_a_bad_suite(tmp_path: Path, text: str, says: str) -> None:
     (tmp_path / "suite.yaml").write_text(text)
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(UsageError, match=rf"^suite {tmp_path}/suite\.yaml: {re.escape(says)}[^\n]*$"):
         load_suite(tmp_path)
-    assert str(caught.value).startswith(f"suite {tmp_path}/suite.yaml: {says}")
-    assert "\n" not in str(caught.value)
 
 
 def test_a_folder_without_one(tmp_path: Path) -> None:
