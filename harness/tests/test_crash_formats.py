@@ -189,9 +189,10 @@ def test_where_it_happened(rip: bytes, where: str) -> None:
 
 
 def test_equal_crashes_have_equal_titles() -> None:
-    for inode, at in ((b"115", b"0xffff888001234567"), (b"9", b"0xffff8880089abcde"), (b"1", b"0x8")):
-        message = b"[    9.0] " + FATAL + b"bad inode %b at %b (pid %b)\r\n" % (inode, at, inode)
-        assert formats.recognise(message) == Crash("panic", "panic: bad inode N at ADDR (pid N)")
+    numbers = [(b"115", b"0xffff888001234567"), (b"9", b"0xffff8880089abcde"), (b"1", b"0x8")]
+    said = [b"[    9.0] " + FATAL + b"bad inode %b at %b (pid %b)\r\n" % (n, at, n) for n, at in numbers]
+    titles = {formats.recognise(each) for each in said}
+    assert titles == {Crash("panic", "panic: bad inode N at ADDR (pid N)")}
 
 
 def test_a_title_is_short_and_plain() -> None:
