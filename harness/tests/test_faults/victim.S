@@ -222,3 +222,9 @@ initial:
 	ret
 	.size initial, . - initial
 	.section .note.GNU-stack, "", @progbits
+
+/* As distributions' kernels have it; in Xen's notes, type 3 is no build id. */
+	.section .note.Xen, "a", @note
+	.long 4, 8, 3
+	.asciz "Xen"
+	.quad 0xffffffff80000000

@@ -71,7 +71,7 @@ class Vmlinux:
     def _build_id(self) -> str:
         for section in self._elf.iter_sections("SHT_NOTE"):
             for note in section.iter_notes():  # type: ignore[attr-defined]
-                if note["n_type"] == "NT_GNU_BUILD_ID":
+                if (note["n_name"], note["n_type"]) == ("GNU", "NT_GNU_BUILD_ID"):
                     return str(note["n_desc"])
         raise EnvironmentFault(f"{self.path}: no build id note; link the kernel with --build-id")
 
