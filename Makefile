@@ -50,7 +50,7 @@ $(TARGETS):
 
 else
 
-setup: ## install what is needed and build kernel and images (about 12 minutes on 2 cores, then seconds)
+setup: ## install what is needed and build kernel and images (about 14 minutes on 2 cores, then seconds)
 	@playbooks/setup -e riobed_jobs=$(JOBS)
 
 campaign: setup ## run harness/specs/quick.yaml and print its corruption table
