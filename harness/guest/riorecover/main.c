@@ -42,6 +42,13 @@ static int read_registry(const struct options *o, const struct device *device,
 {
 	uint32_t dev;
 
+	/* Of what cannot be read, nobody knows whether it was a registry. */
+	if (source->used == &source->memory && o->start < source->memory.limit &&
+	    !memory_at(source->used, o->start, 1)) {
+		fprintf(stderr, "riorecover: %s: the registry at %#llx cannot be read\n",
+			o->memory, (unsigned long long)o->start);
+		return -EIO;
+	}
 	*verdict = registry_open(&source->registry, source->used, o->start, o->size);
 	if (*verdict != REGISTRY_VALID)
 		return 0;

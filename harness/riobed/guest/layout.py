@@ -79,4 +79,7 @@ class Layout:
             "memmap=exactmap",
             "memmap=639K@0",
             f"memmap={self.window // MIB}M@{STAGE0_START // MIB}M",
+            # With CONFIG_IO_STRICT_DEVMEM, /dev/mem refuses what follows the window, up to the next
+            # 16 MiB: the "RAM buffer" of e820__reserve_resources_late() in arch/x86/kernel/e820.c.
+            "iomem=relaxed",
         ]

@@ -7,7 +7,7 @@ import pytest
 from riobed.guest.config import MachineSpec, WorkloadSpec
 from riobed.guest.filesystems import FILE_SYSTEMS
 from riobed.guest.guest import Guest
-from riobed.guest.modes import CacheMode
+from riobed.guest.modes import CacheMode, cache_mode
 from riobed.guest.setup import check_mode, guest_setup
 from riobed.plan.spec import CampaignSpec
 from riobed.products import missing
@@ -32,12 +32,16 @@ def mode_of(name: str) -> CacheMode:
     )
 
 
+def need_kernel(mode: CacheMode, builds: str) -> None:
+    """Skip unless the mode's kernel is built: `make test` builds the default one only."""
+    if mode.kernel and missing(mode.kernel):
+        pytest.skip(f"its kernel is not built: riobed guest run {builds} -- true")
+
+
 @pytest.fixture(params=FILE_SYSTEMS)
 def guest(request: pytest.FixtureRequest) -> Iterator[Guest]:
     mode = mode_of(request.param)
-    if mode.kernel and missing(mode.kernel):
-        # `make test` builds the default kernel only.
-        pytest.skip("its kernel is not built: riobed guest run write-through-xfs -- true")
+    need_kernel(mode, "write-through-xfs")
     setup = guest_setup(MachineSpec(disk_mib=300), None, WorkloadSpec(path=MEMTEST))
     check_mode(request.param, mode, setup)
     with opened(setup, mode, f"fs-{request.param}") as guest:
@@ -73,3 +77,11 @@ def test_a_file_system_of_ones_own(guest: Guest, spec: CampaignSpec) -> None:
     assert result.status == 0, result.stderr
     seconds = float(result.stderr.decode().partition("real ")[2].split()[0])
     assert seconds > 0.5 * 8 * 2**20 / LIMIT
+
+
+def test_a_hardened_kernel_restores_its_cache(spec: CampaignSpec) -> None:
+    mode = cache_mode("rio-protected-hardened")
+    need_kernel(mode, "rio-protected-hardened")
+    with opened(guest_setup(MachineSpec(), None, WorkloadSpec(path=MEMTEST)), mode, "hardened") as guest:
+        record = trial_here(guest, spec, "none", 0)
+    assert record.progress.done > 0 and record.check is not None and record.check.equal

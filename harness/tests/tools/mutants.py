@@ -62,7 +62,17 @@ def copy(checkout: Path, to: Path) -> None:
 def measure(tree: Path, folders: list[str]) -> tuple[CoverageData, dict[str, float]]:
     """Run all unit tests: which lines each executes, and its duration in seconds."""
     options = ["--cov", "--cov-context=test", "--cov-report=", "--durations=0", "--durations-min=0"]
-    command = [sys.executable, "-m", "pytest", *_QUIET, "-n", "auto", "-m", "not integration", *options]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        *_QUIET,
+        "-n",
+        "auto",
+        "-m",
+        "not integration and not slow",
+        *options,
+    ]
     env = {**os.environ, "PYTHONPATH": "harness:results"}
     ran = subprocess.run([*command, *folders], cwd=tree, env=env, capture_output=True, text=True)
     if ran.returncode:

@@ -108,6 +108,13 @@ def test_nothing_to_recover(riorecover: Riorecover, ram: Ram, disk: Path) -> Non
         assert word == "cold" and str(disk) in said
 
 
+def test_memory_that_is_refused_is_not_taken_for_empty(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
+    # It cannot be mapped, as /dev/mem where the kernel has its own RAM.
+    options = [*registry_options(ram)[:-1], "/dev/null"]
+    result = riorecover("inspect", *options, "--device", disk)
+    assert result.returncode == 1 and "cannot be read" in result.stderr
+
+
 def test_disk_is_found_by_its_uuid(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
     ram.valid(file_systems=((7, bytes(16)), (0, UUID), (8, UUID[::-1]), (OTHER_DEV, UUID)))
     ram.entry(100, metadata(1000))
