@@ -12,15 +12,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "restored_file.h"
+
 /* ext4 superblock: fs/ext4/ext4.h, struct ext4_super_block */
 #define SB_OFFSET	1024
 #define SB_LOG_BLOCK	0x18
 #define SB_MAGIC	0x38
 #define SB_UUID		0x68
 #define EXT4_MAGIC	0xef53
-
-/* File handle of ext4: include/linux/exportfs.h, FILEID_INO32_GEN */
-#define HANDLE_INO32_GEN 1
 
 static int complain(const char *path, int err)
 {
@@ -85,54 +84,24 @@ int restore_metadata(const struct registry *registry, struct memory *memory,
 }
 
 /*
- * Opens a regular file by inode number and generation, so its name need not
- * survive. -1 with errno ESTALE if the file does not exist (any more).
- */
-static int open_inode(int mount_fd, uint32_t ino, uint32_t generation, off_t *size)
-{
-	union {
-		struct file_handle handle;
-		char room[sizeof(struct file_handle) + 8];
-	} u = { .handle = { .handle_bytes = 8, .handle_type = HANDLE_INO32_GEN } };
-	uint32_t id[2] = { ino, generation };
-	struct stat st;
-	int fd;
-
-	memcpy(u.handle.f_handle, id, sizeof(id));
-	fd = open_by_handle_at(mount_fd, &u.handle, O_RDWR | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0) {
-		if (errno == EISDIR || errno == ELOOP)
-			errno = ESTALE;
-		return -1;
-	}
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
-		close(fd);
-		errno = ESTALE;
-		return -1;
-	}
-	*size = st.st_size;
-	return fd;
-}
-
-/*
  * A file's size comes from the restored inode and is never changed. It does not
  * come from the entry: a growing file gets its new size in the inode first, and
  * the rest of the page, which is zeros, is then part of the file.
  */
-static void restore_page(int fd, off_t size, const struct page *page,
+static void restore_page(const struct restored_file *file, const struct page *page,
 			 struct memory *memory, struct data_counts *counts)
 {
 	off_t offset = (off_t)(page->index * RIO_PAGE_SIZE);
 	size_t length = RIO_PAGE_SIZE;
 	const void *content = memory_at(memory, page->address, RIO_PAGE_SIZE);
 
-	if (offset >= size) {
+	if (offset >= file->size) {
 		counts->beyond_size++;
 		return;
 	}
-	if ((off_t)length > size - offset)
-		length = (size_t)(size - offset);
-	if (!content || pwrite(fd, content, length, offset) != (ssize_t)length) {
+	if ((off_t)length > file->size - offset)
+		length = (size_t)(file->size - offset);
+	if (!content || pwrite(file->fd, content, length, offset) != (ssize_t)length) {
 		counts->failed++;
 		return;
 	}
@@ -140,14 +109,22 @@ static void restore_page(int fd, off_t size, const struct page *page,
 	counts->bytes += length;
 }
 
+/* What cannot be put back is told; the data is there. */
+static void close_file(struct restored_file *file, const struct page *page)
+{
+	int err = restored_file_close(file);
+
+	if (err)
+		fprintf(stderr, "riorecover: inode %u: its attributes: %s\n", page->ino, strerror(-err));
+}
+
 int restore_data(const struct registry *registry, struct memory *memory,
 		 const char *mount_point, struct data_counts *counts)
 {
 	int mount_fd = open(mount_point, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct restored_file file = { .fd = -1 };
 	const struct page *last = NULL;
-	off_t size = 0;
-	bool gone = false;
-	int fd = -1, err = 0;
+	int opened = 0, err = 0;
 
 	if (mount_fd < 0)
 		return complain(mount_point, errno);
@@ -158,22 +135,19 @@ int restore_data(const struct registry *registry, struct memory *memory,
 			continue;
 		if (!last || page->ino != last->ino ||
 		    page->generation != last->generation) {
-			if (fd >= 0)
-				close(fd);
-			fd = open_inode(mount_fd, page->ino, page->generation, &size);
-			gone = fd < 0 && errno == ESTALE;
-			counts->files += fd >= 0;
+			close_file(&file, last);
+			opened = restored_file_open(&file, mount_fd, page->ino, page->generation);
+			counts->files += !opened;
 		}
 		last = page;
-		if (fd >= 0)
-			restore_page(fd, size, page, memory, counts);
-		else if (gone)
+		if (!opened)
+			restore_page(&file, page, memory, counts);
+		else if (opened == -ESTALE)
 			counts->lost_inodes++;
 		else
 			counts->failed++;
 	}
-	if (fd >= 0)
-		close(fd);
+	close_file(&file, last);
 	if (syncfs(mount_fd))
 		err = complain(mount_point, errno);
 	close(mount_fd);

@@ -57,7 +57,12 @@ BROKEN = {
         "registry->nr_pages++",
         "page->address <",
     ),
-    "file longer": ("restore.c", "if ((off_t)length > size - offset)", "if (false)", "st_size == FILE_SIZE"),
+    "file longer": (
+        "restore.c",
+        "if ((off_t)length > file->size - offset)",
+        "if (false)",
+        "st_size == FILE_SIZE",
+    ),
     "place": ("restore.c", "offset = (off_t)(page->index * ", "offset = (off_t)(page->index / 2 * ", ALONE),
     "save": ("save.c", " == crc32c(0, save->page, RIO_PAGE_SIZE);", ";", ALONE),
 }

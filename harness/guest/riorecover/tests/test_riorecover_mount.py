@@ -2,6 +2,7 @@
 """The whole of a recovery on a loop device; needs root and a kernel that mounts ext4."""
 
 import json
+import os
 import random
 from pathlib import Path
 
@@ -49,6 +50,28 @@ def test_file_data_comes_back(riorecover: Riorecover, ram: Ram, loop: Mounted) -
     report = riorecover.recover(ram, loop.device, loop.folder)
     assert report["registry"] == "cold"
     assert (loop.folder / "file").read_bytes() == b"later"
+
+
+def test_only_the_data_of_a_file_changes(riorecover: Riorecover, ram: Ram, loop: Mounted) -> None:
+    """Times, an append-only flag and a capability, which any write takes away, are as before."""
+    content, file = random.Random(13).randbytes(PAGE), loop.folder / "file"
+    times = (981_158_400_123_456_789, 981_244_800_987_654_321)
+    # CAP_NET_RAW, as setcap(8) stores it: linux/capability.h, struct vfs_cap_data.
+    capability = bytes.fromhex("0100000200200000000000000000000000000000")
+    ram.valid().entry(2000, data(loop.inode("/file")[0], 0), content)
+    run_tool("mount", loop.device, loop.folder)
+    os.setxattr(file, "security.capability", capability)
+    os.utime(file, ns=times)
+    run_tool("chattr", "+a", file)
+    run_tool("umount", loop.folder)
+    report = riorecover.recover(ram, loop.device, loop.folder)
+    assert (report["data"]["pages"], report["data"]["failed"]) == (1, 0)
+    state = file.stat()
+    assert (state.st_atime_ns, state.st_mtime_ns) == times
+    assert os.getxattr(file, "security.capability") == capability
+    assert "a" in run_tool("lsattr", file).split()[0]
+    assert file.read_bytes()[:PAGE] == content and phase(ram) == RECOVERED
+    run_tool("chattr", "-a", file)
 
 
 def test_registry_stays_while_data_is_missing(riorecover: Riorecover, ram: Ram, loop: Mounted) -> None:
