@@ -37,8 +37,10 @@ def test_what_is_single_threaded(accelerator: str, vcpus: int, used: str) -> Non
 
 
 @pytest.mark.parametrize("accelerator", ["tcg", "kvm"])
-def test_otherwise_it_is_qemu_itself(qemu: Path, config: MachineConfig, accelerator: str) -> None:
-    assert emulator(replace(config, accelerator=accelerator)) == qemu
+def test_otherwise_it_is_qemu_itself(
+    qemu: Path, config: MachineConfig, accelerator: str, tmp_path: Path
+) -> None:
+    assert emulator(replace(config, accelerator=accelerator), tmp_path) == qemu
 
 
 @pytest.mark.parametrize(
@@ -50,9 +52,9 @@ def test_otherwise_it_is_qemu_itself(qemu: Path, config: MachineConfig, accelera
     ],
 )
 def test_what_libvirt_cannot_ask_for(
-    qemu: Path, config: MachineConfig, accelerator: str, before: list[str]
+    qemu: Path, config: MachineConfig, accelerator: str, before: list[str], tmp_path: Path
 ) -> None:
-    script = emulator(replace(config, accelerator=accelerator))
+    script = emulator(replace(config, accelerator=accelerator), tmp_path)
 
     def arguments(*given: str) -> list[str]:
         return subprocess.check_output([script, *given], text=True).splitlines()
@@ -66,4 +68,4 @@ def test_what_libvirt_cannot_ask_for(
 def test_without_qemu(config: MachineConfig, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(EnvironmentFault, match="not installed; run 'make setup'"):
-        emulator(config)
+        emulator(config, tmp_path)

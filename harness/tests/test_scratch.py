@@ -61,7 +61,7 @@ class Host:
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
     host = Host(tmp_path)
     monkeypatch.setenv("RIOBED_SCRATCH", str(host.base))
-    monkeypatch.setattr(scratch, "_SHARED_MEMORY", host.memory)
+    monkeypatch.setattr(scratch, "SHARED_MEMORY", host.memory)
     yield host
     for process in host.processes:
         process.kill()

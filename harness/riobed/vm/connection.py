@@ -18,6 +18,7 @@ os.environ.setdefault("LIBVIRT_LOG_OUTPUTS", "1:file:/dev/null")
 import libvirt
 
 from riobed.errors import EnvironmentFault
+from riobed.products import cache_dir
 from riobed.vm.scratch import memory_dir, scratch_dir
 
 _QEMU_CONF = """\
@@ -89,13 +90,23 @@ def libvirt_root() -> Path:
     return scratch_dir() / _ROOT
 
 
+def libvirt_cache() -> Path:
+    """Return the folder of what all processes' embedded drivers share; it is made if it is missing."""
+    folder = cache_dir() / _ROOT
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
 def qemu_log(domain: str) -> Path:
     """Return the file in which the embedded driver logs the output of a domain's QEMU."""
     return libvirt_root() / "log/qemu" / f"{domain}.log"
 
 
 def _write_settings(root: Path) -> None:
-    (root / "etc").mkdir(parents=True)
+    # Probing an emulator takes seconds. libvirt itself probes again when QEMU, libvirt or the host changed.
+    (root / "cache/qemu").mkdir(parents=True)
+    (root / "cache/qemu/capabilities").symlink_to(libvirt_cache())
+    (root / "etc").mkdir()
     (root / "etc/qemu.conf").write_text(
         _QEMU_CONF.format(
             user=pwd.getpwuid(os.getuid()).pw_name,

@@ -6,6 +6,8 @@ import shlex
 from pathlib import Path
 from shutil import which
 
+from riobed_results.files import replacing
+
 from riobed.errors import EnvironmentFault
 from riobed.vm.machine import MachineConfig
 
@@ -20,19 +22,21 @@ _DEVICES = "".join(f" -global virtio-{name}-pci.ioeventfd=off" for name in ("blk
 
 # libvirt's own "-accel tcg" has no such properties. QEMU takes the first of two -accel options, and
 # <qemu:commandline> would put ours last, so a script puts it first. When libvirt only probes QEMU's
-# capabilities there is no -accel, and the script changes nothing.
+# capabilities there is no -accel, and the script changes nothing. `made` tells QEMU's versions apart: libvirt
+# probes again only when the program it starts has changed.
 _SCRIPT = """\
 #!/bin/sh
+# {made}
 case " $* " in *" -accel "*) ;; *) exec {qemu} "$@" ;; esac
 set -- {qemu}{accelerator} "$@"
 {drop}exec "$@"
 """
 
 
-def emulator(config: MachineConfig, drop: str = "") -> Path:
+def emulator(config: MachineConfig, scripts: Path, drop: str = "") -> Path:
     """Return QEMU's path, or a script's if libvirt cannot request the accelerator or `drop` must run first.
 
-    Equal machines share one script, beside their folders: libvirt probes the capabilities of each program.
+    Equal machines share one script in the folder `scripts`: libvirt probes the capabilities of each program.
     """
     qemu = which("qemu-system-x86_64")
     if not qemu:
@@ -43,11 +47,11 @@ def emulator(config: MachineConfig, drop: str = "") -> Path:
     accelerator = f" -accel {config.accelerator}" if ours else ""
     if config.accelerator == REPEATABLE:
         accelerator += _DEVICES
-    text = _SCRIPT.format(accelerator=accelerator, qemu=shlex.quote(qemu), drop=drop)
-    script = config.folder.parent / f"qemu-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    made = Path(qemu).stat().st_mtime_ns
+    text = _SCRIPT.format(made=made, accelerator=accelerator, qemu=shlex.quote(qemu), drop=drop)
+    script = scripts / f"qemu-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
     if not script.exists():
-        made = config.folder / "qemu"
-        made.write_text(text)
-        made.chmod(0o755)
-        made.replace(script)
+        with replacing(script) as new:
+            new.write_text(text)
+            new.chmod(0o755)
     return script

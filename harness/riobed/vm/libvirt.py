@@ -20,12 +20,12 @@ import libvirt_qemu
 
 from riobed.errors import BootError, InfraError
 from riobed.vm.agent import AgentLost, ExecResult, GuestAgent
-from riobed.vm.connection import embedded, libvirt_root, qemu_log
+from riobed.vm.connection import embedded, libvirt_cache, qemu_log
 from riobed.vm.emulator import REPEATABLE, emulator
 from riobed.vm.host import need_room
 from riobed.vm.machine import LogFile, MachineConfig
 from riobed.vm.process import last_words, time_limit
-from riobed.vm.scratch import memory_dir
+from riobed.vm.scratch import SHARED_MEMORY, memory_dir
 from riobed.vm.unprivileged import drop_script, give, open_folder, readable
 
 _POLL_S = 0.02
@@ -50,7 +50,10 @@ class LibvirtMachine:
         self.config = config
         self._connection = connection
         # A QEMU that this process starts drops our privileges; one that a daemon starts never had them.
-        self._drop = drop_script(memory_dir(), libvirt_root()) if embedded(connection) else ""
+        inside = embedded(connection)
+        self._drop = drop_script(SHARED_MEMORY) if inside else ""
+        # A daemon's QEMU may not be able to reach our cache.
+        self._scripts = libvirt_cache() if inside else config.folder.parent
         self._domain: libvirt.virDomain | None = None
         open_folder(config.folder)
         self.console = LogFile(config.folder / "console.log")
@@ -66,7 +69,7 @@ class LibvirtMachine:
         self._give(production)
         return _template.render(
             c=self._reachable(),
-            emulator=emulator(self.config, self._drop),
+            emulator=emulator(self.config, self._scripts, self._drop),
             repeatable=self.config.accelerator == REPEATABLE,
             # The version has the form 7002022 for 7.2.22. It matters only for emulated guests.
             wrong_flags=self.config.accelerator != "kvm" and self._connection.getVersion() < 8_000_000,

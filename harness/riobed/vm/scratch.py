@@ -21,7 +21,7 @@ from riobed.vm.unprivileged import open_folder
 # Process id and mark of its start; in names of earlier versions eight other characters stand for the mark.
 _NAME = re.compile(r"riobed-(\d+)-(?:([0-9a-f]{9})|\w{8})")
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-_SHARED_MEMORY = Path("/dev/shm")
+SHARED_MEMORY = Path("/dev/shm")
 
 
 def _base() -> Path:
@@ -49,11 +49,11 @@ def scratch_dir() -> Path:
 @cache
 def memory_dir() -> Path:
     """Return the folder of the files that are guests' RAM: in shared memory if the host has it."""
-    if not (os.path.ismount(_SHARED_MEMORY) and os.access(_SHARED_MEMORY, os.W_OK)):
+    if not (os.path.ismount(SHARED_MEMORY) and os.access(SHARED_MEMORY, os.W_OK)):
         folder = scratch_dir() / "memory"
         open_folder(folder)
         return folder
-    folder = _SHARED_MEMORY / scratch_dir().name
+    folder = SHARED_MEMORY / scratch_dir().name
     open_folder(folder)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
@@ -61,7 +61,7 @@ def memory_dir() -> Path:
 
 def clean_up_after_the_dead() -> None:
     """Kill the guests and remove the folders of riobed processes that no longer exist."""
-    for base in (_base(), _SHARED_MEMORY):
+    for base in (_base(), SHARED_MEMORY):
         for folder in base.glob("riobed-*"):
             if _dead(folder.name) and _ours(folder):
                 end_qemus(os.fsencode(f"/{folder.name}/"))

@@ -23,20 +23,20 @@ from riobed.errors import EnvironmentFault
 _NAMES = ("riobed-qemu", "libvirt-qemu")
 _ALL_MAY_READ, _ALL_MAY_ENTER = 0o004, 0o001
 
-# Its arguments are those that libvirt passes to QEMU. The folders of the RAM and of libvirt's master key
-# (which would encrypt secrets) stay root's; QEMU gets one file in each. libvirt names both folders by the
-# domain's number and the first 20 characters of its name.
+# The folders of the RAM and of libvirt's master key (which would encrypt secrets) stay root's; QEMU gets one
+# file in each. libvirt sets HOME to the latter, SCRATCH/libvirt/lib/qemu/domain-DOMAIN; the former is one of
+# riobed.vm.scratch. They are not in the text because all processes share one script.
 _DROP = """\
-for word; do case $word in guest=*) name=${{word#guest=}}; name=${{name%%,*}} ;; esac; done
-name=$(printf %.20s "$name")
-for folder in {memory}/libvirt/qemu/*-"$name"; do
+scratch=${{HOME%/libvirt/lib/qemu/*}}
+domain=${{HOME##*/domain-}}
+for folder in {shared}/"${{scratch##*/}}"/libvirt/qemu/*"$domain" \\
+		"$scratch"/memory/libvirt/qemu/*"$domain"; do
+	[ -d "$folder" ] || continue
 	[ -e "$folder/pc.ram" ] || : >"$folder/pc.ram"
 	chown {user} "$folder/pc.ram" && chmod 711 "$folder" || exit
 done
-for folder in {libvirt}/lib/qemu/domain-*-"$name"; do
-	[ ! -e "$folder/master-key.aes" ] || chown {user} "$folder/master-key.aes" || exit
-	chmod 711 "$folder" || exit
-done
+[ ! -e "$HOME/master-key.aes" ] || chown {user} "$HOME/master-key.aes" || exit
+chmod 711 "$HOME" || exit
 set -- {become} "$@"
 """
 
@@ -58,11 +58,11 @@ def qemu_user() -> pwd.struct_passwd | None:
 
 
 @cache
-def drop_script(memory: Path, libvirt: Path) -> str:
+def drop_script(shared: Path) -> str:
     """Return shell lines that drop root's privileges for the command in the script's arguments.
 
-    Where the host allows it, the command also gets its own mount, network and IPC namespaces. "" if we are
-    not root.
+    `shared` is the host's shared memory, where guests' RAM may be. Where the host allows it, the command also
+    gets its own mount, network and IPC namespaces. "" if we are not root.
     """
     user = qemu_user()
     if not user:
@@ -72,8 +72,7 @@ def drop_script(memory: Path, libvirt: Path) -> str:
     become = ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--init-groups"]
     become += ["--inh-caps=-all", "--no-new-privs", "--"]
     return _DROP.format(
-        memory=shlex.quote(str(memory)),
-        libvirt=shlex.quote(str(libvirt)),
+        shared=shlex.quote(str(shared)),
         user=f"{user.pw_uid}:{user.pw_gid}",
         become=shlex.join([*(namespaces if allowed else []), *become]),
     )
