@@ -25,7 +25,7 @@ lint: $(BIN)/ruff lint-python ## check the sources only
 	$(BIN)/pytest -q playbooks/tests/test_lint.py
 
 check: $(BIN)/ruff lint-python ## check the sources and run the tests that need no guest
-	$(BIN)/pytest -q -n auto -m "not integration and not slow"
+	$(BIN)/pytest -q -n auto --dist worksteal -m "not integration and not slow"
 
 mutants: $(BIN)/ruff ## measure which part of a sample of mutants the tests without guests catch (half an hour)
 	$(BIN)/python harness/tests/tools/mutants.py
@@ -62,7 +62,7 @@ campaign: setup ## run harness/specs/quick.yaml and print its corruption table
 	@echo "that keep their data cannot be told apart. Each crash: $(CAMPAIGN)/report.html"
 
 test: setup lint-python ## set up, check the sources, run all tests (real guests included)
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto --dist worksteal
 
 clean: ## remove everything from the checkout that is neither source nor result
 	rm -rf .venv .riobed .mypy_cache .pytest_cache .ruff_cache *.egg-info

@@ -20,9 +20,14 @@ import sqlalchemy as sa
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# Integration tests of a minute and more. They begin first, or one worker would run the last of them alone.
+LONGEST = ["survival", "cluster", "pytest_plugin", "replay", "worker", "recovery_crash", "soak"]
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Move integration tests behind all others, so a failing unit test is seen first."""
-    items.sort(key=lambda item: item.get_closest_marker("integration") is not None)
+    rank = {f"test_{name}": number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: (bool(item.get_closest_marker("integration")), rank.get(item.path.stem, 99)))
 
 
 def _free_port() -> int:
