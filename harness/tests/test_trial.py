@@ -152,7 +152,8 @@ class Recovering(ScriptedMachine):
 
 
 @pytest.fixture
-def crashing(tmp_path: Path, clock: Clock) -> Recovering:
+def crashing(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Recovering:
+    monkeypatch.setattr("riobed.trial.interrupt.BOOT_S", 6.0)
     return Recovering(tmp_path, clock)
 
 

@@ -21,10 +21,11 @@ def eventually(path: Path, text: str) -> bool:
     return False
 
 
-def test_the_page_follows_the_store_and_ends_complete(store: Store, path: Path, tmp_path: Path) -> None:
+def test_the_page_follows_the_store(store: Store, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("riobed_results.report.live.SHARE", 1.0)
     added = store.add_campaign(campaign("living", ["rio"], ["kernel_text"]))
-    output = tmp_path / "report.html"
-    fresh = FreshReport(str(path), "living", tmp_path, output, every_s=0.1)
+    output = path.with_name("report.html")
+    fresh = FreshReport(str(path), "living", path.parent, output, every_s=0.1)
     # A block that fails has its last page and its own error.
     with pytest.raises(ZeroDivisionError), fresh:
         assert eventually(output, "No trial has given a result yet.")

@@ -5,6 +5,7 @@ By default a part of the functions, spread evenly; RIOBED_WHOLE_KERNEL=1 takes a
 decode with capstone themselves and use nothing of what finds sites or makes changes.
 """
 
+import functools
 import os
 import re
 from collections import Counter
@@ -147,12 +148,13 @@ def flags_of_cmp(left: int, right: int) -> tuple[bool, bool, bool, bool]:
 
 
 COMPARED = {(a, b): flags_of_cmp(a, b) for a in range(256) for b in range(256)}
-DIFFERENCES = {
-    (one, other): {a == b for (a, b), f in COMPARED.items() if CONDITIONS[one](*f) != CONDITIONS[other](*f)}
-    | {a != b for (a, b), f in COMPARED.items() if CONDITIONS[one](*f) == CONDITIONS[other](*f)}
-    for one in CONDITIONS
-    for other in CONDITIONS
-}
+
+
+@functools.cache
+def differ_where_equal(one: str, other: str) -> bool:
+    """Whether two conditions differ for equal operands, and for no others."""
+    first, second = CONDITIONS[one], CONDITIONS[other]
+    return all((a == b) == (first(*f) != second(*f)) for (a, b), f in COMPARED.items())
 
 
 def off_by_one(place: Place, news: list[capstone.CsInsn]) -> None:
@@ -160,7 +162,7 @@ def off_by_one(place: Place, news: list[capstone.CsInsn]) -> None:
     kind = "set" if place.old.mnemonic.startswith("set") else "j"
     assert new.mnemonic.startswith(kind) and new.op_str == place.old.op_str and new.size == place.old.size
     pair = place.old.mnemonic.removeprefix(kind), new.mnemonic.removeprefix(kind)
-    assert DIFFERENCES[pair] == {True}, "differs for operands that are not equal, or not for all that are"
+    assert differ_where_equal(*pair), "differs for operands that are not equal, or not for all that are"
     number = place.number
     while place.code[number].id != x86.X86_INS_CMP:
         assert place.code[number].address not in place.targets

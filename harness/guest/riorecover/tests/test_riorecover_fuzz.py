@@ -38,6 +38,7 @@ def fuzz(target: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_nothing_is_found(tmp_path: Path) -> None:
     result = fuzz(build(tmp_path, "riorecover-fuzz"))
     assert result.returncode == 0, result.stderr[-2000:]
