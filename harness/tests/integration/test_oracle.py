@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The oracle says nothing when nothing is lost, and something when something is."""
 
+import os
 import time
 
 from riobed.guest.guest import Guest
@@ -10,27 +11,24 @@ from riobed.trial.trial import start_workload, warm_up
 
 from .conftest import GuestIn, record_of, trial
 
+# Seven moments after the workload's start, and one of them again.
+RESETS = int(os.environ.get("RIOBED_RESETS", "8"))
+
 
 def no_fault_trial(guest: Guest, spec: CampaignSpec, number: int) -> TrialRecord:
     return trial(guest, spec, f"no-fault/{number}", position=number, warmup_s=0.3 + number % 7 * 0.17)
 
 
-def test_rio_loses_nothing_in_20_resets(guest_in: GuestIn, spec: CampaignSpec) -> None:
+def test_rio_loses_nothing_in_resets(guest_in: GuestIn, spec: CampaignSpec) -> None:
     restored = 0
-    for number in range(20):
+    for number in range(RESETS):
         record = no_fault_trial(guest_in("rio"), spec, number)
         assert record.check is not None and record.recovery is not None
         assert record.check.differences == [] and record.check.equal, number
         assert record.recovery.entries.rejected == 0
         assert record.progress.done > 0
         restored += record.recovery.data.pages
-    assert restored > 20 * 100, "hardly anything came from memory: nothing was tested"
-
-
-def test_write_through_loses_nothing(guest_in: GuestIn, spec: CampaignSpec) -> None:
-    for number in range(3):
-        record = no_fault_trial(guest_in("write-through"), spec, number)
-        assert record.check is not None and record.check.equal
+    assert restored > RESETS * 100, "hardly anything came from memory: nothing was tested"
 
 
 def test_delayed_loses_recent_data(guest_in: GuestIn, spec: CampaignSpec) -> None:

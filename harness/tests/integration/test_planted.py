@@ -30,7 +30,7 @@ def planted_trial(guest: Guest, spec: CampaignSpec, mode: str, number: int) -> T
 @pytest.mark.parametrize("mode", ["rio", "rio-protected"])
 def test_planted_in_memory(guest_in: GuestIn, spec: CampaignSpec, mode: str) -> None:
     kinds = set()
-    for number in range(9):
+    for number in range(len(MEMORY)):
         record = planted_trial(guest_in(mode), spec, mode, number)
         assert record.plant and record.verdict and record.recovery
         found = record.recovery.checksum_mismatches, record.recovery.unused_entries
@@ -44,7 +44,7 @@ def test_planted_in_memory(guest_in: GuestIn, spec: CampaignSpec, mode: str) -> 
 
 def test_planted_on_disk(guest_in: GuestIn, spec: CampaignSpec) -> None:
     kinds = set()
-    for number in range(5):
+    for number in range(3):
         record = planted_trial(guest_in("write-through"), spec, "write-through", number)
         assert record.plant and record.verdict
         assert record.verdict.corruption == "unclassified"

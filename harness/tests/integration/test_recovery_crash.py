@@ -8,13 +8,13 @@ from riobed_results.store.recovery_report import ENDED, cut_short
 from .conftest import GuestIn, trial
 
 # Seconds after recovery's first line; on a fast and idle host the whole takes 0.2 s.
-MOMENTS = [0.0, 0.01, 0.03, 0.05, 0.08, 0.12, 0.16]
+MOMENTS = {"rio": [0.0, 0.01, 0.03, 0.05, 0.08, 0.12, 0.16], "rio-protected": [0.0, 0.03, 0.08, 0.16]}
 
 
-@pytest.mark.parametrize("mode", ["rio", "rio-protected"])
+@pytest.mark.parametrize("mode", MOMENTS)
 def test_a_recovery_cut_short_loses_nothing(guest_in: GuestIn, spec: CampaignSpec, mode: str) -> None:
     phases = set()
-    for number, moment in enumerate(MOMENTS):
+    for number, moment in enumerate(MOMENTS[mode]):
         planned = {"position": number, "mode": mode, "warmup_s": 0.5 + number % 3 * 0.3}
         record = trial(guest_in(mode), spec, f"cut/{number}", recovery_reset_s=moment, **planned)
         assert record.check is not None and record.check.equal, record.recovery
