@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from riorecover_helper import SOURCE, build
 
+pytestmark = pytest.mark.slow
 RUNS = 20_000
 SEED = 1996
 ALONE = "written by the registry alone"
@@ -38,7 +39,6 @@ def fuzz(target: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.slow
 def test_nothing_is_found(tmp_path: Path) -> None:
     result = fuzz(build(tmp_path, "riorecover-fuzz"))
     assert result.returncode == 0, result.stderr[-2000:]
