@@ -370,7 +370,7 @@ def test_our_failures_leave_the_console(crashing: Recovering, reset_s: float | N
 
 
 PART = REPORT.model_dump_json(exclude={"entries"}).encode()
-NEGATIVE = REPORT.model_dump_json().replace('"pairs":0', '"pairs":-1').encode()
+NEGATIVE = REPORT.model_dump_json().replace('"free":0', '"free":-1').encode()
 
 
 @pytest.mark.parametrize("output", [b"", b"null", b"{", b"{}", b"\xff", b"[" * 99999, PART, NEGATIVE])

@@ -60,7 +60,10 @@ def test_block_checksums_tell_direct_from_indirect(sums: dict[str, Any], corrupt
 
 
 @pytest.mark.parametrize("sums", [{}, sums(400, 0, 2)])
-@pytest.mark.parametrize("damage", [{"registry": "damaged"}, {"entries": {"rejected": 1}}])
+@pytest.mark.parametrize(
+    "damage",
+    [{"registry": "damaged"}, {"entries": {"rejected": 1}}, {"header_damaged": 1}, {"log": {"rejected": 1}}],
+)
 def test_damage_to_the_registry_is_direct(damage: dict[str, Any], sums: dict[str, Any]) -> None:
     report = recovery(**damage, checksums=sums)
     assert decide(CRASHED, report, DIFFERS).corruption == "direct"
@@ -68,8 +71,16 @@ def test_damage_to_the_registry_is_direct(damage: dict[str, Any], sums: dict[str
     assert decide(CRASHED, report, EQUAL).corruption == "none"
 
 
-def test_an_inconsistent_entry_was_written_the_legal_way() -> None:
-    report = recovery(entries={"rejected": 0, "senseless": 3}, checksums=sums(400, 0, 2))
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"entries": {"rejected": 0, "senseless": 3}},
+        {"entries": {"duplicates": 2}, "log": {"inconsistent": 1}},
+        {"entries": {"pairs": 9, "fallback": 3}},
+    ],
+)
+def test_what_is_inconsistent_was_written_the_legal_way(parts: dict[str, Any]) -> None:
+    report = recovery(**parts, checksums=sums(400, 0, 2))
     assert decide(CRASHED, report, DIFFERS).corruption == "indirect"
 
 

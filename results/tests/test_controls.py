@@ -53,6 +53,8 @@ def filled(store: Store, *fields: dict[str, Any], spec: str = "") -> Results:
         ([reset(), astray(**recovered(corrupt=1))], ["rio: 1 of 2 resets without a fault left a page"]),
         ([reset(), astray(entries={"rejected": 1}), astray(registry="damaged")], ["rio: 2 of 3 resets"]),
         ([reset(), astray(entries={"rejected": 0, "senseless": 2})], ["that makes no sense"]),
+        ([reset(), astray(log={"inconsistent": 1})], ["that makes no sense"]),
+        ([reset(), astray(entries={"duplicates": 2})], ["two dirty registry entries for one page"]),
         # What a guest that died by itself lost is no reset's doing.
         ([reset(), reset("direct") | {"crash_kind": "oops"}], ["rio: 1 of 2 guests without a fault crashed"]),
         # Where data is lost anyway, the check finds something after each change.

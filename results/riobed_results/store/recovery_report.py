@@ -18,24 +18,44 @@ class _Part(BaseModel):
 
 
 class Entries(_Part):
-    """Counts of registry pairs by state; every pair is counted once.
+    """Counts of the registry's entries, one for each page of RAM; every entry is counted once.
 
-    `rejected`: neither copy has a valid checksum. `inconsistent`: the checksum is valid, but no file system
-    has such a page, so the entry was written the legal way; riorecover before 2026-11-22 counted these as
-    rejected. `fallback` counts, in addition, pairs of which the older copy was used.
+    `rejected`: its word or its identity is damaged. `inconsistent`: it is undamaged, but no file system has
+    such a page, so it was written the legal way; riorecover before 2026-11-22 counted these as rejected.
+    `duplicates` counts, in addition, dirty entries for a place that another dirty entry has, too.
+
+    Only reports of registry format 2, which kept each entry twice, have `shadowed`, `pending` and, in
+    addition, `fallback`: entries of which the older copy was used.
     """
 
-    pairs: Count = 0
+    entries: Count = Field(0, validation_alias=AliasChoices("entries", "pairs"))
     free: Count = 0
     clean: Count = 0
     dirty_data: Count = 0
     dirty_metadata: Count = 0
-    shadowed: Count = 0
-    pending: Count = 0
     rejected: Count = 0
     inconsistent: Count = Field(0, validation_alias=AliasChoices("inconsistent", "senseless"))
-    fallback: Count = 0
     foreign: Count = 0
+    unreadable: Count = 0
+    duplicates: Count = 0
+    shadowed: Count = 0
+    pending: Count = 0
+    fallback: Count = 0
+
+
+class Log(_Part):
+    """Counts of what the operation log had for this file system.
+
+    `operations` had not ended. `undone` records were put back, `superseded` ones were not, because a later
+    operation had changed the same bytes. `rejected` counts damaged words and records of the whole log,
+    `inconsistent` undamaged ones that make no sense, `unreadable` log pages.
+    """
+
+    operations: Count = 0
+    undone: Count = 0
+    superseded: Count = 0
+    rejected: Count = 0
+    inconsistent: Count = 0
     unreadable: Count = 0
 
 
@@ -116,15 +136,22 @@ class RecoveryReport(_Part):
     """What one recovery found and did.
 
     `registry`: it was used, there was none (cold start), or it was damaged. `source`: memory itself, or the
-    copy that an earlier run saved. `saved` is None if saving is off, `checksums` None if riorecover is too
-    old for them. `mount_error` is an errno or 0. The harness adds `interrupted` if it reset the machine in
-    the previous recovery.
+    copy that an earlier run saved. `matched_by`: the device's file system is in the registry by its UUID, or
+    it was the only one there; None if nothing matched. `header_damaged` counts copies of the registry's
+    header that are damaged while the other holds. `complete` is False if something could not be restored and
+    the registry stays valid. `saved` is None if saving is off; `log`, `complete` and `checksums` are None if
+    riorecover is too old for them. `mount_error` is an errno or 0. The harness adds `interrupted` if it
+    reset the machine in the previous recovery.
     """
 
     registry: Literal["recovered", "cold", "damaged"]
     source: Literal["memory", "save"] = "memory"
+    matched_by: Literal["uuid", "only"] | None = None
+    header_damaged: Count = 0
+    complete: bool | None = None
     saved: Saved | None = None
     entries: Entries
+    log: Log | None = None
     checksums: Checksums | None = None
     metadata: Metadata
     data: Data
@@ -145,6 +172,29 @@ class RecoveryReport(_Part):
         return self.entries.rejected + self.entries.inconsistent
 
     @property
+    def inconsistent(self) -> int:
+        """The number of registry entries and log records that are undamaged but make no sense."""
+        return self.entries.inconsistent + (self.log.inconsistent if self.log else 0)
+
+    @property
+    def registry_damage(self) -> int:
+        """The number of damaged parts of a registry that could be used: entries, log, a header copy."""
+        return self.entries.rejected + self.header_damaged + (self.log.rejected if self.log else 0)
+
+    @property
+    def incomplete(self) -> str:
+        """What could not be restored, in one line; empty if that is nothing, or not known."""
+        if self.complete is not False:
+            return ""
+        if self.mount_error:
+            return f"recovery incomplete: the file system cannot be mounted (errno {self.mount_error})"
+        unreadable = self.entries.unreadable + (self.log.unreadable if self.log else 0)
+        return (
+            f"recovery incomplete: {self.metadata.failed} blocks and {self.data.failed} pages of files not "
+            f"written, {unreadable} pages not read"
+        )
+
+    @property
     def restored_pages(self) -> int:
         """The number of pages of metadata and file data that were written back."""
         return self.metadata.written + self.data.pages
@@ -153,11 +203,14 @@ class RecoveryReport(_Part):
 def is_direct(report: RecoveryReport | None) -> bool | None:
     """Return whether checksums show a stray store; None if no checksums were kept.
 
-    The registry's checksums count, too: a reset alone leaves one valid copy of each entry.
+    The registry's own checks count, too: a reset alone damages no entry, no log record and no copy of the
+    header. Duplicates do not count: both entries are undamaged, so somebody with a wrong idea of what a page
+    holds listed it the legal way. Neither does the `fallback` of old reports, which a reset in the middle of
+    an update leaves as well.
     """
     if report is None:
         return None
-    if report.registry == "damaged" or report.entries.rejected:
+    if report.registry == "damaged" or report.registry_damage:
         return True
     mismatches = report.checksum_mismatches
     return None if mismatches is None else mismatches > 0

@@ -92,10 +92,15 @@ def _failures(loses: bool, rows: list[TrialRow]) -> Iterator[str]:
             f"{direct} of {len(resets)} resets without a fault left a page or registry entry "
             "with a wrong checksum"
         )
-    if inconsistent := sum(bool(row.recovery and row.recovery.entries.inconsistent) for row in resets):
+    if inconsistent := sum(bool(row.recovery and row.recovery.inconsistent) for row in resets):
         yield (
             f"{inconsistent} of {len(resets)} resets without a fault left a registry entry "
             "that makes no sense"
+        )
+    if duplicates := sum(bool(row.recovery and row.recovery.entries.duplicates) for row in resets):
+        yield (
+            f"{duplicates} of {len(resets)} resets without a fault left two dirty registry entries "
+            "for one page"
         )
     changed = [row for row in rows if row.fault_class == "planted"]
     found = [row for row in changed if row.corruption != "none"]

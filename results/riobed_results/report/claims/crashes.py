@@ -158,7 +158,7 @@ def exposure(results: Results) -> Iterator[Claim]:
     machine = stored_spec(results.campaign).get("machine")
     mib = machine.get("memory_mib") if isinstance(machine, dict) else None
     entries = [row.recovery.entries for row in filter(titled, results.rows) if row.recovery]
-    listed = [found.pairs - found.free for found in entries if found.pairs]
+    listed = [found.entries - found.free for found in entries if found.entries]
     if listed and mib:
         share = statistics.median(listed) * PAGE / (mib << 20)
         yield number("cache_share_of_ram_median", share, f"{share * 100:.1f} % of RAM")
