@@ -34,10 +34,12 @@ def test_places_are_in_ram_and_do_not_overlap(layout: Layout) -> None:
     assert places[-1][1] == layout.ram
 
 
-def test_the_registry_has_a_header_and_a_pair_for_each_page(layout: Layout) -> None:
+def test_the_registry_has_a_header_an_entry_for_each_page_and_the_log(layout: Layout) -> None:
     ((start, end),) = ranges(layout.registry)
     assert (start, end - start) == (layout.registry_start, layout.registry_size)
-    assert 0 <= (end - start) - (4096 + layout.ram // 4096 * 64) < MIB
+    pages = layout.ram // PAGE
+    log_pages = min(max(pages // 256, 64), 512)
+    assert 0 <= (end - start) - (PAGE + pages * 32 + log_pages * PAGE) < MIB
 
 
 def test_all_of_ram_can_be_saved(layout: Layout) -> None:

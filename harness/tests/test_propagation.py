@@ -15,7 +15,7 @@ def event(kind: str, ns: int, **words: int) -> Event:
 
 
 def entry(ns: int, pfn: int, ino: int, index: int, state: int = DIRTY) -> Event:
-    return event("entry", ns, pfn=pfn, dev=1, ino=ino, index=index, bytes=4096, state=state, crc=0)
+    return event("entry", ns, pfn=pfn, dev=1, ino=ino, index=index, state=state, crc=0)
 
 
 def change(ns: int, pfn: int, changes: int = 1) -> Event:
@@ -67,13 +67,6 @@ def test_a_page_frame_that_gets_another_page() -> None:
 def test_a_change_comes_before_the_entry_that_names_its_page() -> None:
     assert moments(way(PAGE_2, change(1, 10), entry(2, 10, 75, 2), change(3, 10, 0))) == [1, 2, 3]
     assert moments(way(PAGE_2, change(1, 10), entry(2, 10, 75, 3))) == []
-
-
-def test_of_metadata_the_inode_means_nothing() -> None:
-    block = Place(0, 49, 49)
-    found = way(block, entry(1, 10, 33839, 49, DIRTY | METADATA), entry(2, 11, 75, 49), change(3, 10))
-    assert moments(found) == [1, 3]
-    assert moments(way(PAGE_2, entry(1, 10, 75, 2, DIRTY | METADATA))) == []
 
 
 def test_writes_of_a_page_wherever_they_go_and_what_then_reaches_the_disk() -> None:

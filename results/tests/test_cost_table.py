@@ -58,7 +58,7 @@ def test_instructions_do_not_count_while_the_guest_is_idle() -> None:
 
 def test_counters_are_differences() -> None:
     (row,) = cost_table([run("off", 0, 1.0, before={"windows": 3}, after={"windows": 10, "traps": 0})]).rows
-    assert (row.counters["windows"], row.counters["checksums"]) == (7, 0)
+    assert row.counters == {"windows": 7}
 
 
 def test_the_interval_of_a_median_is_wider_where_values_scatter() -> None:

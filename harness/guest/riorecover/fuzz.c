@@ -13,14 +13,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cache.h"
 #include "fuzz_input.h"
 #include "memory.h"
-#include "registry.h"
 #include "restore.h"
 #include "save.h"
 
 /* The content of a block or page before it is written. */
 enum { UNTOUCHED = 0xa5 };
+/* In an input's first byte, beside those of fuzz_input.c. */
+enum { KNOWN_DEVICE = 64 };
 
 #define MUST(condition)							\
 	do {								\
@@ -89,28 +91,46 @@ static void set_up(void)
 		memset(files[i].at, UNTOUCHED, FILE_SIZE);
 }
 
-static void check_counts(const struct registry *registry)
+static void check_counts(const struct cache *cache)
 {
-	const struct registry_counts *c = &registry->counts;
-	const struct checksum_counts *sums = &registry->checksums;
-	uint64_t unlisted = c->free + c->clean + c->pending + c->rejected + c->senseless +
-			    c->foreign + c->unreadable;
+	const struct entries *entries = &cache->entries;
+	const struct entry_counts *c = &entries->counts;
+	const struct checksum_counts *sums = &entries->checksums;
+	uint64_t dirty = c->dirty_data + c->dirty_metadata;
+	uint64_t unlisted = c->free + c->clean + c->rejected + c->inconsistent + c->foreign;
 	uint64_t checked = sums->intact + sums->corrupt + sums->changing;
 
-	MUST(c->pairs == le64toh(registry->header.nr_pairs));
-	MUST(registry->nr_pages == c->dirty_data + c->dirty_metadata + c->shadowed);
-	/* Every pair is counted exactly once. */
-	MUST(c->pairs == unlisted + registry->nr_pages);
-	if (le32toh(registry->header.flags) & RIO_CHECKSUMS)
-		MUST(checked >= c->dirty_data + c->dirty_metadata &&
-		     checked <= registry->nr_pages + c->clean + c->pending + c->unreadable);
+	/* Every entry is counted exactly once. */
+	MUST(c->entries == le64toh(cache->registry.header.nr_entries));
+	MUST(c->entries == unlisted + dirty + c->unreadable);
+	MUST(dirty <= entries->nr_pages && entries->nr_pages <= dirty + c->unreadable);
+	MUST(c->duplicates <= entries->nr_pages);
+	if (le32toh(cache->registry.header.flags) & RIO_CHECKSUMS)
+		MUST(checked >= dirty && checked <= entries->nr_pages + c->clean);
 	else
 		MUST(!checked);
-	for (uint64_t i = 0; i < registry->nr_pages; i++) {
-		const struct page *page = &registry->pages[i];
+	for (uint64_t i = 0; i < entries->nr_pages; i++) {
+		const struct page *page = &entries->pages[i];
 
-		MUST(page->address % RIO_PAGE_SIZE == 0 && page->address < RAM_SIZE);
+		MUST(page->address % RIO_PAGE_SIZE == 0);
 		MUST(page->ino || page->index < DEVICE_BLOCKS);
+	}
+}
+
+static void check_log(const struct cache *cache)
+{
+	const struct operation_log *log = &cache->log;
+
+	MUST(log->counts.undone == log->nr_undos);
+	MUST(log->counts.operations <= LOG_PAGES);
+	for (uint64_t i = 0; i < log->nr_undos; i++) {
+		const struct undo *undo = &log->undos[i];
+
+		MUST(undo->block < DEVICE_BLOCKS && undo->length);
+		MUST(undo->offset + undo->length <= RIO_PAGE_SIZE);
+		MUST(undo->address >= REGISTRY + 2 * RIO_PAGE_SIZE &&
+		     undo->address + undo->length <= REGISTRY + REGISTRY_SIZE);
+		MUST(!i || undo[-1].block <= undo->block);
 	}
 }
 
@@ -123,84 +143,119 @@ static bool in_ram(const void *content)
 	return false;
 }
 
+/* May this byte be there? Only if the log puts it back. */
+static bool put_back(const struct cache *cache, uint64_t block, size_t at, uint8_t byte)
+{
+	for (uint64_t i = 0; i < cache->log.nr_undos; i++) {
+		const struct undo *undo = &cache->log.undos[i];
+
+		if (undo->block == block && at >= undo->offset && at < undo->offset + undo->length &&
+		    before[undo->address + at - undo->offset] == byte)
+			return true;
+	}
+	return false;
+}
+
+/* Is it a base, but for bytes that the log puts back? */
+static bool from_base(const struct cache *cache, uint32_t ino, uint64_t index, const uint8_t *bytes,
+		      size_t size, const uint8_t *base)
+{
+	for (size_t at = 0; at < size; at++)
+		if (bytes[at] != (base ? base[at] : UNTOUCHED) &&
+		    (ino || !put_back(cache, index, at, bytes[at])))
+			return false;
+	return true;
+}
+
 /* May these bytes be there? Only unchanged, or as a page that is listed for that place. */
-static void check_place(const struct registry *registry, struct memory *memory, uint32_t ino,
+static void check_place(const struct cache *cache, struct memory *memory, uint32_t ino,
 			uint64_t index, const uint8_t *bytes, size_t size)
 {
-	bool right = *bytes == UNTOUCHED && !memcmp(bytes, bytes + 1, size - 1);
+	bool right = from_base(cache, ino, index, bytes, size, NULL);
 
-	for (uint64_t i = 0; !right && i < registry->nr_pages; i++) {
-		const struct page *page = &registry->pages[i];
+	for (uint64_t i = 0; !right && i < cache->entries.nr_pages; i++) {
+		const struct page *page = &cache->entries.pages[i];
 		const void *content;
 
 		if (page->ino != ino || page->index != index || page->generation)
 			continue;
 		content = memory_at(memory, page->address, RIO_PAGE_SIZE);
-		right = content && !memcmp(bytes, content, size) && in_ram(content);
+		right = content && in_ram(content) && from_base(cache, ino, index, bytes, size, content);
 	}
 	MUST(right && "written by the registry alone");
 }
 
-static void check_places(const struct registry *registry, struct memory *memory)
+static void check_places(const struct cache *cache, struct memory *memory)
 {
 	struct stat st;
 
 	for (uint64_t i = 0; i < DEVICE_BLOCKS; i++)
-		check_place(registry, memory, 0, i, disk.at + i * RIO_PAGE_SIZE, RIO_PAGE_SIZE);
+		check_place(cache, memory, 0, i, disk.at + i * RIO_PAGE_SIZE, RIO_PAGE_SIZE);
 	for (uint32_t f = 0; f < FILES; f++)
 		for (size_t at = 0; at < FILE_SIZE; at += RIO_PAGE_SIZE)
-			check_place(registry, memory, FIRST_FILE + f, at / RIO_PAGE_SIZE, files[f].at + at,
+			check_place(cache, memory, FIRST_FILE + f, at / RIO_PAGE_SIZE, files[f].at + at,
 				    FILE_SIZE - at < RIO_PAGE_SIZE ? FILE_SIZE - at : RIO_PAGE_SIZE);
 	MUST(!fstat(disk.fd, &st) && st.st_size == DEVICE_SIZE);
 	for (int f = 0; f < FILES; f++)
 		MUST(!fstat(files[f].fd, &st) && st.st_size == FILE_SIZE);
 }
 
-static void restore(const struct registry *registry, struct memory *memory,
-		    const struct device *device)
+static void restore(const struct cache *cache, struct memory *memory, const struct device *device)
 {
-	const struct registry_counts *c = &registry->counts;
+	const struct entry_counts *c = &cache->entries.counts;
 	struct metadata_counts blocks = { 0 };
 	struct data_counts data = { 0 };
 
-	MUST(!restore_metadata(registry, memory, device, &blocks));
-	MUST(blocks.written == c->dirty_metadata + c->shadowed && !blocks.failed);
-	MUST(!restore_data(registry, memory, "/", &data));
-	MUST(data.pages + data.lost_inodes + data.beyond_size == c->dirty_data && !data.failed);
-	check_places(registry, memory);
+	MUST(!restore_metadata(cache, memory, device, &blocks));
+	MUST(blocks.written >= c->dirty_metadata && blocks.failed <= c->unreadable);
+	MUST(blocks.written <= c->dirty_metadata + cache->log.nr_undos);
+	MUST(!restore_data(cache, memory, "/", &data));
+	MUST(blocks.failed + data.pages + data.lost_inodes + data.beyond_size + data.failed ==
+	     cache->entries.nr_pages - c->dirty_metadata);
+	check_places(cache, memory);
+}
+
+/* A device with the UUID of the first file system, or without a superblock. */
+static struct device device_for(struct memory *memory, bool known)
+{
+	struct device device = { .fd = disk.fd, .blocks = DEVICE_BLOCKS };
+	struct registry registry;
+
+	registry_open(&registry, memory, REGISTRY, REGISTRY_SIZE);
+	device.superblock.valid = known;
+	memcpy(device.superblock.uuid, registry.header.fs[0].uuid, sizeof(device.superblock.uuid));
+	return device;
 }
 
 /* Recovers from memory, saving it first, or from a save. */
-static void recover(struct memory *memory, bool saving)
+static void recover(struct memory *memory, bool saving, bool known)
 {
-	struct device device = { .fd = disk.fd, .blocks = DEVICE_BLOCKS };
+	struct device device = device_for(memory, known);
 	struct save_result saved = { 0 };
-	struct registry registry;
-	uint32_t dev;
+	struct cache cache;
 
-	if (registry_open(&registry, memory, REGISTRY, REGISTRY_SIZE) != REGISTRY_VALID)
-		return;
-	memcpy(device.uuid, registry.header.fs[0].uuid, sizeof(device.uuid));
-	dev = registry_find_fs(&registry, device.uuid);
-	if (registry_collect(&registry, memory, dev, device.blocks))
-		return;
-	check_counts(&registry);
-	if (saving) {
-		save_write(place_for_save.path, &registry, memory, device.uuid, &saved);
-		MUST(!*saved.error);
+	MUST(!cache_read(&cache, memory, REGISTRY, REGISTRY_SIZE, &device, "disk"));
+	if (cache.verdict == REGISTRY_VALID) {
+		MUST(cache.match != MATCH_NONE && (known || cache.match == MATCH_ONLY));
+		check_counts(&cache);
+		check_log(&cache);
+		if (saving) {
+			save_write(place_for_save.path, &cache, memory, &saved);
+			MUST(!*saved.error);
+		}
+		restore(&cache, memory, &device);
+		if (saving)
+			MUST(!registry_mark_recovered(&cache.registry, memory, cache.fs));
 	}
-	restore(&registry, memory, &device);
-	if (saving)
-		MUST(!registry_mark_recovered(&registry, memory));
-	registry_close(&registry);
+	cache_close(&cache);
 }
 
-static void recover_from_memory(void)
+static void recover_from_memory(bool known)
 {
 	struct memory memory;
 
 	MUST(!memory_open(&memory, ram.path, RAM_SIZE, true));
-	recover(&memory, true);
+	recover(&memory, true, known);
 	memory_close(&memory);
 	/* Only the registry's header was written. */
 	MUST(!memcmp(before, ram.at, REGISTRY));
@@ -208,18 +263,16 @@ static void recover_from_memory(void)
 		     RAM_SIZE - REGISTRY - RIO_PAGE_SIZE));
 }
 
-static void recover_from_save(void)
+static void recover_from_save(bool known)
 {
-	uint8_t uuid[16];
 	struct save save;
 
-	memcpy(uuid, place_for_save.at + offsetof(struct save_header, uuid), sizeof(uuid));
-	if (!save_open(&save, place_for_save.path, uuid))
+	if (!save_open(&save, place_for_save.path))
 		return;
 	MUST(save.refused <= save.nr_pages && save.nr_pages < SAVE_PAGES);
-	recover(&save.memory, false);
+	recover(&save.memory, false, known);
 	save_close(&save);
-	MUST(!save_forget(place_for_save.path) && !save_open(&save, place_for_save.path, uuid));
+	MUST(!save_forget(place_for_save.path) && !save_open(&save, place_for_save.path));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -231,9 +284,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memset(place_for_save.at, 0, SAVE_SIZE);
 	input_ram(ram.at, data, size);
 	memcpy(before, ram.at, RAM_SIZE);
-	recover_from_memory();
+	recover_from_memory(*data & KNOWN_DEVICE);
 	set_up();
 	input_save(place_for_save.at, data, size);
-	recover_from_save();
+	recover_from_save(*data & KNOWN_DEVICE);
 	return 0;
 }

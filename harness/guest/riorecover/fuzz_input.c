@@ -19,7 +19,7 @@ enum {
 
 static void fix_header(uint8_t *ram, uint8_t flags)
 {
-	uint64_t boot_id = 0, first_pfn = 0;
+	uint64_t boot_id = 0;
 
 	for (int i = 0; i < 2; i++) {
 		struct rio_header h;
@@ -29,22 +29,46 @@ static void fix_header(uint8_t *ram, uint8_t flags)
 		if (flags & FIX_MAGIC) {
 			h.magic = htole64(RIO_MAGIC);
 			h.version = htole32(RIO_VERSION);
-			h.phase = htole32(RIO_ACTIVE);
 			h.nr_fs = htole32(1 + le32toh(h.nr_fs) % (RIO_MAX_FS + 1));
+			for (int fs = 0; fs < RIO_MAX_FS; fs++) {
+				h.fs[fs].dev = htole32(le32toh(h.fs[fs].dev) % 4);
+				h.fs[fs].phase = htole32(le32toh(h.fs[fs].phase) % 3);
+			}
 			h.fs[0].dev = htole32(1);
+			h.fs[0].phase = htole32(RIO_ACTIVE);
 			h.flags = htole32(le32toh(h.flags) % 9 ? RIO_CHECKSUMS : le32toh(h.flags));
 		}
 		if (flags & FIX_PLACE) {
 			h.start = htole64(REGISTRY);
-			h.size = htole64(RIO_PAGE_SIZE + le64toh(h.size) % (2 * RIO_PAGE_SIZE + 64));
-			h.nr_pairs = htole64(le64toh(h.nr_pairs) % 140);
+			h.size = htole64(REGISTRY_SIZE - (le64toh(h.size) % 8 ? 0 : 1000));
+			h.nr_entries = htole64(le64toh(h.nr_entries) % 140);
+			h.log_start = htole64(REGISTRY + (1 + ENTRY_PAGES + !(le64toh(h.log_start) % 8)) * RIO_PAGE_SIZE);
+			h.nr_log_pages = htole32(le32toh(h.nr_log_pages) % (LOG_PAGES + 2));
 			/* Whichever copy holds, the entries are of its boot. */
 			boot_id = h.boot_id = i ? boot_id : h.boot_id;
-			first_pfn = h.first_pfn = i ? first_pfn : htole64(le64toh(h.first_pfn) % 8);
 		}
 		h.crc = htole32(crc32c(0, &h, offsetof(struct rio_header, crc)));
 		memcpy(at, &h, sizeof(h));
 	}
+}
+
+static uint32_t frame_seed(const uint8_t *ram, uint64_t pfn)
+{
+	struct rio_header h;
+	uint64_t id[2];
+
+	memcpy(&h, ram + REGISTRY, sizeof(h));
+	id[0] = h.boot_id;
+	id[1] = htole64(pfn);
+	return crc32c(0, id, sizeof(id));
+}
+
+/* A word with the right check. */
+static uint64_t fix_word(uint64_t word, uint32_t seed)
+{
+	word = htole64(word & (((uint64_t)1 << RIO_WORD_CHECK_SHIFT) - 1));
+	return htole64(le64toh(word) | (uint64_t)(crc32c(seed, &word, sizeof(word)) & 0xffff)
+				       << RIO_WORD_CHECK_SHIFT);
 }
 
 /* States and flags that may stand together, one that may not, and any. */
@@ -52,10 +76,8 @@ static uint8_t fix_state(uint8_t byte)
 {
 	static const uint8_t states[] = {
 		RIO_FREE, RIO_CLEAN, RIO_DIRTY, RIO_DIRTY, RIO_DIRTY | RIO_CHANGING,
-		RIO_METADATA | RIO_CLEAN, RIO_METADATA | RIO_DIRTY,
-		RIO_METADATA | RIO_CLEAN | RIO_CHANGING,
-		RIO_METADATA | RIO_SHADOWED, RIO_METADATA | RIO_SHADOWED,
-		RIO_METADATA | RIO_SHADOWED | RIO_CHANGING,
+		RIO_METADATA | RIO_CLEAN, RIO_METADATA | RIO_DIRTY, RIO_METADATA | RIO_DIRTY,
+		RIO_METADATA | RIO_DIRTY | RIO_CHANGING, RIO_DIRTY | 0x10,
 	};
 
 	return byte % 16u < sizeof(states) ? states[byte % 16u] : byte;
@@ -64,57 +86,87 @@ static uint8_t fix_state(uint8_t byte)
 /* An entry of the file system that is recovered, mostly one that makes sense. */
 static void fix_sense(struct rio_entry *entry, const uint8_t *ram, uint64_t pfn)
 {
-	entry->dev = htole32(1);
-	entry->state = fix_state(entry->state);
-	if (entry->state & RIO_METADATA) {
-		/* Of RAM, and a little more: the shadow */
-		entry->ino = htole32(le32toh(entry->ino) % (RAM_PAGES + 2));
-		/* A few operations, of which some are pending */
-		entry->generation = htole32(le32toh(entry->generation) % 4);
-		entry->bytes = htole16(RIO_PAGE_SIZE);
+	uint64_t word = le64toh(entry->word);
+	uint32_t data_crc = (uint32_t)word;
+	uint8_t state = fix_state((uint8_t)(word >> RIO_WORD_STATE_SHIFT));
+
+	if (data_crc % 2 && pfn < RAM_PAGES)
+		data_crc = crc32c(0, ram + pfn * RIO_PAGE_SIZE, RIO_PAGE_SIZE);
+	entry->word = htole64(data_crc | (uint64_t)state << RIO_WORD_STATE_SHIFT);
+	entry->dev = htole32(1 + !(le32toh(entry->dev) % 8));
+	if (state & RIO_METADATA) {
+		entry->ino = htole32(!(le32toh(entry->ino) % 16));
+		entry->generation = 0;
 		entry->index = htole64(le64toh(entry->index) % (DEVICE_BLOCKS + 1));
 	} else {
 		entry->ino = htole32(FIRST_FILE - 1 + le32toh(entry->ino) % (FILES + 2));
 		entry->generation = htole32(!(le32toh(entry->generation) % 8));
-		entry->bytes = htole16(le16toh(entry->bytes) % (RIO_PAGE_SIZE + 2));
 		entry->index = htole64(le64toh(entry->index) % 4);
 	}
-	if (le32toh(entry->data_crc) % 2 && pfn < RAM_PAGES)
-		entry->data_crc = htole32(crc32c(0, ram + pfn * RIO_PAGE_SIZE, RIO_PAGE_SIZE));
 }
 
 static void fix_entries(uint8_t *ram, bool sense)
 {
-	struct rio_header h;
-	uint8_t *pairs = ram + REGISTRY + RIO_PAGE_SIZE;
+	uint8_t *entries = ram + REGISTRY + RIO_PAGE_SIZE;
+	size_t from = offsetof(struct rio_entry, ino), to = offsetof(struct rio_entry, crc);
 
-	memcpy(&h, ram + REGISTRY, sizeof(h));
-	for (uint64_t i = 0; i < 2 * RIO_PAGE_SIZE / sizeof(struct rio_pair); i++) {
-		uint64_t pfn = le64toh(h.first_pfn) + i, id[2] = { h.boot_id, htole64(pfn) };
-		struct rio_pair pair;
+	for (uint64_t i = 0; i < ENTRY_PAGES * RIO_PAGE_SIZE / sizeof(struct rio_entry); i++) {
+		uint32_t seed = frame_seed(ram, i);
+		struct rio_entry entry;
 
-		memcpy(&pair, pairs + i * sizeof(pair), sizeof(pair));
-		for (int c = 0; c < 2; c++) {
-			if (sense)
-				fix_sense(&pair.copy[c], ram, pfn);
-			pair.copy[c].crc = htole32(crc32c(crc32c(0, id, sizeof(id)), &pair.copy[c],
-							  offsetof(struct rio_entry, crc)));
-		}
-		memcpy(pairs + i * sizeof(pair), &pair, sizeof(pair));
+		memcpy(&entry, entries + i * sizeof(entry), sizeof(entry));
+		if (sense)
+			fix_sense(&entry, ram, i);
+		entry.word = fix_word(le64toh(entry.word), seed);
+		entry.crc = htole32(crc32c(seed, (const uint8_t *)&entry + from, to - from));
+		memcpy(entries + i * sizeof(entry), &entry, sizeof(entry));
 	}
 }
 
-/* A few places of the table hold one of the operations of fix_sense(). */
-static void fix_pending(uint8_t *ram)
+/* Makes the record there right, mostly one that makes sense; returns its size, at most room. */
+static size_t fix_record(uint8_t *at, size_t room, uint32_t seed, bool sense)
 {
-	for (size_t i = 0; i < RIO_MAX_PENDING; i += 31) {
-		struct rio_pending pending;
-		uint8_t *at = ram + REGISTRY + RIO_PENDING_OFFSET + i * sizeof(pending);
+	struct rio_undo record;
+	size_t size;
 
-		memcpy(&pending, at, sizeof(pending));
-		pending.operation = htole32(le32toh(pending.operation) % 4);
-		pending.inverted = ~pending.operation;
-		memcpy(at, &pending, sizeof(pending));
+	memcpy(&record, at, sizeof(record));
+	size = (sizeof(record) + le16toh(record.size) % 200) / 8 * 8;
+	if (size > room)
+		size = room;
+	record.size = htole16((uint16_t)size);
+	if (sense) {
+		record.type = record.type % 16 ? 1 + record.type % 3 : record.type;
+		record.dev = htole32(1 + !(le32toh(record.dev) % 8));
+		record.length = htole16((uint16_t)(size - sizeof(record)));
+		record.offset = htole16(le16toh(record.offset) % RIO_PAGE_SIZE);
+		record.block = htole64(le64toh(record.block) % (DEVICE_BLOCKS + 1));
+	}
+	memcpy(at, &record, sizeof(record));
+	record.crc = htole32(crc32c(seed, at + sizeof(record.crc), size - sizeof(record.crc)));
+	memcpy(at, &record, sizeof(record));
+	return size;
+}
+
+/* The number of an operation is one of two, so that one goes on in another page now and then. */
+static void fix_log(uint8_t *ram, bool sense)
+{
+	for (uint64_t i = 0; i < LOG_PAGES; i++) {
+		uint64_t pfn = REGISTRY_PAGE + 1 + ENTRY_PAGES + i, word, used, kind;
+		uint8_t *page = ram + pfn * RIO_PAGE_SIZE;
+		uint32_t seed = frame_seed(ram, pfn);
+
+		memcpy(&word, page, sizeof(word));
+		word = le64toh(word);
+		used = word % (sizeof(((struct rio_log_page *)0)->records) + 1) / 8 * 8;
+		for (size_t at = 0; at + sizeof(struct rio_undo) <= used; )
+			at += fix_record(page + 8 + at, used - at, seed, sense);
+		if (sense) {
+			kind = word >> RIO_WORD_KIND_SHIFT & 3;
+			word = used | kind << RIO_WORD_KIND_SHIFT |
+			       (word >> RIO_WORD_OPERATION_SHIFT & 1) << RIO_WORD_OPERATION_SHIFT;
+		}
+		word = fix_word(word, seed);
+		memcpy(page, &word, sizeof(word));
 	}
 }
 
@@ -127,10 +179,10 @@ void input_ram(uint8_t *ram, const uint8_t *data, size_t size)
 	memcpy(ram + REGISTRY, data + 1, size - 1 < room ? size - 1 : room);
 	if (*data & FIX_HEADER)
 		fix_header(ram, *data);
-	if (*data & FIX_ENTRIES)
+	if (*data & FIX_ENTRIES) {
+		fix_log(ram, *data & FIX_SENSE);
 		fix_entries(ram, *data & FIX_SENSE);
-	if (*data & FIX_SENSE)
-		fix_pending(ram);
+	}
 }
 
 void input_save(uint8_t *save, const uint8_t *data, size_t size)

@@ -13,19 +13,20 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cache.h"
 #include "options.h"
 #include "report.h"
 #include "save.h"
 #include "step.h"
 
-enum { EXIT_ENVIRONMENT = 1 };
+enum { EXIT_ENVIRONMENT = 1, EXIT_INCOMPLETE = 3 };
 
 /* The memory that is recovered, and its source. */
 struct source {
 	struct memory memory;	/* of the crashed kernel */
 	struct save save;	/* of an earlier run; open if it is used */
 	struct memory *used;	/* one of the two */
-	struct registry registry;
+	struct cache cache;	/* what it has for the device */
 };
 
 static double now(void)
@@ -36,56 +37,41 @@ static double now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* Opens the registry and collects what belongs to the device. */
-static int read_registry(const struct options *o, const struct device *device,
-			 struct source *source, enum registry_verdict *verdict)
+/* Of what cannot be read, nobody knows whether it was a registry. */
+static bool registry_can_be_read(const struct options *o, struct memory *memory)
 {
-	uint32_t dev;
-
-	/* Of what cannot be read, nobody knows whether it was a registry. */
-	if (source->used == &source->memory && o->start < source->memory.limit &&
-	    !memory_at(source->used, o->start, 1)) {
-		fprintf(stderr, "riorecover: %s: the registry at %#llx cannot be read\n",
-			o->memory, (unsigned long long)o->start);
-		return -EIO;
-	}
-	*verdict = registry_open(&source->registry, source->used, o->start, o->size);
-	if (*verdict != REGISTRY_VALID)
-		return 0;
-	dev = registry_find_fs(&source->registry, device->uuid);
-	if (!dev) {
-		fprintf(stderr, "riorecover: %s: its file system is not in the registry: cold start\n",
-			o->device);
-		*verdict = REGISTRY_NONE;
-		return 0;
-	}
-	return registry_collect(&source->registry, source->used, dev, device->blocks);
+	if (o->start >= memory->limit || memory_at(memory, o->start, 1))
+		return true;
+	fprintf(stderr, "riorecover: %s: the registry at %#llx cannot be read\n",
+		o->memory, (unsigned long long)o->start);
+	return false;
 }
 
 /*
- * Opens the registry in memory or, if memory has lost it, the saved one. A registry in
- * memory, recovered or not, is never older than a save.
+ * Reads what memory has for the device or, if memory has lost its registry, the save. A registry
+ * in memory, recovered or not, is never older than a save.
  */
-static int find_registry(const struct options *o, const struct device *device,
-			 struct source *source, struct report *report)
+static int find_cache(const struct options *o, const struct device *device,
+		      struct source *source, struct report *report)
 {
-	const struct rio_header *found = &source->registry.header;
+	struct cache *cache = &source->cache;
 
 	source->used = &source->memory;
-	if (read_registry(o, device, source, &report->verdict))
+	if (!registry_can_be_read(o, &source->memory) ||
+	    cache_read(cache, source->used, o->start, o->size, device, o->device))
 		return EXIT_ENVIRONMENT;
-	if (!o->save || report->verdict == REGISTRY_VALID)
+	if (!o->save || cache->verdict == REGISTRY_VALID)
 		return 0;
-	if (found->magic)
-		return registry_is_recovered(&source->registry) && save_forget(o->save) ?
-		       EXIT_ENVIRONMENT : 0;
-	if (!save_open(&source->save, o->save, device->uuid))
+	if (cache->registry.header.magic)
+		return cache_is_recovered(cache) && save_forget(o->save) ? EXIT_ENVIRONMENT : 0;
+	if (!save_open(&source->save, o->save))
 		return 0;
 	fprintf(stderr, "riorecover: %s: recovering from the memory saved there\n", o->save);
 	source->used = &source->save.memory;
 	report->from_save = true;
 	report->refused = source->save.refused;
-	return read_registry(o, device, source, &report->verdict) ? EXIT_ENVIRONMENT : 0;
+	return cache_read(cache, source->used, o->start, o->size, device, o->device) ?
+	       EXIT_ENVIRONMENT : 0;
 }
 
 /*
@@ -124,7 +110,7 @@ static int mark_recovered(const struct options *o, struct source *source)
 		return EXIT_ENVIRONMENT;
 	if (source->used != &source->memory)
 		return 0;
-	return registry_mark_recovered(&source->registry, &source->memory) ?
+	return registry_mark_recovered(&source->cache.registry, &source->memory, source->cache.fs) ?
 	       EXIT_ENVIRONMENT : 0;
 }
 
@@ -136,14 +122,13 @@ static int restore_blocks(const struct options *o, struct source *source,
 
 	if (o->save && source->used == &source->memory) {
 		say_phase(o, "save");
-		save_write(o->save, &source->registry, source->used, device->uuid,
-			   &report->saved);
+		save_write(o->save, &source->cache, source->used, &report->saved);
 	}
 	report->seconds_save = now() - start;
 
 	start = now();
 	say_phase(o, "metadata");
-	if (restore_metadata(&source->registry, source->used, device, &report->metadata))
+	if (restore_metadata(&source->cache, source->used, device, &report->metadata))
 		return EXIT_ENVIRONMENT;
 	report->seconds_metadata = now() - start;
 	return 0;
@@ -167,12 +152,45 @@ static int check(const struct options *o, struct report *report)
 	return EXIT_ENVIRONMENT;
 }
 
+/* Has all that was listed been written? If not, the reason is told. */
+static bool all_is_written(const struct options *o, const struct cache *cache,
+			   const struct report *report)
+{
+	uint64_t unreadable = cache->entries.counts.unreadable + cache->log.counts.unreadable;
+
+	if (!report->mount_error && !report->metadata.failed && !report->data.failed && !unreadable)
+		return true;
+	fprintf(stderr, "riorecover: %s: incomplete: %s; not written: %llu blocks, %llu pages of files; "
+		"not read: %llu pages; the registry stays valid\n",
+		o->device, report->mount_error ? "not mounted" : "mounted",
+		(unsigned long long)report->metadata.failed, (unsigned long long)report->data.failed,
+		(unsigned long long)unreadable);
+	return false;
+}
+
+/* File data, and the end of the registry if all is written. */
+static int restore_files(const struct options *o, struct source *source, struct report *report)
+{
+	double start = now();
+
+	if (!report->mount_error &&
+	    restore_data(&source->cache, source->used, o->mount_point, &report->data))
+		return EXIT_ENVIRONMENT;
+	report->seconds_data = now() - start;
+	report->complete = all_is_written(o, &source->cache, report);
+	if (!report->complete)
+		return EXIT_INCOMPLETE;
+	if (mark_recovered(o, source))
+		return EXIT_ENVIRONMENT;
+	say_phase(o, "done");
+	return 0;
+}
+
 /* Everything between the registry and the report; report says how far it got. */
 static int recover(const struct options *o, struct source *source,
 		   struct device *device, struct report *report)
 {
-	bool warm = report->verdict == REGISTRY_VALID;
-	double start;
+	bool warm = o->has_registry && source->cache.verdict == REGISTRY_VALID;
 
 	if (warm && restore_blocks(o, source, device, report))
 		return EXIT_ENVIRONMENT;
@@ -182,32 +200,18 @@ static int recover(const struct options *o, struct source *source,
 	if (check(o, report))
 		return EXIT_ENVIRONMENT;
 
-	start = now();
 	say_phase(o, "data");
 	report->mount_error = -mount_file_system(o->device, o->type, o->mount_point);
-	if (report->mount_error || !warm)
-		return 0; /* a result: the file system is lost, or nothing was in memory */
-	if (restore_data(&source->registry, source->used, o->mount_point, &report->data))
-		return EXIT_ENVIRONMENT;
-	report->seconds_data = now() - start;
-
-	if (report->metadata.failed || report->data.failed) {
-		fprintf(stderr, "riorecover: %s: not all could be written; the registry stays valid\n",
-			o->device);
-		return 0;
-	}
-	if (mark_recovered(o, source))
-		return EXIT_ENVIRONMENT;
-	say_phase(o, "done");
-	return 0;
+	report->complete = !warm;
+	/* Without a registry a mount that fails is a result: the file system is lost. */
+	return warm ? restore_files(o, source, report) : 0;
 }
 
 int main(int argc, char **argv)
 {
 	struct options o;
-	struct source source = { 0 };
-	struct report report = { .verdict = REGISTRY_NONE, .registry = &source.registry,
-				 .e2fsck_status = -1, .mount_error = -1 };
+	struct source source = { .cache = { .verdict = REGISTRY_NONE, .fs = -1 } };
+	struct report report = { .cache = &source.cache, .e2fsck_status = -1, .mount_error = -1 };
 	struct device device;
 	int status = options_parse(argc, argv, &o);
 
@@ -216,23 +220,15 @@ int main(int argc, char **argv)
 	report.saving = o.save;
 	if (o.writing)
 		say_phase(&o, "registry");
-	if (o.has_registry) {
-		status = device_open(&device, o.device, o.writing);
-		/* A wrecked superblock is a result: e2fsck and mount will tell. */
-		if (status == -EINVAL && o.writing)
-			o.has_registry = false;
-		else if (status)
-			return EXIT_ENVIRONMENT;
-	}
-	if (o.has_registry) {
-		if (memory_open(&source.memory, o.memory, o.limit, o.writing) ||
-		    find_registry(&o, &device, &source, &report))
-			return EXIT_ENVIRONMENT;
-	}
+	if (o.has_registry &&
+	    (device_open(&device, o.device, o.writing) ||
+	     memory_open(&source.memory, o.memory, o.limit, o.writing) ||
+	     find_cache(&o, &device, &source, &report)))
+		return EXIT_ENVIRONMENT;
 	status = o.writing ? recover(&o, &source, &device, &report) : 0;
-	if (!status)
-		status = write_report(&o, &report);
-	registry_close(&source.registry);
+	if (status != EXIT_ENVIRONMENT && write_report(&o, &report))
+		status = EXIT_ENVIRONMENT;
+	cache_close(&source.cache);
 	if (o.has_registry)
 		memory_close(&source.memory);
 	if (report.from_save)

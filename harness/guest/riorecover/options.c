@@ -35,7 +35,8 @@ static const char usage[] =
 "  --repair COMMAND       run on the device of another type if it cannot be mounted\n"
 "  --report FILE          JSON report (default: standard output, which with this\n"
 "                         option gets a line for each phase as it begins)\n"
-"exit status: 0 done, 1 the environment failed, 2 wrong use\n";
+"exit status: 0 done, 1 the environment failed, 2 wrong use, 3 not all could be\n"
+"restored, and the registry stays valid, so that it can be tried again\n";
 
 static int wrong_use(const char *why)
 {

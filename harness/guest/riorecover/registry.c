@@ -5,17 +5,11 @@
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "crc32c.h"
 
 _Static_assert(RIO_PAGE_SIZE == MEMORY_PAGE_SIZE, "an entry is about one page of memory");
-
-/* A file's last page, so that index * RIO_PAGE_SIZE fits an off_t. */
-#define MAX_INDEX (INT64_MAX / RIO_PAGE_SIZE - 1)
-/* ext4: inodes below 11 are the file system's own (s_first_ino), except the root. */
-#define FIRST_INO 11
 
 static bool all_zero(const void *data, size_t size)
 {
@@ -23,6 +17,35 @@ static bool all_zero(const void *data, size_t size)
 
 	while (size--)
 		if (*p++)
+			return false;
+	return true;
+}
+
+static uint64_t entry_pages(const struct rio_header *h)
+{
+	return (le64toh(h->nr_entries) * sizeof(struct rio_entry) + RIO_PAGE_SIZE - 1) / RIO_PAGE_SIZE;
+}
+
+/* Do entries and log lie one behind the other in the registry? Its size has been checked. */
+static bool parts_fit(const struct rio_header *h)
+{
+	uint64_t room = le64toh(h->size) / RIO_PAGE_SIZE - 1;
+	uint64_t log_start = le64toh(h->log_start) - le64toh(h->start);
+	uint64_t log_pages = le32toh(h->nr_log_pages);
+
+	if (le64toh(h->nr_entries) > UINT32_MAX || entry_pages(h) > room)
+		return false;
+	return !log_pages ||
+	       (log_start % RIO_PAGE_SIZE == 0 && log_start / RIO_PAGE_SIZE > entry_pages(h) &&
+		log_start / RIO_PAGE_SIZE <= room + 1 &&
+		log_pages <= room + 1 - log_start / RIO_PAGE_SIZE);
+}
+
+static bool phases_are_known(const struct rio_header *h)
+{
+	for (uint32_t i = 0; i < le32toh(h->nr_fs); i++)
+		if (h->fs[i].dev && le32toh(h->fs[i].phase) != RIO_ACTIVE &&
+		    le32toh(h->fs[i].phase) != RIO_RECOVERED)
 			return false;
 	return true;
 }
@@ -41,44 +64,11 @@ static const char *header_complaint(const struct rio_header *h, uint64_t start,
 	if (le64toh(h->start) != start || le64toh(h->size) > size ||
 	    le64toh(h->size) < RIO_PAGE_SIZE)
 		return "written for another place";
-	if (le64toh(h->nr_pairs) >
-	    (le64toh(h->size) - RIO_PAGE_SIZE) / sizeof(struct rio_pair) ||
-	    le64toh(h->first_pfn) > UINT32_MAX)
-		return "more entries than fit";
-	if (le32toh(h->nr_fs) > RIO_MAX_FS ||
-	    (le32toh(h->phase) != RIO_ACTIVE &&
-	     le32toh(h->phase) != RIO_RECOVERED))
+	if (!parts_fit(h))
+		return "more entries or log pages than fit";
+	if (le32toh(h->nr_fs) > RIO_MAX_FS || !phases_are_known(h))
 		return "impossible state";
 	return NULL;
-}
-
-/* Operations whose entries do not count yet; a damaged slot of the table has none. */
-static void read_pending(struct registry *registry, struct memory *memory)
-{
-	struct rio_pending table[RIO_MAX_PENDING];
-	const void *at = memory_at(memory, registry->start + RIO_PENDING_OFFSET, sizeof(table));
-
-	if (!at)
-		return;
-	memcpy(table, at, sizeof(table));
-	for (int i = 0; i < RIO_MAX_PENDING; i++)
-		if (table[i].operation && table[i].operation == (uint32_t)~table[i].inverted)
-			registry->pending[registry->nr_pending++] = table[i].operation;
-}
-
-static bool is_pending(const struct registry *registry, const struct rio_entry *entry)
-{
-	if (!(entry->state & RIO_METADATA))
-		return false;
-	for (int i = 0; i < registry->nr_pending; i++)
-		if (registry->pending[i] == entry->generation)
-			return true;
-	return false;
-}
-
-bool registry_is_recovered(const struct registry *registry)
-{
-	return le32toh(registry->header.phase) == RIO_RECOVERED;
 }
 
 enum registry_verdict registry_open(struct registry *registry,
@@ -86,7 +76,8 @@ enum registry_verdict registry_open(struct registry *registry,
 				    uint64_t size)
 {
 	const char *complaint[2] = { "cannot be read", "cannot be read" };
-	bool written = false, found = false;
+	bool written = false;
+	unsigned int valid = 0;
 
 	memset(registry, 0, sizeof(*registry));
 	registry->start = start;
@@ -102,16 +93,18 @@ enum registry_verdict registry_open(struct registry *registry,
 		complaint[i] = header_complaint(&copy, start, size);
 		if (complaint[i])
 			continue;
-		if (!found || (int32_t)(le32toh(copy.seq) -
-					le32toh(registry->header.seq)) > 0)
-			registry->header = copy;
-		found = true;
+		if (valid++ && (int32_t)(le32toh(copy.seq) - le32toh(registry->header.seq)) <= 0)
+			continue;
+		registry->header = copy;
+		registry->copy = i;
 	}
-	if (found && !registry_is_recovered(registry)) {
-		read_pending(registry, memory);
+	registry->damaged = valid == 1;
+	if (registry->damaged)
+		fprintf(stderr, "riorecover: a copy of the registry's header is damaged (%s); the other holds\n",
+			complaint[0] ? complaint[0] : complaint[1]);
+	if (valid)
 		return REGISTRY_VALID;
-	}
-	if (found || !written) {
+	if (!written) {
 		fprintf(stderr, "riorecover: no file cache to recover: cold start\n");
 		return REGISTRY_NONE;
 	}
@@ -120,260 +113,81 @@ enum registry_verdict registry_open(struct registry *registry,
 	return REGISTRY_DAMAGED;
 }
 
-uint32_t registry_find_fs(const struct registry *registry,
-			  const uint8_t uuid[16])
+int registry_find(const struct registry *registry, const uint8_t uuid[16])
 {
 	for (uint32_t i = 0; i < le32toh(registry->header.nr_fs); i++) {
 		const struct rio_fs *fs = &registry->header.fs[i];
 
 		if (fs->dev && !memcmp(fs->uuid, uuid, sizeof(fs->uuid)))
-			return le32toh(fs->dev);
+			return (int)i;
 	}
-	return 0;
+	return -1;
 }
 
-static bool entry_holds(const struct rio_entry *entry, uint32_t seed)
+bool registry_is_active(const struct registry *registry, int fs)
 {
-	return le32toh(entry->crc) ==
-	       crc32c(seed, entry, offsetof(struct rio_entry, crc));
+	return registry->header.fs[fs].dev &&
+	       le32toh(registry->header.fs[fs].phase) == RIO_ACTIVE;
 }
 
-/* The newest valid copy; NULL if neither is valid. */
-static const struct rio_entry *choose(const struct rio_pair *pair,
-				      uint32_t seed, bool *fallback)
+int registry_only_active(const struct registry *registry)
 {
-	bool holds[2] = { entry_holds(&pair->copy[0], seed),
-			  entry_holds(&pair->copy[1], seed) };
+	int found = -1;
 
-	*fallback = false;
-	if (holds[0] && holds[1])
-		return &pair->copy[(int8_t)(pair->copy[1].seq -
-					    pair->copy[0].seq) > 0];
-	for (int i = 0; i < 2; i++) {
-		if (!holds[i])
+	for (uint32_t i = 0; i < le32toh(registry->header.nr_fs); i++) {
+		if (!registry_is_active(registry, (int)i))
 			continue;
-		/* Before its second state a page has only one copy; nothing is missing. */
-		*fallback = !all_zero(&pair->copy[!i], sizeof(pair->copy[0]));
-		return &pair->copy[i];
+		if (found >= 0)
+			return -1;
+		found = (int)i;
 	}
-	return NULL;
+	return found;
 }
 
-static int state_of(const struct rio_entry *entry)
+uint64_t registry_nr_pages(const struct registry *registry)
 {
-	return entry->state & RIO_STATE_MASK;
+	return 1 + entry_pages(&registry->header) + le32toh(registry->header.nr_log_pages);
 }
 
-/* Valid combinations of state and flags: rio_registry.h. */
-static bool state_makes_sense(const struct rio_entry *entry)
+uint64_t registry_page(const struct registry *registry, uint64_t i)
 {
-	int flags = entry->state & ~RIO_STATE_MASK;
+	uint64_t before_log = 1 + entry_pages(&registry->header);
 
-	if (flags & ~(RIO_METADATA | RIO_CHANGING))
-		return false;
-	if (state_of(entry) == RIO_SHADOWED)
-		return flags == RIO_METADATA && entry->ino;
-	return state_of(entry) <= RIO_DIRTY;
+	if (i < before_log)
+		return registry->start + i * RIO_PAGE_SIZE;
+	return le64toh(registry->header.log_start) + (i - before_log) * RIO_PAGE_SIZE;
 }
 
-/* A checksum proves who wrote an entry, not that it is consistent. */
-static bool makes_sense(const struct rio_entry *entry, uint64_t device_blocks)
+uint32_t registry_seed(const struct registry *registry, uint64_t address)
 {
-	uint64_t index = le64toh(entry->index);
+	uint64_t id[2] = { registry->header.boot_id, htole64(address / RIO_PAGE_SIZE) };
 
-	if (le16toh(entry->bytes) > RIO_PAGE_SIZE || !state_makes_sense(entry))
-		return false;
-	if (state_of(entry) == RIO_FREE)
-		return true;
-	if (entry->state & RIO_METADATA)
-		return index < device_blocks && le16toh(entry->bytes) == RIO_PAGE_SIZE;
-	return index <= MAX_INDEX;
+	return crc32c(0, id, sizeof(id));
 }
 
-/* Compares a page's content with its checksum. */
-static void check_content(struct registry *registry, const struct rio_entry *entry,
-			  const void *content)
+bool registry_word_holds(uint64_t word, uint32_t seed)
 {
-	struct checksum_counts *counts = &registry->checksums;
+	uint64_t unchecked = htole64(word & (((uint64_t)1 << RIO_WORD_CHECK_SHIFT) - 1));
 
-	if (!(le32toh(registry->header.flags) & RIO_CHECKSUMS))
-		return;
-	if (entry->state & RIO_CHANGING) {
-		counts->changing++;
-		return;
-	}
-	if (le32toh(entry->data_crc) == crc32c(0, content, RIO_PAGE_SIZE)) {
-		counts->intact++;
-		return;
-	}
-	if (counts->corrupt < MAX_MISMATCHES)
-		counts->mismatches[counts->corrupt] = (struct mismatch){
-			.index = le64toh(entry->index),
-			.ino = entry->state & RIO_METADATA ? 0 : le32toh(entry->ino),
-			.dirty = state_of(entry) >= RIO_DIRTY,
-			.metadata = entry->state & RIO_METADATA,
-		};
-	counts->corrupt++;
+	return word >> RIO_WORD_CHECK_SHIFT == (crc32c(seed, &unchecked, sizeof(unchecked)) & 0xffff);
 }
 
-static void note_dirty(struct registry *registry, const struct rio_entry *entry,
-		       uint64_t address)
-{
-	bool metadata = entry->state & RIO_METADATA;
-
-	/* For metadata, ino and generation are not part of the block's address. */
-	registry->pages[registry->nr_pages++] = (struct page){
-		.address = address,
-		.index = le64toh(entry->index),
-		.ino = metadata ? 0 : le32toh(entry->ino),
-		.generation = metadata ? 0 : le32toh(entry->generation),
-	};
-}
-
-/* Metadata in the middle of a change: restore the old version, from its shadow or from disk. */
-static void note_changing(struct registry *registry, struct memory *memory,
-			  const struct rio_entry *entry, const void *content)
-{
-	uint64_t shadow = (uint64_t)le32toh(entry->ino) * RIO_PAGE_SIZE;
-	const void *old;
-
-	/* The checksum is of the new version, unless the entry is SHADOWED. */
-	if (state_of(entry) != RIO_SHADOWED && content)
-		check_content(registry, entry, content);
-	if (!shadow) {
-		registry->counts.pending++;
-		return;
-	}
-	old = memory_at(memory, shadow, RIO_PAGE_SIZE);
-	if (!old) {
-		registry->counts.unreadable++;
-		return;
-	}
-	if (state_of(entry) == RIO_SHADOWED)
-		check_content(registry, entry, old);
-	note_dirty(registry, entry, shadow);
-	registry->counts.shadowed++;
-}
-
-/* An entry of the file system that is recovered. */
-static void note(struct registry *registry, struct memory *memory,
-		 const struct rio_entry *entry, uint64_t address)
-{
-	bool dirty = state_of(entry) == RIO_DIRTY, metadata = entry->state & RIO_METADATA;
-	const void *content = memory_at(memory, address, RIO_PAGE_SIZE);
-
-	if (dirty && !metadata && le32toh(entry->ino) < FIRST_INO) {
-		registry->counts.senseless++;
-		return;
-	}
-	if (state_of(entry) == RIO_SHADOWED || is_pending(registry, entry)) {
-		note_changing(registry, memory, entry, content);
-		return;
-	}
-	if (content)
-		check_content(registry, entry, content);
-	if (!dirty) {
-		registry->counts.clean++;
-	} else if (!content) {
-		registry->counts.unreadable++;
-	} else {
-		note_dirty(registry, entry, address);
-		*(metadata ? &registry->counts.dirty_metadata : &registry->counts.dirty_data) += 1;
-	}
-}
-
-static void look_at(struct registry *registry, struct memory *memory,
-		    const struct rio_pair *pair, uint64_t pfn, uint32_t dev,
-		    uint64_t device_blocks)
-{
-	uint64_t id[2] = { registry->header.boot_id, htole64(pfn) };
-	const struct rio_entry *entry;
-	bool fallback;
-
-	if (all_zero(pair, sizeof(*pair))) {
-		registry->counts.free++;
-		return;
-	}
-	entry = choose(pair, crc32c(0, id, sizeof(id)), &fallback);
-	if (!entry) {
-		registry->counts.rejected++;
-		return;
-	}
-	if (!makes_sense(entry, device_blocks)) {
-		registry->counts.senseless++;
-		return;
-	}
-	registry->counts.fallback += fallback;
-	if (state_of(entry) == RIO_FREE)
-		registry->counts.free++;
-	else if (le32toh(entry->dev) != dev)
-		registry->counts.foreign++;
-	else
-		note(registry, memory, entry, pfn * RIO_PAGE_SIZE);
-}
-
-static int by_place(const void *a, const void *b)
-{
-	const struct page *x = a, *y = b;
-
-	if (x->ino != y->ino)
-		return x->ino < y->ino ? -1 : 1;
-	if (x->generation != y->generation)
-		return x->generation < y->generation ? -1 : 1;
-	if (x->index != y->index)
-		return x->index < y->index ? -1 : 1;
-	return (x->address > y->address) - (x->address < y->address);
-}
-
-int registry_collect(struct registry *registry, struct memory *memory,
-		     uint32_t dev, uint64_t device_blocks)
-{
-	uint64_t nr = le64toh(registry->header.nr_pairs);
-	uint64_t first = le64toh(registry->header.first_pfn);
-
-	registry->pages = malloc((nr + 1) * sizeof(*registry->pages));
-	if (!registry->pages)
-		return -ENOMEM;
-	for (uint64_t i = 0; i < nr; i++) {
-		struct rio_pair pair;
-		const void *at = memory_at(memory, registry->start + RIO_PAGE_SIZE +
-					   i * sizeof(pair), sizeof(pair));
-
-		registry->counts.pairs++;
-		if (!at) {
-			registry->counts.unreadable++;
-			continue;
-		}
-		memcpy(&pair, at, sizeof(pair));
-		look_at(registry, memory, &pair, first + i, dev, device_blocks);
-	}
-	qsort(registry->pages, registry->nr_pages, sizeof(*registry->pages),
-	      by_place);
-	return 0;
-}
-
-int registry_mark_recovered(struct registry *registry, struct memory *memory)
+int registry_mark_recovered(struct registry *registry, struct memory *memory, int fs)
 {
 	struct rio_header *h = &registry->header;
 
-	h->phase = htole32(RIO_RECOVERED);
+	h->fs[fs].phase = htole32(RIO_RECOVERED);
 	for (int i = 0; i < 2; i++) {
-		void *at;
+		/* The one that holds last, so one copy is valid at any time. */
+		int copy = i ? registry->copy : !registry->copy;
+		void *at = memory_at(memory, registry->start + (uint64_t)copy * RIO_HEADER_STRIDE,
+				     sizeof(*h));
 
-		/* One copy after the other, so one copy is valid at any time. */
-		h->seq = htole32(le32toh(h->seq) + 1);
-		h->crc = htole32(crc32c(0, h, offsetof(struct rio_header, crc)));
-		at = memory_at(memory, registry->start +
-			       (le32toh(h->seq) & 1) * RIO_HEADER_STRIDE, sizeof(*h));
 		if (!at)
 			return -EFAULT;
+		h->seq = htole32(le32toh(h->seq) + 1);
+		h->crc = htole32(crc32c(0, h, offsetof(struct rio_header, crc)));
 		memcpy(at, h, sizeof(*h));
 	}
 	return 0;
-}
-
-void registry_close(struct registry *registry)
-{
-	free(registry->pages);
-	registry->pages = NULL;
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The registry is untrusted input: everything in it is checked before use. */
+/*
+ * The registry's header, and what entries and log pages have in common. The registry is untrusted
+ * input: everything in it is checked before use.
+ */
 #ifndef REGISTRY_H
 #define REGISTRY_H
 
@@ -11,60 +14,20 @@
 
 enum registry_verdict {
 	REGISTRY_VALID,
-	REGISTRY_NONE,		/* never written, or recovered already */
+	REGISTRY_NONE,		/* never written, or nothing in it is to be recovered */
 	REGISTRY_DAMAGED,	/* something is there, but no copy of the header is valid */
 };
 
-/* An entry that passed every check that needs no file system. */
-struct page {
-	uint64_t address;	/* physical */
-	uint64_t index;		/* page of the file, or block of the device */
-	uint32_t ino;		/* 0: metadata */
-	uint32_t generation;
-};
-
-struct registry_counts {
-	uint64_t pairs, free, clean;
-	uint64_t dirty_data, dirty_metadata;
-	uint64_t shadowed;	/* metadata in the middle of a change: restored from its shadow */
-	uint64_t pending;	/* the same, but the disk has the old version */
-	uint64_t rejected;	/* something is there, but neither copy is valid */
-	uint64_t senseless;	/* the copy is valid, but no file system has such a page */
-	uint64_t fallback;	/* the older copy was used, because the newer is not valid */
-	uint64_t foreign;	/* of another file system than the one recovered */
-	uint64_t unreadable;	/* the page cannot be mapped */
-};
-
-/* A listed page whose content does not match its checksum. */
-struct mismatch {
-	uint64_t index;		/* as in struct page */
-	uint32_t ino;
-	bool dirty, metadata;
-};
-
-/* At most this many are listed; all are counted. */
-#define MAX_MISMATCHES 64
-
-/*
- * Counts of readable listed pages, including clean ones, by the result of their checksums;
- * all 0 if the crashed kernel kept none. They do not affect what is restored.
- */
-struct checksum_counts {
-	uint64_t intact;
-	uint64_t corrupt;
-	uint64_t changing;	/* somebody may have been changing it: cannot tell */
-	struct mismatch mismatches[MAX_MISMATCHES];
-};
-
 struct registry {
-	struct rio_header header;
-	uint32_t pending[RIO_MAX_PENDING];	/* operations that had not completed */
-	int nr_pending;
+	struct rio_header header;	/* magic is 0 if none is valid */
+	int copy;			/* which of the two it is */
 	uint64_t start;
-	struct page *pages;	/* pages to restore; metadata first, then by ino and index */
-	uint64_t nr_pages;
-	struct registry_counts counts;
-	struct checksum_counts checksums;
+	/*
+	 * Copies of the header that are damaged while the other is valid: 0 or 1. A crash in the
+	 * middle of an update looks the same, but mount, unmount and the end of a recovery are the
+	 * only ones.
+	 */
+	unsigned int damaged;
 };
 
 /* Opens the registry in size bytes at start; reports errors on stderr. */
@@ -72,20 +35,25 @@ enum registry_verdict registry_open(struct registry *registry,
 				    struct memory *memory, uint64_t start,
 				    uint64_t size);
 
-/* The device number the crashed kernel had for this file system, 0 if none. */
-uint32_t registry_find_fs(const struct registry *registry,
-			  const uint8_t uuid[16]);
+/* The place in header.fs of the file system with that UUID, -1 if there is none. */
+int registry_find(const struct registry *registry, const uint8_t uuid[16]);
 
-/* Collect the dirty pages of one device number; 0 or -ENOMEM. */
-int registry_collect(struct registry *registry, struct memory *memory,
-		     uint32_t dev, uint64_t device_blocks);
+/* The place of the only file system that is to be recovered, -1 if there is none or several. */
+int registry_only_active(const struct registry *registry);
 
-/* Is there a valid header that says that everything is on disk? */
-bool registry_is_recovered(const struct registry *registry);
+bool registry_is_active(const struct registry *registry, int fs);
 
-/* Marks the registry as recovered: the next start has nothing to do. */
-int registry_mark_recovered(struct registry *registry, struct memory *memory);
+/* The number of pages of header, entries and log, and the address of one of them. */
+uint64_t registry_nr_pages(const struct registry *registry);
+uint64_t registry_page(const struct registry *registry, uint64_t i);
 
-void registry_close(struct registry *registry);
+/* The seed of the checksums of the page frame at that address. */
+uint32_t registry_seed(const struct registry *registry, uint64_t address);
+
+/* Does the word of an entry or a log page have the right check? */
+bool registry_word_holds(uint64_t word, uint32_t seed);
+
+/* Marks a file system as recovered: for it the next start has nothing to do. 0 or -EFAULT. */
+int registry_mark_recovered(struct registry *registry, struct memory *memory, int fs);
 
 #endif

@@ -9,18 +9,30 @@ static const char *const verdicts[] = {
 	[REGISTRY_DAMAGED] = "damaged",
 };
 
-static void print_entries(FILE *out, const struct registry_counts *c)
+static const char *const matches[] = {
+	[MATCH_NONE] = "null",
+	[MATCH_UUID] = "\"uuid\"",
+	[MATCH_ONLY] = "\"only\"",
+};
+
+static void print_entries(FILE *out, const struct entry_counts *c)
 {
-	fprintf(out, " \"entries\": {\"pairs\": %" PRIu64 ", \"free\": %" PRIu64
+	fprintf(out, " \"entries\": {\"entries\": %" PRIu64 ", \"free\": %" PRIu64
 		", \"clean\": %" PRIu64 ", \"dirty_data\": %" PRIu64
-		", \"dirty_metadata\": %" PRIu64 ", \"shadowed\": %" PRIu64
-		", \"pending\": %" PRIu64
-		", \"rejected\": %" PRIu64 ", \"senseless\": %" PRIu64
-		", \"fallback\": %" PRIu64
-		", \"foreign\": %" PRIu64 ", \"unreadable\": %" PRIu64 "},\n",
-		c->pairs, c->free, c->clean, c->dirty_data, c->dirty_metadata,
-		c->shadowed, c->pending, c->rejected, c->senseless,
-		c->fallback, c->foreign, c->unreadable);
+		", \"dirty_metadata\": %" PRIu64 ", \"rejected\": %" PRIu64
+		", \"inconsistent\": %" PRIu64 ", \"foreign\": %" PRIu64
+		", \"unreadable\": %" PRIu64 ", \"duplicates\": %" PRIu64 "},\n",
+		c->entries, c->free, c->clean, c->dirty_data, c->dirty_metadata,
+		c->rejected, c->inconsistent, c->foreign, c->unreadable, c->duplicates);
+}
+
+static void print_log(FILE *out, const struct log_counts *c)
+{
+	fprintf(out, " \"log\": {\"operations\": %" PRIu64 ", \"undone\": %" PRIu64
+		", \"superseded\": %" PRIu64 ", \"rejected\": %" PRIu64
+		", \"inconsistent\": %" PRIu64 ", \"unreadable\": %" PRIu64 "},\n",
+		c->operations, c->undone, c->superseded, c->rejected, c->inconsistent,
+		c->unreadable);
 }
 
 static const char *json(bool value)
@@ -58,11 +70,16 @@ static void print_saved(FILE *out, const struct report *r)
 
 void report_print(FILE *out, const struct report *r)
 {
-	fprintf(out, "{\"registry\": \"%s\", \"source\": \"%s\",\n", verdicts[r->verdict],
-		r->from_save ? "save" : "memory");
+	const struct cache *cache = r->cache;
+
+	fprintf(out, "{\"registry\": \"%s\", \"source\": \"%s\", \"matched_by\": %s,"
+		" \"header_damaged\": %u, \"complete\": %s,\n", verdicts[cache->verdict],
+		r->from_save ? "save" : "memory", matches[cache->match],
+		cache->registry.damaged, json(r->complete));
 	print_saved(out, r);
-	print_entries(out, &r->registry->counts);
-	print_checksums(out, &r->registry->checksums);
+	print_entries(out, &cache->entries.counts);
+	print_log(out, &cache->log.counts);
+	print_checksums(out, &cache->entries.checksums);
 	fprintf(out, " \"metadata\": {\"written\": %" PRIu64 ", \"failed\": %" PRIu64 "},\n",
 		r->metadata.written, r->metadata.failed);
 	fprintf(out, " \"data\": {\"pages\": %" PRIu64 ", \"bytes\": %" PRIu64

@@ -5,21 +5,21 @@
 
 #include <stdio.h>
 
-#include "registry.h"
+#include "cache.h"
 #include "restore.h"
 #include "save.h"
 
 struct report {
-	enum registry_verdict verdict;
+	const struct cache *cache;
 	bool from_save;		/* registry and pages came from a save, because memory lost them */
 	bool saving;		/* there is a place for saves */
 	struct save_result saved;
 	uint64_t refused;	/* pages of the save that was used whose checksums fail */
-	const struct registry *registry;
 	struct metadata_counts metadata;
 	struct data_counts data;
 	int e2fsck_status;	/* -1: not run */
 	int mount_error;	/* errno, 0: mounted, -1: not tried */
+	bool complete;		/* nothing that could be recovered is in memory only */
 	double seconds_save, seconds_metadata, seconds_e2fsck, seconds_data;
 };
 

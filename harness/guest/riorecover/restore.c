@@ -1,25 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "restore.h"
 
-#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/fs.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "restored_file.h"
-
-/* ext4 superblock: fs/ext4/ext4.h, struct ext4_super_block */
-#define SB_OFFSET	1024
-#define SB_LOG_BLOCK	0x18
-#define SB_MAGIC	0x38
-#define SB_UUID		0x68
-#define EXT4_MAGIC	0xef53
 
 static int complain(const char *path, int err)
 {
@@ -27,58 +16,42 @@ static int complain(const char *path, int err)
 	return -err;
 }
 
-int device_size(int fd, uint64_t *size)
+/* Writes a block as the page has it, or without a page as the device has it, with its undo. */
+static bool restore_block(const struct cache *cache, struct memory *memory,
+			  const struct device *device, uint64_t block, const struct page *page)
 {
-	struct stat st;
+	uint8_t content[RIO_PAGE_SIZE];
+	off_t at = (off_t)(block * RIO_PAGE_SIZE);
+	const void *found = page ? memory_at(memory, page->address, RIO_PAGE_SIZE) : NULL;
 
-	if (fstat(fd, &st))
-		return -1;
-	if (S_ISBLK(st.st_mode))
-		return ioctl(fd, BLKGETSIZE64, size);
-	*size = (uint64_t)st.st_size;
-	return 0;
+	if (found)
+		memcpy(content, found, sizeof(content));
+	else if (page || pread(device->fd, content, sizeof(content), at) != sizeof(content))
+		return false;
+	return log_undo(&cache->log, memory, block, content) &&
+	       pwrite(device->fd, content, sizeof(content), at) == sizeof(content);
 }
 
-int device_open(struct device *device, const char *path, bool writable)
-{
-	uint8_t sb[1024];
-	uint64_t size;
-	uint16_t magic;
-	uint32_t log_block;
-
-	device->fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
-	if (device->fd < 0 || device_size(device->fd, &size))
-		return complain(path, errno);
-	if (pread(device->fd, sb, sizeof(sb), SB_OFFSET) != sizeof(sb))
-		return complain(path, EIO);
-	memcpy(&magic, sb + SB_MAGIC, sizeof(magic));
-	memcpy(&log_block, sb + SB_LOG_BLOCK, sizeof(log_block));
-	memcpy(device->uuid, sb + SB_UUID, sizeof(device->uuid));
-	device->blocks = size / RIO_PAGE_SIZE;
-	if (le16toh(magic) != EXT4_MAGIC || le32toh(log_block) != 2) {
-		close(device->fd);
-		fprintf(stderr, "riorecover: %s: no ext4 file system with blocks of %d bytes\n",
-			path, RIO_PAGE_SIZE);
-		return -EINVAL;
-	}
-	return 0;
-}
-
-int restore_metadata(const struct registry *registry, struct memory *memory,
+int restore_metadata(const struct cache *cache, struct memory *memory,
 		     const struct device *device, struct metadata_counts *counts)
 {
-	for (uint64_t i = 0; i < registry->nr_pages; i++) {
-		const struct page *page = &registry->pages[i];
-		const void *content;
+	const struct entries *entries = &cache->entries;
+	const struct operation_log *log = &cache->log;
 
-		if (page->ino)
-			break; /* sorted: only file data from here on */
-		content = memory_at(memory, page->address, RIO_PAGE_SIZE);
-		if (content && pwrite(device->fd, content, RIO_PAGE_SIZE,
-				      (off_t)(page->index * RIO_PAGE_SIZE)) == RIO_PAGE_SIZE)
-			counts->written++;
-		else
-			counts->failed++;
+	/* Sorted: metadata comes first. */
+	for (uint64_t i = 0; i < entries->nr_pages && !entries->pages[i].ino; i++) {
+		const struct page *page = &entries->pages[i];
+
+		*(restore_block(cache, memory, device, page->index, page) ?
+		  &counts->written : &counts->failed) += 1;
+	}
+	for (uint64_t i = 0; i < log->nr_undos; i++) {
+		uint64_t block = log->undos[i].block;
+
+		if ((i && block == log->undos[i - 1].block) || entries_find_block(entries, block))
+			continue;
+		*(restore_block(cache, memory, device, block, NULL) ?
+		  &counts->written : &counts->failed) += 1;
 	}
 	return fsync(device->fd) ? complain("device", errno) : 0;
 }
@@ -118,9 +91,10 @@ static void close_file(struct restored_file *file, const struct page *page)
 		fprintf(stderr, "riorecover: inode %u: its attributes: %s\n", page->ino, strerror(-err));
 }
 
-int restore_data(const struct registry *registry, struct memory *memory,
+int restore_data(const struct cache *cache, struct memory *memory,
 		 const char *mount_point, struct data_counts *counts)
 {
+	const struct entries *entries = &cache->entries;
 	int mount_fd = open(mount_point, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct restored_file file = { .fd = -1 };
 	const struct page *last = NULL;
@@ -128,8 +102,8 @@ int restore_data(const struct registry *registry, struct memory *memory,
 
 	if (mount_fd < 0)
 		return complain(mount_point, errno);
-	for (uint64_t i = 0; i < registry->nr_pages; i++) {
-		const struct page *page = &registry->pages[i];
+	for (uint64_t i = 0; i < entries->nr_pages; i++) {
+		const struct page *page = &entries->pages[i];
 
 		if (!page->ino)
 			continue;

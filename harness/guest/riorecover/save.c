@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "crc32c.h"
-#include "restore.h"
+#include "device.h"
 
 _Static_assert(sizeof(struct save_header) == RIO_PAGE_SIZE, "a header is a page");
 
@@ -97,7 +97,7 @@ static void *saved_page(struct memory *memory, uint64_t address)
 	return found && load(save, (uint64_t)(found - save->table)) ? save->page : NULL;
 }
 
-bool save_open(struct save *save, const char *path, const uint8_t uuid[16])
+bool save_open(struct save *save, const char *path)
 {
 	/* Opened for writing, because a save that cannot be invalidated must not be used. */
 	int fd = open(path, O_RDWR | O_CLOEXEC);
@@ -106,7 +106,7 @@ bool save_open(struct save *save, const char *path, const uint8_t uuid[16])
 	if (fd < 0)
 		return false;
 	save->memory = (struct memory){ .find = saved_page, .limit = UINT64_MAX, .fd = fd };
-	if (read_header(fd, &save->header) && !memcmp(save->header.uuid, uuid, 16)) {
+	if (read_header(fd, &save->header)) {
 		save->nr_pages = le64toh(save->header.nr_pages);
 		if (read_table(save)) {
 			for (uint64_t i = 0; i < save->nr_pages; i++)
@@ -125,25 +125,22 @@ void save_close(struct save *save)
 	save->table = NULL;
 }
 
-static uint64_t registry_pages(const struct registry *registry)
+static const uint8_t *uuid_of(const struct cache *cache)
 {
-	uint64_t bytes = le64toh(registry->header.nr_pairs) * sizeof(struct rio_pair);
-
-	return 1 + (bytes + RIO_PAGE_SIZE - 1) / RIO_PAGE_SIZE;
+	return cache->registry.header.fs[cache->fs].uuid;
 }
 
 /* The addresses of all pages that a recovery reads, sorted and unique; NULL without memory. */
-static struct save_entry *list(const struct registry *registry, struct memory *memory,
-			       uint64_t *nr)
+static struct save_entry *list(const struct cache *cache, struct memory *memory, uint64_t *nr)
 {
-	uint64_t first = registry_pages(registry), all = first + registry->nr_pages, n = 0;
+	uint64_t first = registry_nr_pages(&cache->registry), all = first + cache->entries.nr_pages, n = 0;
 	struct save_entry *table = calloc(all, sizeof(*table));
 
 	if (!table)
 		return NULL;
 	for (uint64_t i = 0; i < all; i++) {
-		uint64_t address = i < first ? registry->start + i * RIO_PAGE_SIZE :
-			registry->pages[i - first].address;
+		uint64_t address = i < first ? registry_page(&cache->registry, i) :
+			cache->entries.pages[i - first].address;
 
 		if (memory_at(memory, address, RIO_PAGE_SIZE))
 			table[n++].address = htole64(address);
@@ -180,8 +177,8 @@ static bool write_header(int fd, const struct save_header *header)
 	return write_all(fd, header, sizeof(*header), 0) && !fsync(fd);
 }
 
-static bool write_save(int fd, const struct registry *registry, struct memory *memory,
-		       const uint8_t uuid[16], struct save_entry *table, uint64_t nr)
+static bool write_save(int fd, const struct cache *cache, struct memory *memory,
+		       struct save_entry *table, uint64_t nr)
 {
 	struct save_header header = { .magic = 0 };
 
@@ -191,33 +188,33 @@ static bool write_save(int fd, const struct registry *registry, struct memory *m
 	header.magic = htole64(SAVE_MAGIC);
 	header.version = htole32(SAVE_VERSION);
 	header.table_crc = htole32(crc32c(0, table, nr * sizeof(*table)));
-	header.boot_id = registry->header.boot_id;
+	header.boot_id = cache->registry.header.boot_id;
 	header.nr_pages = htole64(nr);
-	memcpy(header.uuid, uuid, sizeof(header.uuid));
+	memcpy(header.uuid, uuid_of(cache), sizeof(header.uuid));
 	header.crc = htole32(header_crc(&header));
 	return write_header(fd, &header);
 }
 
 /* Is this crash saved already? A recovery that starts again must not lose that. */
-static bool have_save(const char *path, const struct registry *registry,
-		      const uint8_t uuid[16], uint64_t *nr)
+static bool have_save(const char *path, const struct cache *cache, uint64_t *nr)
 {
 	struct save save;
 	bool same;
 
-	if (!save_open(&save, path, uuid))
+	if (!save_open(&save, path))
 		return false;
-	same = save.header.boot_id == registry->header.boot_id && !save.refused;
+	same = save.header.boot_id == cache->registry.header.boot_id && !save.refused &&
+	       !memcmp(save.header.uuid, uuid_of(cache), sizeof(save.header.uuid));
 	*nr = save.nr_pages;
 	save_close(&save);
 	return same;
 }
 
 /* False with the reason in error if saving is not possible. */
-static bool try_save(const char *path, const struct registry *registry, struct memory *memory,
-		     const uint8_t uuid[16], uint64_t *nr, char error[128])
+static bool try_save(const char *path, const struct cache *cache, struct memory *memory,
+		     uint64_t *nr, char error[128])
 {
-	struct save_entry *table = list(registry, memory, nr);
+	struct save_entry *table = list(cache, memory, nr);
 	int fd = open(path, O_RDWR | O_CLOEXEC);
 	uint64_t size;
 
@@ -227,7 +224,7 @@ static bool try_save(const char *path, const struct registry *registry, struct m
 	else if ((uint64_t)place(*nr, *nr) > size)
 		snprintf(error, 128, "too small: %llu bytes needed, %llu there",
 			 (unsigned long long)place(*nr, *nr), (unsigned long long)size);
-	else if (errno = EIO, !write_save(fd, registry, memory, uuid, table, *nr))
+	else if (errno = EIO, !write_save(fd, cache, memory, table, *nr))
 		snprintf(error, 128, "%s", strerror(errno));
 	free(table);
 	if (fd >= 0)
@@ -235,13 +232,13 @@ static bool try_save(const char *path, const struct registry *registry, struct m
 	return !*error;
 }
 
-void save_write(const char *path, const struct registry *registry, struct memory *memory,
-		const uint8_t uuid[16], struct save_result *result)
+void save_write(const char *path, const struct cache *cache, struct memory *memory,
+		struct save_result *result)
 {
 	uint64_t nr = 0;
 
-	if (!have_save(path, registry, uuid, &nr) &&
-	    !try_save(path, registry, memory, uuid, &nr, result->error)) {
+	if (!have_save(path, cache, &nr) &&
+	    !try_save(path, cache, memory, &nr, result->error)) {
 		fprintf(stderr, "riorecover: %s: memory not saved: %s; going on without\n",
 			path, result->error);
 		return;

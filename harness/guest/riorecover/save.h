@@ -14,8 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cache.h"
 #include "memory.h"
-#include "registry.h"
 
 #define SAVE_MAGIC	0x455641534f4952ULL	/* "RIOSAVE" */
 #define SAVE_VERSION	1
@@ -26,7 +26,7 @@ struct save_header {
 	__le32 table_crc;
 	__le64 boot_id;		/* of the registry that was saved */
 	__le64 nr_pages;	/* in the table */
-	__u8 uuid[16];		/* of the file system whose pages they are */
+	__u8 uuid[16];		/* of the file system whose pages they are, as the registry has it */
 	__u8 zero[RIO_PAGE_SIZE - 52];
 	__le32 crc;		/* of all the above, from seed 0 */
 };
@@ -54,16 +54,16 @@ struct save_result {
 	char error[128];	/* empty: all is saved */
 };
 
-/* Opens a save of that file system; false if there is no valid one. */
-bool save_open(struct save *save, const char *path, const uint8_t uuid[16]);
+/* Opens a save; false if there is no valid one. Whose pages they are says the registry in it. */
+bool save_open(struct save *save, const char *path);
 void save_close(struct save *save);
 
 /*
- * Saves what a recovery of the registry's pages needs; an existing save is kept. Errors
- * are reported on stderr and in the result.
+ * Saves what a recovery from the cache needs; an existing save is kept. Errors are reported on
+ * stderr and in the result.
  */
-void save_write(const char *path, const struct registry *registry, struct memory *memory,
-		const uint8_t uuid[16], struct save_result *result);
+void save_write(const char *path, const struct cache *cache, struct memory *memory,
+		struct save_result *result);
 
 /* Invalidates a save, if there is one; 0, or -errno with a line on stderr. */
 int save_forget(const char *path);

@@ -21,8 +21,11 @@ STAGE0_SIZE = 96 * MIB
 LARGE_STAGE0_SIZE = 224 * MIB
 # Stage 0's initrd (kernel image, e2fsck, tools) and the firmware's tables.
 TOP_SIZE = 32 * MIB
-# struct rio_pair in the kernel's uapi/linux/rio_registry.h, and one header page.
-PAIR_SIZE = 64
+# The registry's parts behind its header page (the kernel's uapi/linux/rio_registry.h): struct rio_entry for
+# each page of RAM, and one page of the operation log for so many, within these bounds.
+ENTRY_SIZE = 32
+_PAGES_PER_LOG_PAGE = 256
+_MIN_LOG_PAGES, _MAX_LOG_PAGES = 64, 512
 MIN_RAM = 256 * MIB
 # RAM above this is split around the PCI hole of the machine type pc (QEMU hw/i386/pc_piix.c).
 MAX_RAM = 3072 * MIB
@@ -48,8 +51,11 @@ class Layout:
 
     @property
     def registry_size(self) -> int:
-        """Size in bytes of a header page and one pair per page of RAM, rounded up to whole MiB."""
-        need = PAGE + self.ram // PAGE * PAIR_SIZE
+        """Size in bytes of a header page, an entry per page of RAM and the log, rounded up to whole MiB."""
+        pages = self.ram // PAGE
+        log_pages = min(max(pages // _PAGES_PER_LOG_PAGE, _MIN_LOG_PAGES), _MAX_LOG_PAGES)
+        entry_pages = -(-pages * ENTRY_SIZE // PAGE)
+        need = (1 + entry_pages + log_pages) * PAGE
         return -(-need // MIB) * MIB
 
     @property

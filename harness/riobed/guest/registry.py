@@ -12,24 +12,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from riobed.guest.layout import PAGE, PAIR_SIZE, Layout
+from riobed.guest.layout import ENTRY_SIZE, PAGE, Layout
 
-_ENTRY = struct.Struct("<IIQIHBBII")
-ENTRY_SIZE = _ENTRY.size
-FREE, DIRTY, SHADOWED = 0, 2, 3
+_ENTRY = struct.Struct("<QIIQII")
+FREE, CLEAN, DIRTY = 0, 1, 2
 STATE_MASK, METADATA, CHANGING = 0x0F, 0x40, 0x80
+_STATE_SHIFT = 32
 
 
 @dataclass(frozen=True)
 class Listed:
-    """A page in the registry. The two copies of its entry are at `pair`, the newer one at `entry`."""
+    """A page that the registry lists; `entry` is the address of its entry, `state` has the flags, too."""
 
     address: int
-    pair: int
     entry: int
     ino: int
     index: int
-    bytes: int
     state: int
 
 
@@ -41,19 +39,12 @@ def mapped(path: Path) -> Iterator[mmap.mmap]:
 
 
 def listed(memory: mmap.mmap, layout: Layout) -> list[Listed]:
-    """Return the newer entry of each pair in use."""
-    found = []
+    """Return the entries in use."""
     base = layout.registry_start + PAGE
-    for pfn in range(layout.ram // PAGE):
-        pair = memory[base + pfn * PAIR_SIZE : base + (pfn + 1) * PAIR_SIZE]
-        if not any(pair):
-            continue
-        copies = [_ENTRY.unpack_from(pair, offset) for offset in (0, ENTRY_SIZE)]
-        newer = (copies[1][6] - copies[0][6]) % 256
-        newest = 1 if 0 < newer < 128 else 0
-        ino, _generation, index, _dev, size, state, _seq, _data_crc, _crc = copies[newest]
+    table = memory[base : base + layout.ram // PAGE * ENTRY_SIZE]
+    found = []
+    for pfn, (word, ino, _generation, index, _dev, _crc) in enumerate(_ENTRY.iter_unpack(table)):
+        state = word >> _STATE_SHIFT & 0xFF
         if state & STATE_MASK != FREE:
-            at = base + pfn * PAIR_SIZE
-            entry = at + newest * ENTRY_SIZE
-            found.append(Listed(pfn * PAGE, at, entry, ino, index, size, state))
+            found.append(Listed(pfn * PAGE, base + pfn * ENTRY_SIZE, ino, index, state))
     return found

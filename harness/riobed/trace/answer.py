@@ -16,7 +16,7 @@ from riobed.trial import Evidence, TrialRecord, fault_row
 # Events printed per page; the JSON answer has more.
 _PRINTED = 30
 _CALLERS = 5
-_STATES = {0: "free", 1: "clean", 2: "dirty", 3: "shadowed"}
+_STATES = {0: "free", 1: "clean", 2: "dirty"}
 
 
 def trace_answer(guest: Guest, record: TrialRecord, log: TraceLog, symbols: Symbols) -> dict[str, Any]:
@@ -177,7 +177,7 @@ def _happened(event: dict[str, Any]) -> str:
     match event["kind"]:
         case "entry":
             checksum = "" if "being changed" in event["state"] else f", checksum {event['crc']}"
-            return f"entry: {event['state']}, {event['bytes']} bytes{checksum}"
+            return f"entry: {event['state']}{checksum}"
         case "change":
             return f"change: {event['changes']} under way now"
         case "window":

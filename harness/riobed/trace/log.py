@@ -23,7 +23,6 @@ _KINDS = {
         "dev": _NUMBER,
         "ino": _NUMBER,
         "index": _NUMBER,
-        "bytes": _NUMBER,
         "state": _HEX,
         "crc": _HEX,
     },

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from riobed.guest import PAGE
-from riobed.guest.registry import FREE, METADATA, STATE_MASK
+from riobed.guest.registry import FREE, STATE_MASK
 from riobed.trace.log import Event
 
 # Only the last events of a busy page are kept: the crash is at the end.
@@ -138,8 +138,7 @@ class Follower:
         held = self._holds.get(pfn)
         page = None
         if state & STATE_MASK != FREE:
-            # For metadata the inode field is the frame of its shadow, or 0.
-            page = (0 if state & METADATA else event.words["ino"], event.words["index"])
+            page = (event.words["ino"], event.words["index"])
             for earlier in self._unknown.pop(pfn, ()):
                 self._give(page, earlier)
         if held != page:

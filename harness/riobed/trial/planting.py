@@ -2,10 +2,10 @@
 """The positive control `planted`: one bit is changed behind the workload's back, and the check must find it.
 
 In modes that restore memory, `stray` changes a cached page like a stray store: no window is open, so the
-page's checksum is wrong. `entry` changes both copies of a page's registry entry, which recovery must then
-reject. In modes that keep only the disk, `block` changes the disk below the file system; this needs a file
-system that tells where a file lies on the disk, and btrfs and tmpfs do not. In every mode, `written` is a
-legal write to the wrong file, which updates every checksum.
+page's checksum is wrong. `entry` changes a page's registry entry, which recovery must then reject. In modes
+that keep only the disk, `block` changes the disk below the file system; this needs a file system that tells
+where a file lies on the disk, and btrfs and tmpfs do not. In every mode, `written` is a legal write to the
+wrong file, which updates every checksum.
 """
 
 import random
@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from riobed.errors import InfraError
 from riobed.guest import GUEST_DIR, PAGE, TEST_DEVICE, CacheMode, Guest, Layout, registry
+from riobed.guest.layout import ENTRY_SIZE
 from riobed.trial.extents import place
 from riobed.vm import WritesDisk
 
@@ -64,30 +65,38 @@ def _kinds(mode: CacheMode) -> tuple[Callable[[Guest, random.Random], Plant], ..
 
 def _stray(guest: Guest, rng: random.Random) -> Plant:
     bit = rng.randrange(8)
-    with _dirty_page(guest, rng) as (memory, page):
-        byte = rng.randrange(page.bytes)
+    with _dirty_page(guest, rng) as (memory, page, size):
+        byte = rng.randrange(size)
         memory[page.address + byte] ^= 1 << bit
     return Plant("stray", page.ino, page.index * PAGE + byte, bit)
 
 
 def _entry(guest: Guest, rng: random.Random) -> Plant:
-    bit = rng.randrange(8 * registry.ENTRY_SIZE)
-    with _dirty_page(guest, rng) as (memory, page):
-        for copy in range(2):
-            memory[page.pair + copy * registry.ENTRY_SIZE + bit // 8] ^= 1 << bit % 8
+    bit = rng.randrange(8 * ENTRY_SIZE)
+    with _dirty_page(guest, rng) as (memory, page, _size):
+        memory[page.entry + bit // 8] ^= 1 << bit % 8
     return Plant("entry", page.ino, page.index * PAGE, bit)
 
 
 @contextmanager
-def _dirty_page(guest: Guest, rng: random.Random) -> Iterator[tuple[mmap, registry.Listed]]:
-    """Return a dirty page of a file in a paused guest; the content of a clean page is not restored."""
+def _dirty_page(guest: Guest, rng: random.Random) -> Iterator[tuple[mmap, registry.Listed, int]]:
+    """Return a dirty page of a file in a paused guest, and how many of its bytes the file has.
+
+    The content of a clean page is not restored.
+    """
+    sizes = {ino: size for size, ino, _name in _files(guest)}
     guest.machine.pause()
     with registry.mapped(guest.machine.ram_path()) as memory:
         listed = registry.listed(memory, Layout(guest.machine.config.memory))
-        pages = [page for page in listed if page.state == registry.DIRTY and page.bytes]
+        pages = {
+            page: min(sizes[page.ino] - page.index * PAGE, PAGE)
+            for page in listed
+            if page.state == registry.DIRTY and sizes.get(page.ino, 0) > page.index * PAGE
+        }
         if not pages:
             raise InfraError("planted: no dirty page of a file is in memory")
-        yield memory, rng.choices(pages, [page.bytes for page in pages])[0]
+        page = rng.choices(list(pages), list(pages.values()))[0]
+        yield memory, page, pages[page]
     guest.machine.resume()
 
 
@@ -132,9 +141,17 @@ def _written(guest: Guest, rng: random.Random) -> Plant:
 
 def _byte_of_a_file(guest: Guest, rng: random.Random) -> tuple[int, int, str]:
     """Return inode, offset and name of a random byte."""
-    found = guest.machine.run(["/bin/sh", "-c", _FIND])
-    files = [line.split(b" ", 2) for line in found.stdout.split(b"\0") if line]
-    if found.status or not files:
+    files = _files(guest)
+    if not files:
         raise InfraError("planted: no file to change")
-    size, ino, path = rng.choices(files, [int(size) for size, *_ in files])[0]
-    return int(ino), rng.randrange(int(size)), path.decode("utf-8", "surrogateescape")
+    size, ino, name = rng.choices(files, [size for size, *_ in files])[0]
+    return ino, rng.randrange(size), name
+
+
+def _files(guest: Guest) -> list[tuple[int, int, str]]:
+    """Return size in bytes, inode and name of each file that is not empty."""
+    found = guest.machine.run(["/bin/sh", "-c", _FIND])
+    if found.status:
+        raise InfraError("planted: the files cannot be listed")
+    lines = [line.split(b" ", 2) for line in found.stdout.split(b"\0") if line]
+    return [(int(size), int(ino), name.decode("utf-8", "surrogateescape")) for size, ino, name in lines]

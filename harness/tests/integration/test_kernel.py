@@ -9,7 +9,7 @@ from riobed.guest.guest import Guest
 
 from .conftest import GuestIn, reset, shell
 
-SUITES = {"rio_change", "rio_entry", "rio_policy", "rio_registry", "rio_reserve", "rio_trap"}
+SUITES = {"rio_change", "rio_entry", "rio_log", "rio_policy", "rio_registry", "rio_reserve", "rio_trap"}
 
 
 def run_kunit(guest: Guest) -> list[tuple[str, str, str]]:
@@ -24,10 +24,10 @@ def run_kunit(guest: Guest) -> list[tuple[str, str, str]]:
 def test_kunit(guest_in: GuestIn, mode: str) -> None:
     results = run_kunit(guest_in(mode))
     assert {name for _, name, _ in results} >= SUITES
-    assert len(results) >= len(SUITES) + 29
+    assert len(results) >= len(SUITES) + 34
     bad = [result for result in results if result[0] != "ok" or "SKIP" in result[2]]
     # What other processors see is tested where there are two; test_two_processors.py.
-    skipped = ["rio_test_shadow_page"] * (mode == "rio") + ["rio_test_other_cpu"]
+    skipped = ["rio_test_other_cpu"]
     assert [name for _, name, _ in bad] == skipped and all("SKIP" in rest for *_, rest in bad)
 
 
@@ -69,19 +69,39 @@ def test_memory_pressure_writes_back_and_nothing_is_lost(rio: Guest) -> None:
     assert shell(rio, "cd /mnt/test && sha256sum big*") == hashes
 
 
+# What mke2fs of mode rio leaves out, and makes all that Rio needs.
+PLAIN = "^has_journal,^metadata_csum,^uninit_bg,^orphan_file"
+
+
+def refused(rio: Guest, mkfs: str, options: str) -> str:
+    """What the kernel says of a mount that it refuses."""
+    script = (
+        "if mountpoint -q /mnt/test; then umount /mnt/test; fi; mke2fs -q -F -t ext4 "
+        f"{mkfs} /dev/vdb 32M && dmesg -C;"
+        f" mount -t ext4 -o {options} /dev/vdb /mnt/test && exit 9; dmesg"
+    )
+    return shell(rio, script).decode()
+
+
 def test_mounts_that_rio_cannot_protect_are_refused(rio: Guest) -> None:
     for mkfs, options, why in (
         ("-b 4096", "rio,nodelalloc", "journal"),
-        ("-b 4096 -O ^has_journal", "rio", "nodelalloc"),
-        ("-b 1024 -O ^has_journal", "rio,nodelalloc", "block size"),
+        (f"-b 4096 -O {PLAIN}", "rio", "nodelalloc"),
+        (f"-b 1024 -O {PLAIN}", "rio,nodelalloc", "block size"),
+        (f"-b 4096 -O {PLAIN}", "rio,nodelalloc,discard", "discard"),
+        (f"-b 4096 -O {PLAIN}", "rio,nodelalloc,lazytime", "lazytime"),
     ):
-        script = (
-            "if mountpoint -q /mnt/test; then umount /mnt/test; fi; mke2fs -q -F -t ext4 "
-            + mkfs
-            + " /dev/vdb 32M && dmesg -C;"
-            f" mount -t ext4 -o {options} /dev/vdb /mnt/test && exit 9; dmesg"
-        )
-        assert why in shell(rio, script).decode()
+        assert why in refused(rio, mkfs, options)
+
+
+@pytest.mark.parametrize("feature", [
+    "inline_data", "mmp", "metadata_csum", "uninit_bg", "bigalloc", "ea_inode", "encrypt", "verity",
+])  # fmt: skip
+def test_features_that_rio_cannot_protect_are_refused(rio: Guest, feature: str) -> None:
+    options = PLAIN.replace(f"^{feature}", feature)
+    if feature not in PLAIN:
+        options += f",{feature}"
+    assert "rio cannot do with" in refused(rio, f"-b 4096 -O {options}", "rio,nodelalloc")
 
 
 def test_what_rio_needs_cannot_be_taken_away(rio: Guest) -> None:

@@ -23,6 +23,6 @@ def test_a_recovery_cut_short_loses_nothing(guest_in: GuestIn, spec: CampaignSpe
         if phase != ENDED:
             # The first recovery left the registry valid, and all came from memory again.
             assert record.recovery.registry == "recovered"
-            assert record.recovery.restored_pages > 100
+            assert record.recovery.restored_pages > 30
         phases.add(phase)
     assert len(phases - {ENDED}) >= 2, f"the moments do not spread: {phases}"

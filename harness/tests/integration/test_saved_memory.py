@@ -52,7 +52,7 @@ def test_memory_is_saved_and_the_report_says_so(saving: Guest) -> None:
     crash(saving)
     report = read_recovery(saving)
     assert (report.registry, report.source) == ("recovered", "memory")
-    dirty = report.entries.dirty_data + report.entries.dirty_metadata + report.entries.shadowed
+    dirty = report.entries.dirty_data + report.entries.dirty_metadata
     assert report.saved and report.saved.error is None and report.saved.pages > dirty > 1000
     assert shell(saving, HASHES) == hashes
     # The save was ended with the registry: nothing is recovered once more.

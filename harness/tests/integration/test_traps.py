@@ -80,7 +80,7 @@ def test_a_stray_store_is_trapped_and_named(
 ) -> None:
     *crash, recovery, _ = crash_by_store(guest_in(mode), spec, fault_in, kind)
     assert crash == ["trap", f"protection trap in {VICTIM}"]
-    assert recovery.entries.fallback == 0
+    assert recovery.registry_damage == 0
     assert recovery.checksums and recovery.checksums.corrupt == 0 < recovery.checksums.intact
 
 
@@ -91,7 +91,7 @@ def test_without_protection_a_checksum_finds_it(
     _, title, recovery, page = crash_by_store(guest_in("rio"), spec, fault_in, kind)
     assert title == f"invalid opcode in {VICTIM}"
     if kind == "registry":
-        assert recovery.entries.fallback == 1
+        assert recovery.entries.rejected == 1
         return
     (found,) = recovery.checksums.mismatches if recovery.checksums else []
     assert (found.ino, found.index) == (page.ino, page.index)

@@ -3,9 +3,11 @@
 
 import hashlib
 import random
+import re
+import time
 
 import pytest
-from riobed.errors import InfraError
+from riobed.errors import BootError, InfraError
 from riobed.guest import registry
 from riobed.guest.boot import boot_production
 from riobed.guest.guest import Guest
@@ -49,7 +51,7 @@ def test_a_known_tree_comes_back_byte_for_byte(rio: Guest) -> None:
     crash(rio)
     report = read_recovery(rio)
     assert report.registry == "recovered" and report.mount_error == 0
-    assert report.entries.rejected == report.entries.fallback == 0
+    assert report.registry_damage == report.inconsistent == report.entries.duplicates == 0
     assert writes < 100, "the tree had been written to disk before the crash: nothing was tested"
     assert shell(rio, _NAMES) == names
     hashes = dict(reversed(line.split(maxsplit=1)) for line in shell(rio, _HASHES).decode().splitlines())
@@ -77,6 +79,44 @@ def test_after_recovery_the_machine_goes_on(rio: Guest) -> None:
     assert shell(rio, "cat /mnt/test/file; echo second >>/mnt/test/file") == b"first\n"
     crash(rio)
     assert shell(rio, "cat /mnt/test/file") == b"first\nsecond\n"
+
+
+def immutable_flag(guest: Guest, name: str) -> int:
+    """Return the address in RAM of the byte of a file's inode that has the flag immutable."""
+    said = shell(guest, f"debugfs -R 'imap {name}' /dev/vdb").decode()
+    block, offset = re.findall(r"block (\d+), offset 0x([0-9a-f]+)", said)[0]
+    with registry.mapped(guest.machine.ram_path()) as memory:
+        listed = registry.listed(memory, Layout(guest.machine.config.memory))
+    page = next(page for page in listed if page.state & registry.METADATA and page.index == int(block))
+    # i_flags of struct ext4_inode; EXT4_IMMUTABLE_FL is 0x10.
+    return page.address + int(offset, 16) + 0x20
+
+
+def flip_and_reset(guest: Guest, flag: int) -> None:
+    guest.machine.pause()
+    with registry.mapped(guest.machine.ram_path()) as memory:
+        memory[flag] ^= 0x10
+    reset(guest, paused=True)
+
+
+def test_what_recovery_cannot_write_keeps_production_from_starting(rio: Guest) -> None:
+    """A file that became immutable behind the kernel's back refuses its data; a second try restores it."""
+    shell(rio, "echo only in memory >/mnt/test/file")
+    flag = immutable_flag(rio, "/file")
+    flip_and_reset(rio, flag)
+    report = read_recovery(rio)
+    assert report.data.failed == 1 and "1 pages of files" in report.incomplete
+    assert b"incomplete" in rio.machine.console.text()
+    begin = time.monotonic()
+    with pytest.raises(BootError, match="recovery is incomplete"):
+        boot_production(rio.machine)
+    assert time.monotonic() - begin < 30
+    # The registry stays valid until the cause is removed.
+    flip_and_reset(rio, flag)
+    assert read_recovery(rio).complete
+    rio.machine.console.clear()
+    boot_production(rio.machine)
+    assert shell(rio, "cat /mnt/test/file") == b"only in memory\n"
 
 
 def test_a_recovered_registry_is_not_recovered_again(rio: Guest) -> None:

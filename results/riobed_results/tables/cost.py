@@ -16,10 +16,10 @@ from riobed_results.tables.table import FolderTable
 CONFIDENCE = 0.95
 RESAMPLES = 2000
 FEWEST = 6  # ratios for a bootstrap; with fewer, its interval is the range from smallest to largest
-REGISTRY_BYTES = 64  # per page: a pair of entries, struct rio_pair in the kernel's rio_registry.h
+# What kernels count; a table has those that its kernel has.
 COUNTERS = (
-    "registry_updates", "windows", "flushes", "remote_flushes", "checksums", "changes", "shadows",
-    "nr_dirtied", "nr_written",
+    "registry_updates", "windows", "flushes", "invalidations", "remote_flushes", "key_writes", "checksums",
+    "changes", "shadows", "operations", "records", "nr_dirtied", "nr_written",
 )  # fmt: skip
 KINDS = ("time", "instructions")
 NOTE = (
@@ -27,7 +27,7 @@ NOTE = (
     f"than {FEWEST} rounds the smallest and the largest, which is less than a 95 % interval (of 3: 75 %). "
     "Times are those of the guest's clock. Instructions are the guest's, user and kernel, counted in runs of "
     "their own, each repetition of a string instruction as one. "
-    f"Counters: median of a run. The registry takes {REGISTRY_BYTES} bytes for each page of RAM and one page."
+    "Counters: median of a run."
 )
 
 
@@ -61,6 +61,11 @@ class CostTable(BaseModel):
     environment: Provenance
     accelerators: dict[str, str]
 
+    @property
+    def counters(self) -> list[str]:
+        """The names of the counters, in order."""
+        return list(self.rows[0].counters)
+
 
 def cost_table(runs: list[CostRun]) -> CostTable:
     """Compute the table from stored runs alone; StoreError if there are none."""
@@ -71,13 +76,22 @@ def cost_table(runs: list[CostRun]) -> CostTable:
         here = [run for run in runs if run.workload == workload]
         # Runs are in shuffled order; variants are listed in the order in which they build on each other.
         names = _in_order({run.variant: run.versus for run in here})
-        rows += [_row(here, name, names[0]) for name in names]
+        rows += [_row(here, name, names[0], _counters(runs)) for name in names]
     return CostTable(
         rows=rows,
-        registry_bytes_per_page=REGISTRY_BYTES,
+        registry_bytes_per_page=_registry_bytes(runs),
         environment=runs[-1].on,
         accelerators={run.kind: run.on.accelerator for run in runs},
     )
+
+
+def _counters(runs: list[CostRun]) -> list[str]:
+    return [name for name in COUNTERS if any(name in run.after for run in runs)]
+
+
+def _registry_bytes(runs: list[CostRun]) -> int:
+    """Return the size of what the registry has for a page: format 3 keeps no second copy, and no shadows."""
+    return 64 if "shadows" in _counters(runs) else 32
 
 
 def _in_order(versus: dict[str, str | None]) -> list[str]:
@@ -89,7 +103,7 @@ def _in_order(versus: dict[str, str | None]) -> list[str]:
     return sorted(versus, key=lambda name: (depth(name), name))
 
 
-def _row(runs: list[CostRun], variant: str, first: str) -> CostRow:
+def _row(runs: list[CostRun], variant: str, first: str, counters: list[str]) -> CostRow:
     own = [run for run in runs if run.variant == variant]
     versus = own[0].versus
     kinds = [kind for kind in KINDS if any(run.kind == kind for run in own)]
@@ -101,7 +115,7 @@ def _row(runs: list[CostRun], variant: str, first: str) -> CostRow:
         to_first=_ratios(runs, own, first, kinds),
         cost={kind: statistics.median(run.cost for run in own if run.kind == kind) for kind in kinds},
         idle_s=max(run.idle_s for run in own),
-        counters={name: statistics.median(run.counted(name) for run in own) for name in COUNTERS},
+        counters={name: statistics.median(run.counted(name) for run in own) for name in counters},
     )
 
 
@@ -134,7 +148,8 @@ def ratio(values: list[float]) -> Ratio:
 def cost_page(table: CostTable) -> Page:
     """Return the page of the cost table."""
     grids = [grid for name in _workloads(table) for grid in _grids(name, table)]
-    return Page(_source(table), grids, NOTE, _csv(table), json_text(table))
+    size = f" The registry takes {table.registry_bytes_per_page} bytes for each page of RAM and one page."
+    return Page(_source(table), grids, NOTE + size, _csv(table), json_text(table))
 
 
 def _source(table: CostTable) -> str:
@@ -169,9 +184,10 @@ def _grids(workload: str, table: CostTable) -> list[Grid]:
         for row in rows
     ]
     title = printable(workload)
+    counted = ["Variant", "s", "10^6 instructions", *table.counters]
     return [
         Grid(f"{title}: ratios", head, costs, []),
-        Grid(f"{title}: medians of a run", ["Variant", "s", "10^6 instructions", *COUNTERS], counts, []),
+        Grid(f"{title}: medians of a run", counted, counts, []),
     ]
 
 

@@ -15,16 +15,21 @@ from typing import Any
 
 PAGE = 4096
 MAGIC = int.from_bytes(b"RIOREG", "little")
-FREE, CLEAN, DIRTY, SHADOWED = 0, 1, 2, 3
+FREE, CLEAN, DIRTY = 0, 1, 2
 METADATA, CHANGING = 0x40, 0x80
 CHECKSUMS = 1
 ACTIVE, RECOVERED = 1, 2
 STRIDE = 2048
-PAIR = 64
+ENTRY = 32
+LOG_FREE, LOG_FIRST, LOG_NEXT = 0, 1, 2
+UNDO_BYTES, UNDO_SUPERSEDED, UNDO_NEXT = 1, 2, 3
+UNDO = 24  # struct rio_undo without its bytes
 
 RAM_PAGES = 4096
+LOG_PAGES = 8
 START = 1 << 20
-SIZE = PAGE + RAM_PAGES * PAIR
+LOG_START = START + PAGE + RAM_PAGES * ENTRY
+SIZE = LOG_START + LOG_PAGES * PAGE - START
 BOOT_ID = 0x1122334455667788
 DEV = 0xFE00010
 OTHER_DEV = 0xFE00020
@@ -45,6 +50,17 @@ def crc32c(data: bytes, crc: int = 0) -> int:
     return crc
 
 
+def seed(pfn: int, boot_id: int = BOOT_ID) -> int:
+    """Where the checksums of a page frame begin."""
+    return crc32c(struct.pack("<QQ", boot_id, pfn))
+
+
+def word(value: int, pfn: int, boot_id: int = BOOT_ID) -> bytes:
+    """The low 48 bits, and their check."""
+    check = crc32c(struct.pack("<Q", value), seed(pfn, boot_id)) & 0xFFFF
+    return struct.pack("<Q", value | check << 48)
+
+
 @dataclass(frozen=True)
 class Entry:
     """struct rio_entry; for a block of metadata leave `ino` and `generation` 0."""
@@ -54,27 +70,20 @@ class Entry:
     index: int = 0
     generation: int = 0
     dev: int = DEV
-    length: int = PAGE
-    seq: int = 1
     data_crc: int = 0
 
     def pack(self, pfn: int, boot_id: int = BOOT_ID) -> bytes:
-        place = self.ino, self.generation, self.index, self.dev
-        body = struct.pack("<IIQIHBBI", *place, self.length, self.state, self.seq, self.data_crc)
-        return body + struct.pack("<I", crc32c(body, crc32c(struct.pack("<QQ", boot_id, pfn))))
+        identity = struct.pack("<IIQI", self.ino, self.generation, self.index, self.dev)
+        crc = crc32c(identity, seed(pfn, boot_id))
+        return word(self.data_crc | self.state << 32, pfn, boot_id) + identity + struct.pack("<I", crc)
 
 
-def metadata(block: int, seq: int = 1, state: int = DIRTY, dev: int = DEV) -> Entry:
-    return Entry(state=state | METADATA, index=block, seq=seq, dev=dev)
+def metadata(block: int, state: int = DIRTY, dev: int = DEV) -> Entry:
+    return Entry(state=state | METADATA, index=block, dev=dev)
 
 
-def shadowed(block: int, frame: int) -> Entry:
-    """A dirty block of metadata in the middle of a change; its shadow is in that page frame."""
-    return replace(metadata(block, state=SHADOWED), ino=frame)
-
-
-def data(ino: int, index: int, size: int = PAGE, generation: int = 0, seq: int = 1) -> Entry:
-    return Entry(ino=ino, index=index, length=size, generation=generation, seq=seq)
+def data(ino: int, index: int, generation: int = 0) -> Entry:
+    return Entry(ino=ino, index=index, generation=generation)
 
 
 @dataclass(frozen=True)
@@ -82,24 +91,26 @@ class Header:
     """struct rio_header."""
 
     magic: int = MAGIC
-    version: int = 2
+    version: int = 3
     seq: int = 1
     boot_id: int = BOOT_ID
     start: int = START
     size: int = SIZE
-    first_pfn: int = 0
-    nr_pairs: int = RAM_PAGES
-    phase: int = ACTIVE
+    nr_entries: int = RAM_PAGES
+    log_start: int = LOG_START
+    nr_log_pages: int = LOG_PAGES
     nr_fs: int = 4
-    file_systems: tuple[tuple[int, bytes], ...] = ((DEV, UUID),)
+    phase: int = ACTIVE
+    # Device number, UUID and, if it is another than `phase`, the phase.
+    file_systems: tuple[tuple[Any, ...], ...] = ((DEV, UUID),)
     flags: int = CHECKSUMS
 
     def pack(self) -> bytes:
-        where = self.start, self.size, self.first_pfn, self.nr_pairs
         known = self.magic, self.version, self.seq, self.boot_id
-        body = struct.pack("<QIIQQQQQII", *known, *where, self.phase, self.nr_fs)
-        for dev, uuid in (*self.file_systems, *[(0, bytes(16))] * 4)[:4]:
-            body += struct.pack("<II16s", dev, 0, uuid)
+        where = self.start, self.size, self.nr_entries, self.log_start, self.nr_log_pages
+        body = struct.pack("<QIIQQQQQII", *known, *where, self.nr_fs)
+        for dev, uuid, *phase in (*self.file_systems, *[(0, bytes(16), 0)] * 4)[:4]:
+            body += struct.pack("<II16s", dev, phase[0] if phase else self.phase, uuid)
         body += struct.pack("<I", self.flags)
         return body + struct.pack("<I", crc32c(body))
 
@@ -107,9 +118,28 @@ class Header:
         return replace(self, seq=(self.seq + 1) & 0xFFFFFFFF, **changes)
 
 
+def undo(
+    page: int, block: int, offset: int = 0, old: bytes = b"", kind: int = UNDO_BYTES, dev: int = DEV
+) -> bytes:
+    """struct rio_undo in that page of the log."""
+    size = UNDO + -(-len(old) // 8) * 8
+    rest = struct.pack("<HBBIHHQ", size, kind, 0, dev, offset, len(old), block) + old
+    rest = rest.ljust(size - 4, b"\0")
+    return struct.pack("<I", crc32c(rest, seed(log_address(page) // PAGE))) + rest
+
+
+def next_page(page: int, following: int) -> bytes:
+    """The record that an operation goes on in another page of the log."""
+    return undo(page, following, kind=UNDO_NEXT, dev=0)
+
+
+def log_word(page: int, kind: int, used: int, operation: int) -> bytes:
+    return word(used | kind << 16 | operation << 24, log_address(page) // PAGE)
+
+
 @dataclass
 class Ram:
-    """A sparse image of RAM_PAGES pages with a registry at START."""
+    """A sparse image of RAM_PAGES pages with a registry at START, without its header."""
 
     path: Path
     pages: int = RAM_PAGES
@@ -117,13 +147,16 @@ class Ram:
     def __post_init__(self) -> None:
         with self.path.open("wb") as file:
             file.truncate(self.pages * PAGE)
+        self.put(entry_address(0), _FREE_ENTRIES)
+        for page in range(LOG_PAGES):
+            self.put(log_address(page), log_word(page, LOG_FREE, 0, 0))
 
     def put(self, address: int, content: bytes) -> None:
         with self.path.open("r+b") as file:
             file.seek(address)
             file.write(content)
 
-    def headers(self, first: bytes, second: bytes = b"") -> Ram:
+    def headers(self, first: bytes, second: bytes) -> Ram:
         self.put(START, first)
         self.put(START + STRIDE, second)
         return self
@@ -133,35 +166,33 @@ class Ram:
         header = Header(**changes)
         return self.headers(header.pack(), header.newer().pack())
 
-    def pair(self, pfn: int, first: bytes, second: bytes = b"") -> None:
-        self.put(pair_address(pfn), first + second)
-
     def entry(self, pfn: int, entry: Entry, content: bytes = b"") -> None:
-        """The page's first state, which the kernel writes to the second copy; with its checksum."""
+        """With the page's content, if given, and its checksum."""
         if content:
             content = content.ljust(PAGE, b"\0")
             entry = replace(entry, data_crc=crc32c(content))
             self.put(pfn * PAGE, content)
-        self.pair(pfn, bytes(32), entry.pack(pfn))
+        self.put(entry_address(pfn), entry.pack(pfn))
 
-    def change(self, pfn: int, block: int, old: bytes, new: bytes, frame: int = 3000) -> None:
-        """A block of metadata in the middle of a change."""
-        self.entry(pfn, shadowed(block, frame), old)
-        self.put(frame * PAGE, old)
-        self.put(pfn * PAGE, new)
+    def log_page(self, page: int, *records: bytes, kind: int = LOG_FIRST, operation: int = 7) -> None:
+        """A page of the log with these records."""
+        used = b"".join(records)
+        self.put(log_address(page), log_word(page, kind, len(used), operation) + used)
 
-    def pending(self, operation: int, place: int = 0, inverted: int | None = None) -> None:
-        """An operation that has not completed."""
-        check = operation ^ 0xFFFFFFFF if inverted is None else inverted
-        self.put(START + 1024 + 8 * place, struct.pack("<II", operation, check))
-
-    def table(self, pairs: list[bytes]) -> None:
-        """The pairs of all page frames at once."""
-        self.put(pair_address(0), b"".join(pairs))
+    def table(self, entries: list[bytes]) -> None:
+        """The entries of all page frames at once."""
+        self.put(entry_address(0), b"".join(entries))
 
 
-def pair_address(pfn: int) -> int:
-    return START + PAGE + pfn * PAIR
+def entry_address(pfn: int) -> int:
+    return START + PAGE + pfn * ENTRY
+
+
+def log_address(page: int) -> int:
+    return LOG_START + page * PAGE
+
+
+_FREE_ENTRIES = b"".join(Entry(state=FREE, dev=0).pack(pfn) for pfn in range(RAM_PAGES))
 
 
 def flip(blob: bytes, bit: int) -> bytes:
@@ -171,9 +202,10 @@ def flip(blob: bytes, bit: int) -> bytes:
     return bytes(changed)
 
 
-def phase(ram: Ram) -> int:
-    """Of the copy of the header with the higher sequence number."""
+def phase(ram: Ram, place: int = 0) -> int:
+    """Of a file system, in the copy of the header with the higher sequence number."""
     memory = ram.path.read_bytes()
-    copies = [memory[START + at : START + at + 64] for at in (0, 2048)]
+    copies = [memory[START + at : START + at + 256] for at in (0, STRIDE)]
     newest = max(copies, key=lambda copy: int.from_bytes(copy[12:16], "little"))
-    return int.from_bytes(newest[56:60], "little")
+    at = 64 + 24 * place + 4
+    return int.from_bytes(newest[at : at + 4], "little")

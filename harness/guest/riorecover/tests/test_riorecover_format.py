@@ -4,23 +4,8 @@
 import subprocess
 from pathlib import Path
 
-from registry_image import (
-    ACTIVE,
-    CHANGING,
-    CHECKSUMS,
-    CLEAN,
-    DIRTY,
-    FREE,
-    MAGIC,
-    METADATA,
-    PAGE,
-    PAIR,
-    RECOVERED,
-    SHADOWED,
-    STRIDE,
-    Entry,
-    Header,
-)
+import registry_image as image
+from registry_image import Entry, Header, undo
 from riorecover_helper import SOURCE, tool
 
 PATCHES = SOURCE.parents[2] / "guest-kernel-patches"
@@ -42,13 +27,20 @@ def test_header_is_that_of_the_series(tmp_path: Path) -> None:
 
 def test_sizes_and_constants_are_those_of_these_tests(tmp_path: Path) -> None:
     """A compiler gives the structures the sizes, and the names the values, that are written down here."""
-    sizes = {"rio_header": len(Header().pack()), "rio_entry": len(Entry().pack(0)), "rio_pair": PAIR}
+    sizes = {"rio_header": len(Header().pack()), "rio_entry": len(Entry().pack(0))}
+    sizes |= {"rio_undo": len(undo(0, 0)), "rio_log_page": image.PAGE}
     expect = {f"sizeof(struct {name})": size for name, size in sizes.items()} | {
-        **{"RIO_MAGIC": MAGIC, "RIO_VERSION": Header().version, "RIO_CHECKSUMS": CHECKSUMS, "RIO_MAX_FS": 4},
-        **{"RIO_PAGE_SIZE": PAGE, "RIO_HEADER_STRIDE": STRIDE, "RIO_PENDING_OFFSET": 1024},
-        **{"RIO_FREE": FREE, "RIO_CLEAN": CLEAN, "RIO_DIRTY": DIRTY, "RIO_SHADOWED": SHADOWED},
-        **{"RIO_STATE_MASK": 0x0F, "RIO_METADATA": METADATA, "RIO_CHANGING": CHANGING},
-        **{"RIO_MAX_PENDING": 128, "RIO_ACTIVE": ACTIVE, "RIO_RECOVERED": RECOVERED},
+        **{"RIO_MAGIC": image.MAGIC, "RIO_VERSION": Header().version, "RIO_MAX_FS": 4},
+        **{"RIO_PAGE_SIZE": image.PAGE, "RIO_HEADER_STRIDE": image.STRIDE, "RIO_STATE_MASK": 0x0F},
+        **{
+            f"RIO_{name}": getattr(image, name)
+            for name in ["CHECKSUMS", "FREE", "CLEAN", "DIRTY", "METADATA"]
+        },
+        **{f"RIO_{name}": getattr(image, name) for name in ["CHANGING", "ACTIVE", "RECOVERED"]},
+        **{f"RIO_{name}": getattr(image, name) for name in ["LOG_FREE", "LOG_FIRST", "LOG_NEXT"]},
+        **{f"RIO_{name}": getattr(image, name) for name in ["UNDO_BYTES", "UNDO_SUPERSEDED", "UNDO_NEXT"]},
+        **{"RIO_WORD_STATE_SHIFT": 32, "RIO_WORD_CHECK_SHIFT": 48},
+        **{"RIO_WORD_KIND_SHIFT": 16, "RIO_WORD_OPERATION_SHIFT": 24},
     }
     lines = [f'_Static_assert({what} == {value}, "");' for what, value in expect.items()]
     source = tmp_path / "expect.c"

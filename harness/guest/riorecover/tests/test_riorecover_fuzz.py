@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 RUNS = 20_000
 SEED = 1996
 ALONE = "written by the registry alone"
-WRITES_EVIDENCE = "*(char *)(uintptr_t)content ^= 1; if (content && pwrite"
+WRITES_EVIDENCE = "*(char *)(uintptr_t)found ^= 1, memcpy(content, found"
 
 
 def broken(folder: Path, file: str, good: str, bad: str) -> Path:
@@ -32,7 +32,7 @@ def fuzz(target: Path) -> subprocess.CompletedProcess[str]:
     corpus.mkdir()
     rng = random.Random(SEED)
     for number in range(4):
-        (corpus / str(number)).write_bytes(b"\x3f" + rng.randbytes(16000))
+        (corpus / str(number)).write_bytes(b"\x7f" + rng.randbytes(16000))
     options = ["-max_len=20000", f"-runs={RUNS}", f"-seed={SEED}", "-artifact_prefix=found-"]
     return subprocess.run(
         [target, *options, corpus], cwd=target.parent, capture_output=True, text=True, errors="replace"
@@ -47,17 +47,13 @@ def test_nothing_is_found(tmp_path: Path) -> None:
 
 # A file, what stands in it once, what is put there, and what the fuzz target then says.
 BROKEN = {
-    "bounds": ("registry.c", "index < device_blocks", "index < 2 * device_blocks", "index < DEVICE_BLOCKS"),
-    "counts": ("registry.c", "counts.fallback += fallback", "counts.free++", "c->pairs =="),
-    "overflow": ("registry.c", "malloc((nr + 1) * ", "malloc(", "heap-buffer-overflow"),
-    "evidence written": ("restore.c", "if (content && pwrite", WRITES_EVIDENCE, "by the registry alone"),
-    "checksums": ("registry.c", "counts->changing++;", ";", "checked >= c->dirty_data"),
-    "shadows": (
-        "registry.c",
-        "note_dirty(registry, entry, shadow)",
-        "registry->nr_pages++",
-        "page->address <",
-    ),
+    "bounds": ("entries.c", "index >= r->device", "index >= 2 * r->device", "index < DEVICE_BLOCKS"),
+    "counts": ("entries.c", "counts->free++;", ";", "c->entries =="),
+    "overflow": ("entries.c", "malloc((nr + 1) * ", "malloc(", "heap-buffer-overflow"),
+    "evidence written": ("restore.c", "memcpy(content, found", WRITES_EVIDENCE, ALONE),
+    "checksums": ("entries.c", "counts->changing++;", ";", "checked >= dirty"),
+    "log bounds": ("log.c", "+ length <= RIO_PAGE_SIZE", "<= RIO_PAGE_SIZE", "undo->offset + undo->length"),
+    "undo": ("log.c", "memcpy(content + undo->offset", "memcpy(content", ALONE),
     "file longer": (
         "restore.c",
         "if ((off_t)length > file->size - offset)",

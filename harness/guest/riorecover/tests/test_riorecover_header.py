@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 from registry_image import (
+    ENTRY,
+    LOG_PAGES,
+    LOG_START,
     OTHER_DEV,
     PAGE,
     RAM_PAGES,
@@ -30,30 +33,32 @@ def verdict(riorecover: Riorecover, ram: Ram, disk: Path) -> tuple[str, str]:
     result = riorecover("inspect", *registry_options(ram), "--device", disk)
     assert result.returncode == 0, result.stderr
     report = checked(json.loads(result.stdout))
-    assert report["registry"] == "recovered" or (report["entries"]["pairs"], result.stderr.count("\n")) == (
-        0,
-        1,
-    )
+    if report["registry"] != "recovered":
+        assert (report["entries"]["entries"], result.stderr.count("\n")) == (0, 1)
     return report["registry"], result.stderr
 
 
 def test_both_copies_whole(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
     ram.valid().entry(100, metadata(1000))
     assert verdict(riorecover, ram, disk) == ("recovered", "")
-    assert counts(riorecover.inspect(ram, disk)) == {"dirty_metadata": 1}
+    report = riorecover.inspect(ram, disk)
+    assert report["header_damaged"] == 0 and counts(report) == {"dirty_metadata": 1}
 
 
 @pytest.mark.parametrize("damaged", [0, 1])
 @pytest.mark.parametrize("older", [0, 1])
-def test_one_damaged_copy_does_no_harm(
+def test_one_damaged_copy_does_no_harm_and_is_told(
     riorecover: Riorecover, ram: Ram, disk: Path, damaged: int, older: int
 ) -> None:
     copies = [GOOD.newer().pack(), GOOD.newer().pack()]
     copies[older] = GOOD.pack()
-    copies[damaged] = flip(copies[damaged], 77)
-    ram.headers(*copies).entry(100, metadata(1000))
-    assert verdict(riorecover, ram, disk) == ("recovered", "")
-    assert counts(riorecover.inspect(ram, disk)) == {"dirty_metadata": 1}
+    ram.entry(100, metadata(1000))
+    for bad in (flip(copies[damaged], 77), bytes(len(copies[damaged]))):
+        copies[damaged] = bad
+        word, said = verdict(riorecover, ram.headers(*copies), disk)
+        assert word == "recovered" and "damaged" in said
+        report = riorecover.inspect(ram, disk)
+        assert report["header_damaged"] == 1 and counts(report) == {"dirty_metadata": 1}
 
 
 def test_two_damaged_copies_are_named(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
@@ -79,12 +84,13 @@ def test_newer_copy_holds(riorecover: Riorecover, ram: Ram, disk: Path, seq: int
 
 IMPOSSIBLE = {
     "magic": [0x4745524F4953],
-    "version": [1, 3],
+    "version": [2, 4],
     "flags": [3, 1 << 31],
     "start": [START + PAGE],
     "size": [SIZE + PAGE, PAGE - 1],
-    "nr_pairs": [RAM_PAGES + 1, 2**64 - 1, 2**58 + 1],  # the last one wraps
-    "first_pfn": [2**63],
+    "nr_entries": [RAM_PAGES + LOG_PAGES * PAGE // ENTRY + 1, 2**64 - 1, 2**59 + 1],  # the last one wraps
+    "log_start": [LOG_START + 8, LOG_START - PAGE, LOG_START + PAGE, 0, 2**64 - PAGE],
+    "nr_log_pages": [LOG_PAGES + 1, 2**32 - 1],
     "phase": [3, 0],
     "nr_fs": [5],
 }
@@ -103,7 +109,7 @@ def test_nothing_to_recover(riorecover: Riorecover, ram: Ram, disk: Path) -> Non
     assert word == "cold" and "cold start" in said
     ram.valid(phase=RECOVERED).entry(100, metadata(1000))
     assert verdict(riorecover, ram, disk)[0] == "cold"
-    for listed in ((), ((OTHER_DEV, bytes(16)),), ((0, UUID),), ((OTHER_DEV, UUID[::-1]),)):
+    for listed in ((), ((0, UUID),), ((OTHER_DEV, UUID[::-1], RECOVERED),)):
         word, said = verdict(riorecover, ram.valid(file_systems=listed), disk)
         assert word == "cold" and str(disk) in said
 

@@ -6,7 +6,7 @@ import os
 import random
 from pathlib import Path
 
-from registry_image import PAGE, RECOVERED, Ram, data, phase
+from registry_image import ACTIVE, DEV, OTHER_DEV, PAGE, RECOVERED, UUID, Ram, data, phase
 from riorecover_helper import FILE_SIZE, Mounted, Riorecover, recovery, run_tool
 
 
@@ -28,10 +28,9 @@ def test_file_data_comes_back(riorecover: Riorecover, ram: Ram, loop: Mounted) -
     assert (generation, other_generation) == (0, 77)
     ram.valid()
     ram.entry(2000, data(ino, 0), first)
-    ram.entry(2001, data(ino, 2, size=PAGE), last)
+    ram.entry(2001, data(ino, 2), last)
     ram.entry(2002, data(ino, 3), lost)
-    # The inode decides, not what the entry says of the size.
-    ram.entry(2003, data(other, 1, size=7, generation=77), last)
+    ram.entry(2003, data(other, 1, generation=77), last)
     ram.entry(2004, data(other, 0, generation=78), lost)
     ram.entry(2005, data(1500, 0), lost)
     ram.entry(2006, data(11, 0), lost)  # lost+found: not a file
@@ -81,12 +80,18 @@ def test_registry_stays_while_data_is_missing(riorecover: Riorecover, ram: Ram, 
     run_tool("debugfs", "-w", "-R", "set_inode_field /file flags 0x80010", loop.image)
     report = riorecover.recover(ram, loop.device, loop.folder)
     assert report["data"]["failed"] == 1 and report["data"]["lost_inodes"] == 0
-    assert phase(ram) != RECOVERED
+    assert not report["complete"] and phase(ram) != RECOVERED
     run_tool("chattr", "-i", loop.folder / "file")
     run_tool("umount", loop.folder)
     report = riorecover.recover(ram, loop.device, loop.folder)
-    assert report["data"]["pages"] == 1 and phase(ram) == RECOVERED
+    assert report["data"]["pages"] == 1 and report["complete"] and phase(ram) == RECOVERED
     assert (loop.folder / "file").read_bytes() == content + b"o" * (FILE_SIZE - PAGE)
+
+
+def test_each_file_system_has_its_own_phase(riorecover: Riorecover, ram: Ram, loop: Mounted) -> None:
+    ram.valid(file_systems=((OTHER_DEV, UUID[::-1]), (DEV, UUID)))
+    assert riorecover.recover(ram, loop.device, loop.folder)["complete"]
+    assert (phase(ram, 0), phase(ram, 1)) == (ACTIVE, RECOVERED)
 
 
 def test_another_file_system_is_checked_behind_its_mount(

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recovery up to the mount, which needs root: metadata reaches its blocks, and nothing else is touched."""
 
+import json
 import random
 import shutil
 from pathlib import Path
@@ -9,18 +10,21 @@ from typing import Any
 import pytest
 from registry_image import (
     CLEAN,
+    DEV,
     FREE,
     OTHER_DEV,
     PAGE,
     RAM_PAGES,
     RECOVERED,
+    UUID,
     Entry,
     Ram,
     data,
+    entry_address,
     flip,
     metadata,
 )
-from riorecover_helper import Riorecover, changed_blocks, counts, run_tool, tool
+from riorecover_helper import Riorecover, changed_blocks, counts, registry_options, run_tool, tool
 
 # e2fsck writes too; where each byte counts, the check of the file system is one that does not.
 NO_CHECK = tool("true")
@@ -64,7 +68,7 @@ def scatter(ram: Ram, rng: random.Random) -> dict[int, bytes]:
     for number, pfn in enumerate(rng.sample(FRAMES, 300)):
         block, content = number + 1000, rng.randbytes(PAGE)
         if number % 6 == 5:
-            ram.pair(pfn, bytes(32), flip(metadata(block).pack(pfn), rng.randrange(256)))
+            ram.put(entry_address(pfn), flip(metadata(block).pack(pfn), rng.randrange(256)))
             continue
         followed = metadata(block)
         others = [metadata(block, state=CLEAN), metadata(block, dev=OTHER_DEV)]
@@ -86,11 +90,44 @@ def test_only_listed_blocks_are_written(riorecover: Riorecover, ram: Ram, disk: 
 
 
 def test_superblock_comes_from_memory(riorecover: Riorecover, ram: Ram, disk: Path, tmp_path: Path) -> None:
+    """Whatever the disk has there: the only file system in the registry must then be the right one."""
     later = Path(shutil.copy(disk, tmp_path / "later"))
     run_tool("tune2fs", "-L", "from-memory", later)
     ram.valid().entry(2000, metadata(0), later.read_bytes()[:PAGE])
-    riorecover.recover(ram, disk)
-    assert "from-memory" in run_tool("dumpe2fs", "-h", disk)
+    whole = disk.read_bytes()
+    for superblock, match in ((whole[:PAGE], "uuid"), (bytes(PAGE), "only")):
+        disk.write_bytes(superblock + whole[PAGE:])
+        report = riorecover.recover(ram, disk)
+        assert (report["registry"], report["matched_by"]) == ("recovered", match)
+        assert "from-memory" in run_tool("dumpe2fs", "-h", disk)
+
+
+def test_a_file_system_whose_uuid_was_changed(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
+    """It is taken for the only one that is to be recovered, if nothing speaks against it."""
+    ram.valid().entry(2000, metadata(1500), b"x" * PAGE)
+    run_tool("tune2fs", "-U", "random", disk)
+    result = riorecover("inspect", *registry_options(ram), "--device", disk)
+    assert str(disk) in result.stderr and json.loads(result.stdout)["matched_by"] == "only"
+    one_of_two = ((DEV, UUID), (OTHER_DEV, UUID[::-1], RECOVERED))
+    assert riorecover.inspect(ram.valid(file_systems=one_of_two), disk)["matched_by"] == "only"
+    for speaks_against in (((DEV, UUID), (OTHER_DEV, UUID[::-1])), ((DEV, UUID, RECOVERED),)):
+        report = riorecover.inspect(ram.valid(file_systems=speaks_against), disk)
+        assert (report["registry"], report["matched_by"]) == ("cold", None)
+        assert report["entries"]["entries"] == 0
+    ram.entry(2001, metadata(disk.stat().st_size // PAGE))
+    assert riorecover.inspect(ram.valid(), disk)["registry"] == "cold"
+
+
+def test_another_disk_is_not_taken_for_the_only_file_system(
+    riorecover: Riorecover, ram: Ram, disk: Path
+) -> None:
+    """Its superblock says when it was made, and so does the one in memory."""
+    superblock = bytearray(disk.read_bytes()[:PAGE])
+    ram.valid(file_systems=((DEV, UUID[::-1]),))
+    for changed, match in ((0, "only"), (1, None)):
+        superblock[1024 + 0x108] ^= changed
+        ram.entry(2000, metadata(0), bytes(superblock))
+        assert riorecover.inspect(ram, disk)["matched_by"] == match
 
 
 @pytest.mark.parametrize(
@@ -111,7 +148,6 @@ def test_cold_start_only_checks(
 
 
 def test_wrecked_superblock_is_a_result(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
-    ram.valid().entry(2000, metadata(1500), b"x" * PAGE)
     with disk.open("r+b") as file:
         file.write(bytes(PAGE))
     report = riorecover.recover(ram, disk)

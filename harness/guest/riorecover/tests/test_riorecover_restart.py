@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from registry_image import PAGE, RAM_PAGES, Ram, data, metadata
+from registry_image import PAGE, RAM_PAGES, Ram, data, metadata, undo
 from riorecover_helper import FILE_SIZE, SOURCE, Mounted, Riorecover, build, checked, recovery
 
-# Few pairs, so that saving them takes few writes.
-PAIRS = 400
+# Few entries, so that saving them takes few writes.
+ENTRIES = 400
 # Writes and flushes behind the save: 4 blocks, 6 pages, a flush of each, the end of the save.
 BEHIND = 4 + 1 + 6 + 1 + 2
 FRAME = 330
@@ -98,14 +98,19 @@ def bench(riorecover: Riorecover, frail: Path, ram: Ram, loop: Mounted, tmp_path
             ram.entry(pfn, data(ino, index), content)
             pfn += 1
     # Blocks that the file system does not use: what is in them is not e2fsck's business.
-    for block in range(2000, 2004):
+    # An operation had changed some of them, the first of which is not in memory.
+    blocks[2000] = loop.device.read_bytes()[2000 * PAGE : 2001 * PAGE]
+    for block in range(2001, 2004):
         blocks[block] = rng.randbytes(PAGE)
-        if block % 2:
-            ram.entry(pfn, metadata(block), blocks[block])
-        else:
-            ram.change(pfn + 10, block, blocks[block], rng.randbytes(PAGE), frame=pfn)
+        ram.entry(pfn, metadata(block), rng.randbytes(block % 2 and 100) + blocks[block][block % 2 and 100 :])
         pfn += 1
-    ram.valid(nr_pairs=PAIRS)
+    records = []
+    for block in (2000, 2001, 2003):
+        records.append(undo(3, block, 50, rng.randbytes(50)))
+        blocks[block] = blocks[block][:50] + records[-1][24:74] + blocks[block][100:]
+        records.append(undo(3, block, 0, blocks[block][:55]))
+    ram.log_page(3, *records)
+    ram.valid(nr_entries=ENTRIES)
     before = loop.device.read_bytes(), ram.path.read_bytes()
     return Bench(riorecover, frail, ram, loop, tmp_path / "save", files, blocks, *before)
 

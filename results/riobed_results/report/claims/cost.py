@@ -4,7 +4,7 @@
 from collections.abc import Iterator
 
 from riobed_results.report.claims.claim import Claim, count, number, slug
-from riobed_results.tables.cost import COUNTERS, REGISTRY_BYTES, CostRow, CostTable, Ratio
+from riobed_results.tables.cost import CostRow, CostTable, Ratio
 
 # Digits after the point: times scatter by more than their second digit.
 _DIGITS = {"instructions": 3, "time": 2}
@@ -28,7 +28,7 @@ def cost_claims(table: CostTable) -> list[Claim]:
         *claims,
         count(
             "registry_bytes_per_page",
-            REGISTRY_BYTES,
+            table.registry_bytes_per_page,
             "byte for each page of RAM",
             "bytes for each page of RAM",
         ),
@@ -56,7 +56,7 @@ def _added(row: CostRow, base: CostRow | None) -> Iterator[Claim]:
     added = row.cost["instructions"] - base.cost["instructions"]
     key = slug(row.workload, row.variant)
     yield number(f"{key}_added", added, f"{added / _PER_UNIT:.1f} million instructions")
-    for name in COUNTERS:
+    for name in row.counters:
         if row.counters[name] and not base.counters[name]:
             each, what = added / row.counters[name], name.removesuffix("s").replace("_", " ")
             yield number(f"{key}_per_{slug(what)}", each, f"{each:.0f} instructions for each {what}")

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cache.h"
+
+#include <endian.h>
+#include <stdio.h>
+
+bool cache_is_recovered(const struct cache *cache)
+{
+	return cache->fs >= 0 && !registry_is_active(&cache->registry, cache->fs);
+}
+
+static void match(struct cache *cache, const struct device *device)
+{
+	if (device->superblock.valid) {
+		cache->fs = registry_find(&cache->registry, device->superblock.uuid);
+		cache->match = MATCH_UUID;
+	}
+	if (cache->fs < 0) {
+		cache->fs = registry_only_active(&cache->registry);
+		cache->match = MATCH_ONLY;
+	}
+	if (cache->fs < 0)
+		cache->match = MATCH_NONE;
+}
+
+/* A file system that was made at another time is another one, for example on a new disk. */
+static bool made_at_another_time(const struct cache *cache, struct memory *memory,
+				 const struct device *device)
+{
+	const struct page *page = entries_find_block(&cache->entries, 0);
+	const void *content = page ? memory_at(memory, page->address, RIO_PAGE_SIZE) : NULL;
+	struct superblock superblock = { .valid = false };
+
+	if (content)
+		superblock = superblock_read(content);
+	return superblock.valid && device->superblock.valid &&
+	       superblock.made != device->superblock.made;
+}
+
+static int read_parts(struct cache *cache, struct memory *memory, const struct device *device)
+{
+	uint32_t dev = le32toh(cache->registry.header.fs[cache->fs].dev);
+	int err = entries_read(&cache->entries, &cache->registry, memory, dev, device->blocks);
+
+	return err ? err : log_read(&cache->log, &cache->registry, memory, dev, device->blocks);
+}
+
+/* Nothing of the registry is for this device. */
+static int no_match(struct cache *cache, const char *name)
+{
+	cache_close(cache);
+	cache->match = MATCH_NONE;
+	cache->fs = -1;
+	cache->verdict = REGISTRY_NONE;
+	fprintf(stderr, "riorecover: %s: its file system is not in the registry: cold start\n", name);
+	return 0;
+}
+
+int cache_read(struct cache *cache, struct memory *memory, uint64_t start, uint64_t size,
+	       const struct device *device, const char *name)
+{
+	int err;
+
+	*cache = (struct cache){ .fs = -1 };
+	cache->verdict = registry_open(&cache->registry, memory, start, size);
+	if (cache->verdict != REGISTRY_VALID)
+		return 0;
+	match(cache, device);
+	if (cache_is_recovered(cache)) {
+		fprintf(stderr, "riorecover: no file cache to recover: cold start\n");
+		cache->verdict = REGISTRY_NONE;
+		return 0;
+	}
+	if (cache->fs < 0)
+		return no_match(cache, name);
+	err = read_parts(cache, memory, device);
+	if (err || cache->match == MATCH_UUID)
+		return err;
+	if (cache->entries.counts.behind || made_at_another_time(cache, memory, device))
+		return no_match(cache, name);
+	fprintf(stderr, "riorecover: %s: its UUID is not in the registry; taken for the only file system there\n",
+		name);
+	return 0;
+}
+
+void cache_close(struct cache *cache)
+{
+	entries_close(&cache->entries);
+	log_close(&cache->log);
+	cache->entries = (struct entries){ 0 };
+	cache->log = (struct operation_log){ 0 };
+}

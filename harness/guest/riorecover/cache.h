@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What memory has for one device: the file system that the registry lists, its pages and its log. */
+#ifndef CACHE_H
+#define CACHE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "device.h"
+#include "entries.h"
+#include "log.h"
+#include "memory.h"
+#include "registry.h"
+
+/* How the file system of a device was found in the registry. */
+enum cache_match {
+	MATCH_NONE,
+	MATCH_UUID,
+	/*
+	 * By being the only one that is to be recovered: the device's superblock is damaged or has
+	 * another UUID, and nothing in memory speaks against it.
+	 */
+	MATCH_ONLY,
+};
+
+struct cache {
+	enum registry_verdict verdict;
+	struct registry registry;
+	enum cache_match match;
+	int fs;			/* its place in the registry, -1 without a match */
+	struct entries entries;
+	struct operation_log log;
+};
+
+/*
+ * Reads what a registry in size bytes at start has for a device. 0, or -ENOMEM. Why there is nothing
+ * to recover is said on stderr; name is the device's there.
+ */
+int cache_read(struct cache *cache, struct memory *memory, uint64_t start, uint64_t size,
+	       const struct device *device, const char *name);
+void cache_close(struct cache *cache);
+
+/* Does a valid registry say that all of the device's file system is on disk? */
+bool cache_is_recovered(const struct cache *cache);
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The disk of the file system, and its superblock. */
+#ifndef DEVICE_H
+#define DEVICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What is used of an ext4 superblock. */
+struct superblock {
+	bool valid;		/* ext4 with blocks of RIO_PAGE_SIZE; else the rest is 0 */
+	uint8_t uuid[16];
+	uint32_t made;		/* when, in seconds: what no tool changes later */
+};
+
+struct device {
+	int fd;
+	uint64_t blocks;	/* of RIO_PAGE_SIZE bytes */
+	struct superblock superblock;
+};
+
+/* Opens a device or an image; 0, or -errno with a line on stderr. */
+int device_open(struct device *device, const char *path, bool writable);
+
+/* The size in bytes of a block device or file; -1 with errno. */
+int device_size(int fd, uint64_t *size);
+
+/* Reads the superblock in the first block of a file system. */
+struct superblock superblock_read(const uint8_t *block);
+
+#endif
