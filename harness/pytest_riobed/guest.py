@@ -104,7 +104,8 @@ class CrashGuest:
 
         `by` selects a reset without warning, or a kernel panic followed by a reset. Afterwards the production
         kernel runs again. With `production=False` stage 0 keeps running, which saves a boot, but has little
-        memory and cannot be crashed. RecoveryFailed if the file system cannot be mounted.
+        memory and cannot be crashed. RecoveryFailed if the file system cannot be mounted, or if only memory
+        holds what could not be restored.
         """
         if by not in get_args(Cause):
             raise UsageError(f"crash by {by!r}: there are {', '.join(get_args(Cause))}")
@@ -122,6 +123,8 @@ class CrashGuest:
         report = read_recovery(self._guest)
         if report.mount_error:
             raise RecoveryFailed(f"after the {by} the file system cannot be mounted: {report.mount_error}")
+        if report.incomplete:
+            raise RecoveryFailed(f"after the {by}: {report.incomplete}")
         if production:
             self._close_log("recovery")
             boot_production(self._machine)

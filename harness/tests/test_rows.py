@@ -54,6 +54,12 @@ def rows(tmp_path: Path) -> Rows:
     return Rows(tmp_path)
 
 
+def test_a_recovery_that_left_something_in_memory_is_told(rows: Rows) -> None:
+    record = crashed()
+    record.recovery = recovery(complete=False, data={"failed": 3})
+    assert "recovery incomplete: 0 blocks and 3 pages" in rows.stored(record).detail
+
+
 def test_a_crash(rows: Rows) -> None:
     row = rows.stored(crashed(), attempt=2)
     assert (row.position, row.attempt, row.mode, row.fault_class) == (0, 2, "rio", "kernel_text")

@@ -30,13 +30,16 @@ _TAIL = 30
 
 def wait_stage0(machine: Machine, timeout: float = RECOVERY_S) -> None:
     """Wait until stage 0 has recovered and its agent answers; BootError after `timeout` seconds."""
-    _wait_for(machine, STAGE0_READY, _STAGE0_FAILED, timeout)
+    _wait_for(machine, STAGE0_READY, [_STAGE0_FAILED], timeout)
 
 
 def boot_production(machine: Machine, timeout: float = BOOT_S) -> None:
-    """Boot the production kernel from stage 0; BootError after `timeout` seconds."""
+    """Boot the production kernel from stage 0; BootError after `timeout` seconds.
+
+    BootError also if stage 0 refuses, because only memory holds what it could not restore.
+    """
     machine.run(["/bin/sh", "-c", "echo >/run/boot"])
-    _wait_for(machine, _PRODUCTION_READY, _PRODUCTION_FAILED, timeout)
+    _wait_for(machine, _PRODUCTION_READY, [_STAGE0_FAILED, _PRODUCTION_FAILED], timeout)
 
 
 def wait_until(machine: Machine, condition: Callable[[], bool], timeout: float) -> bool:
@@ -58,14 +61,15 @@ def boot_error(machine: Machine, what: str) -> BootError:
     return BootError(f"{machine.config.name}: {what}{last}", "\n".join(lines))
 
 
-def _wait_for(machine: Machine, good: bytes, bad: bytes, timeout: float) -> None:
+def _wait_for(machine: Machine, good: bytes, bad: list[bytes], timeout: float) -> None:
     more = machine.console.follow()
 
     def look() -> bool:
         text = more()
-        if bad in text:
-            line = text[text.index(bad) :].splitlines()[0]
-            raise boot_error(machine, line.decode("latin-1"))
+        for word in bad:
+            if word in text:
+                line = text[text.index(word) :].splitlines()[0]
+                raise boot_error(machine, line.decode("latin-1"))
         return good in text
 
     if not wait_until(machine, look, timeout):

@@ -106,6 +106,7 @@ def reset_and_compare(guest: Guest, row: SoakRow, before: Tree) -> None:
     if row.recovery.mount_error:
         row.recovery_error = f"the file system cannot be mounted, error {row.recovery.mount_error}"
         return
+    row.recovery_error = row.recovery.incomplete or None
     row.recovery_mismatches = row.recovery.checksum_mismatches
     after = list_tree(machine)
     found = list(differences(before, after))

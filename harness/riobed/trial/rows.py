@@ -19,6 +19,7 @@ def trial_row(record: TrialRecord, campaign_id: int, attempt: int, started: str,
     planned, verdict, evidence = record.planned, record.verdict, record.evidence
     observation = record.observation
     seen = observation.detail if observation else ""
+    incomplete = record.recovery.incomplete if record.recovery else ""
     activations = [s for f in record.faults if (s := evidence.activated_s(f.index)) is not None]
     row = TrialRow(
         campaign_id=campaign_id,
@@ -41,7 +42,7 @@ def trial_row(record: TrialRecord, campaign_id: int, attempt: int, started: str,
         steps_done=record.progress.done,
         fresh_boot=planned.fresh_boot,
         restore_checked=record.restore_checked,
-        detail=error or "; ".join(filter(None, (seen, record.unrecovered))),
+        detail=error or "; ".join(filter(None, (seen, record.unrecovered, incomplete))),
         recovery=record.recovery,
         check=record.check,
         phases=record.phases,
