@@ -37,7 +37,7 @@ def test_a_variant_differs_in_one_parameter(name: str, more: set[str], less: set
 
 def test_the_first_is_the_same_without_rio() -> None:
     off, registry = VARIANTS["off"], VARIANTS["registry"]
-    assert (off.versus, registry.versus) == (None, "off")
+    assert (VARIANTS["unpatched"].versus, off.versus, registry.versus) == (None, "unpatched", "off")
     assert not [text for text in parameters(off) if text.startswith("rio.reg")]
     assert set(registry.mode.mount.split(",")) - set(off.mode.mount.split(",")) == {"rio"}
     for variant in VARIANTS.values():

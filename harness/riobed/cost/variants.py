@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compared guests: mode `rio` with parts of it switched off."""
+"""The compared guests: mode `rio` with parts of it switched off, and a kernel without the patches."""
 
 from dataclasses import dataclass
 
 from riobed.guest import CacheMode, cache_mode
+from riobed.products import CHECKOUT, KernelSpec
 
 # Without Rio the flusher would write dirty pages that are old; here nobody does.
 _NO_FLUSHER = {"vm.dirty_writeback_centisecs": 0}
@@ -24,9 +25,10 @@ class Variant:
 
 
 def parts() -> list[Variant]:
-    """Return the parts of Rio; the first variant is the same kernel, disk and settings without Rio."""
+    """Return the parts of Rio; the first variant has the same configuration and settings, and no patches."""
     return [
-        Variant("off", None, _without_rio()),
+        Variant("unpatched", None, _unpatched()),
+        Variant("off", "unpatched", _without_rio()),
         Variant("registry", "off", rio("rio.checksum=0", "rio.atomic_metadata=0")),
         Variant("atomic metadata", "registry", rio("rio.checksum=0")),
         Variant("checksums", "atomic metadata", rio()),
@@ -44,6 +46,11 @@ def rio(*parameters: str) -> CacheMode:
             "kernel_parameters": (*mode.kernel_parameters, *parameters),
         }
     )
+
+
+def _unpatched() -> CacheMode:
+    kernel = KernelSpec(series=CHECKOUT / "guest-kernel-patches/unpatched")
+    return _without_rio().model_copy(update={"kernel": kernel})
 
 
 def _without_rio() -> CacheMode:

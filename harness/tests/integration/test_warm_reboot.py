@@ -59,6 +59,16 @@ def test_a_known_tree_comes_back_byte_for_byte(rio: Guest) -> None:
         assert hashes[name] == hashlib.sha256(data).hexdigest(), name
 
 
+def test_a_file_keeps_its_name_in_the_registry(rio: Guest) -> None:
+    """Recovery finds it by number and generation, and its file system by UUID: one is fixed, one follows."""
+    shell(rio, "cd /mnt/test; echo precious >file; if chattr -v 4711 file; then exit 9; fi")
+    shell(rio, "tune2fs -U random /dev/vdb; echo later >/mnt/test/later")
+    crash(rio)
+    report = read_recovery(rio)
+    assert (report.registry, report.matched_by, report.data.lost_inodes) == ("recovered", "uuid", 0)
+    assert shell(rio, "cat /mnt/test/file /mnt/test/later") == b"precious\nlater\n"
+
+
 def test_restored_memory_is_compared_with_the_snapshots(rio: Guest) -> None:
     for _ in range(2):
         shell(rio, "echo something >/mnt/test/file")
