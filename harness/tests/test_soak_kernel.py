@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is read out of counters, console and recovery report."""
 
-from riobed.soak.kernel import complaints, mismatches, parse_counters
+from riobed.soak.kernel import complaints, mismatches, not_settled, parse_counters
 
 
 def test_counters() -> None:
@@ -31,3 +31,11 @@ def test_mismatches_where_none_was_compared_are_not_zero() -> None:
     assert mismatches({"intact": 0, "corrupt": 0, "changing": 4}) is None
     assert mismatches({"intact": 9, "corrupt": 0, "changing": 4}) == 0
     assert mismatches({"intact": 0, "corrupt": 2}) == 2
+
+
+def test_counters_that_must_be_zero_where_the_kernel_has_them() -> None:
+    assert not_settled(None, None) == {}
+    assert not_settled({"traps": 3}, {"intact": 1, "changing": 2}) == {}
+    assert not_settled({"log_misses": 0}, {"changing": 0, "damaged": 0}) == {}
+    found = not_settled({"log_misses": 1, "changes_lost": 4}, {"changing": 2, "damaged": 0})
+    assert found == {"log_misses": 1, "changes_lost": 4, "changing": 2}

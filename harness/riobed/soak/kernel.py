@@ -40,6 +40,18 @@ def complaints(console: bytes) -> list[str]:
     return [line.strip()[:200] for line in _COMPLAINT.findall(formats.clean(console))][:_MAX_COMPLAINTS]
 
 
+def not_settled(stats: dict[str, int] | None, verify: dict[str, int] | None) -> dict[str, int]:
+    """Return the counters that are not 0 though nobody writes any more; a kernel without them has none.
+
+    `verify` settles what is still open before it counts, but only in kernels that count `damaged`. In older
+    ones `changing` may stay.
+    """
+    found = {name: (stats or {}).get(name, 0) for name in ("log_misses", "changes_lost")}
+    if verify and "damaged" in verify:
+        found["changing"] = verify.get("changing", 0)
+    return {name: count for name, count in found.items() if count}
+
+
 def mismatches(counts: dict[str, int] | None) -> int | None:
     """Return how many pages failed their checksum, None if none was compared; `counts`: see verify."""
     if not counts or not counts.get("intact", 0) + counts.get("corrupt", 0):

@@ -8,7 +8,7 @@ from riobed_results.tables.soak import SoakRow
 from riobed.crash import formats
 from riobed.errors import BootError, InfraError
 from riobed.guest import Guest, boot_production, wait_stage0
-from riobed.soak.kernel import complaints, counters, dirty_kib, mismatches
+from riobed.soak.kernel import complaints, counters, dirty_kib, mismatches, not_settled
 from riobed.soak.suite import Turn
 from riobed.soak.tree import Tree, differences, list_tree
 from riobed.trial import read_recovery
@@ -88,6 +88,7 @@ def look_at_kernel(machine: Machine, row: SoakRow) -> None:
     row.verify = counters(machine, "verify")
     row.traps = (row.stats or {}).get("traps")
     row.mismatches = mismatches(row.verify)
+    row.not_settled = not_settled(row.stats, row.verify)
 
 
 def reset_and_compare(guest: Guest, row: SoakRow, before: Tree) -> None:

@@ -59,7 +59,8 @@ class SoakRow(_Stored):
 
     `traps` and `mismatches` come from the running kernel, `recovery_mismatches` from recovery's
     verification; they are None if the kernel keeps no checksums. `different` names at most 100 files;
-    `files_different` counts all of them.
+    `files_different` counts all of them. `not_settled` has counters of the kernel that should be 0 when
+    nobody writes.
     """
 
     stressor: str
@@ -74,6 +75,7 @@ class SoakRow(_Stored):
     traps: int | None = None
     mismatches: int | None = None
     recovery_mismatches: int | None = None
+    not_settled: dict[str, int] = {}
     dirty_kib: int | None = None
     recovery: RecoveryReport | None = None
     recovery_error: str | None = None
@@ -88,7 +90,7 @@ class SoakRow(_Stored):
     def good(self) -> bool:
         """Whether every check passed."""
         bad = (self.status, self.traps, self.mismatches, self.recovery_mismatches, self.files_different)
-        said = (self.crash, self.complaints, self.recovery_error, self.infra_error)
+        said = (self.crash, self.complaints, self.recovery_error, self.infra_error, self.not_settled)
         return not any(bad) and not any(said) and self.files is not None
 
 
@@ -145,6 +147,7 @@ def verdict(row: SoakRow) -> str:
         (row.recovery_error, "no recovery"),
         (row.files_different, "files differ"),
         (row.mismatches or row.recovery_mismatches, "checksum mismatch"),
+        (row.not_settled, "kernel not settled"),
         (row.complaints, "kernel complained"),
         (row.status, "stressor failed"),
         (row.files is None, "not compared"),
