@@ -36,6 +36,8 @@ def test_what_cannot_be_run() -> None:
         ("stressors: {a: {weight: 0, what: x}}", "stressors.a.weight: Input should be greater"),
         ("stressors: {a: {weight: 1}}", "stressors.a.what: Field required"),
         ("stressors: {'../a': {weight: 1, what: x}}", "stressors.../a"),
+        ("stressors: {a: {weight: 1, what: x, reset: random}}", "stressors.a: check: needed"),
+        ("stressors: {a: {weight: 1, what: x, check: x}}", "stressors.a: check: needed"),
         ("stressors: [", "not YAML: "),
         ("bild: x\nstressors: {a: {weight: 1, what: x}}", "bild: Extra inputs"),
     ],

@@ -15,13 +15,13 @@ from riobed.trial import read_recovery
 from riobed.vm import ExecResult, Machine
 
 # A stressor finishes its round when its time is up, and removes its files.
-_PATIENCE_S = 900.0
-_POLL_S = 0.2
+PATIENCE_S = 900.0
+POLL_S = 0.2
 # Exit statuses that concern the guest, not the kernel under test: 69 is the suite's own (sysexits.h
 # EX_UNAVAILABLE), 126 and 127 the shell's.
-_LACKING = (69, 126, 127)
+LACKING = (69, 126, 127)
 _MAX_DIFFERENCES = 100
-_MAX_OUTPUT = 2000
+MAX_OUTPUT = 2000
 _MAX_FSCK = 10000
 
 
@@ -48,21 +48,39 @@ def take_turn(guest: Guest, turn: Turn, seed: int, row: SoakRow) -> None:
 
 def run_stressor(machine: Machine, turn: Turn, seed: int, workers: int) -> ExecResult | None:
     """Return how the stressor ended, None if the kernel crashed; InfraError if it does not end."""
-    argv = ["/bin/sh", "/workload/run", turn.name, str(turn.seconds), str(seed), str(workers)]
-    pid = machine.spawn(argv)
-    deadline = time.monotonic() + turn.seconds + _PATIENCE_S
+    pid = spawn(machine, turn, seed, workers)
+    deadline = time.monotonic() + turn.seconds + PATIENCE_S
     while time.monotonic() < deadline:
-        if formats.started(machine.console.text()):
-            time.sleep(1)  # for the rest of the report
+        if crashed(machine):
             return None
-        try:
-            if ended := machine.status(pid):
-                return ended
-        except InfraError:
-            # A busy guest answers late; the next call opens a new conversation.
-            machine.agent_answers(30)
-        time.sleep(_POLL_S)
-    raise InfraError(f"{turn.name}: still running {_PATIENCE_S:.0f} s after its time")
+        if ended := poll(machine, pid):
+            return ended
+        time.sleep(POLL_S)
+    raise InfraError(f"{turn.name}: still running {PATIENCE_S:.0f} s after its time")
+
+
+def spawn(machine: Machine, turn: Turn, seed: int, workers: int) -> int:
+    """Start the stressor; return its process id in the guest."""
+    argv = ["/bin/sh", "/workload/run", turn.name, str(turn.seconds), str(seed), str(workers)]
+    return machine.spawn(argv)
+
+
+def crashed(machine: Machine) -> bool:
+    """Whether the kernel has crashed; if so, it has had time for its report."""
+    if not formats.started(machine.console.text()):
+        return False
+    time.sleep(1)
+    return True
+
+
+def poll(machine: Machine, pid: int) -> ExecResult | None:
+    """Return how a process ended, None while it runs."""
+    try:
+        return machine.status(pid)
+    except InfraError:
+        # A busy guest answers late; the next call opens a new conversation.
+        machine.agent_answers(30)
+        return None
 
 
 def judge_end(row: SoakRow, ended: ExecResult | None) -> None:
@@ -70,8 +88,8 @@ def judge_end(row: SoakRow, ended: ExecResult | None) -> None:
     if not ended:
         return
     text = (ended.stdout + ended.stderr).decode("utf-8", "replace")
-    row.status, row.output = ended.status, text[-_MAX_OUTPUT:]
-    if ended.status in _LACKING:
+    row.status, row.output = ended.status, text[-MAX_OUTPUT:]
+    if ended.status in LACKING:
         last = next((line for line in reversed(text.splitlines()) if line.strip()), "says nothing")
         raise InfraError(f"{row.stressor}: the guest lacks something, status {ended.status}: {last.strip()}")
 
@@ -94,6 +112,19 @@ def look_at_kernel(machine: Machine, row: SoakRow) -> None:
 def reset_and_compare(guest: Guest, row: SoakRow, before: Tree) -> None:
     """Reset without warning, wait for recovery, compare every file with its state before."""
     machine = guest.machine
+    if not recovered(guest, row):
+        return
+    after = list_tree(machine)
+    found = list(differences(before, after))
+    row.files, row.files_different = len(before), len(found)
+    row.different = found[:_MAX_DIFFERENCES]
+    if found:
+        row.e2fsck = fsck_log(machine)
+
+
+def recovered(guest: Guest, row: SoakRow) -> bool:
+    """Reset without warning and wait for recovery; return whether there is a file system to compare."""
+    machine = guest.machine
     machine.console.clear()
     machine.reset()
     try:
@@ -101,22 +132,22 @@ def reset_and_compare(guest: Guest, row: SoakRow, before: Tree) -> None:
     except BootError as error:
         # The guest was healthy, so a failure to come back is a result.
         row.recovery_error = str(error)
-        return
+        return False
     row.complaints += complaints(machine.console.text())
     row.recovery = read_recovery(guest)
     if row.recovery.mount_error:
         row.recovery_error = f"the file system cannot be mounted, error {row.recovery.mount_error}"
-        return
+        return False
     row.recovery_error = row.recovery.incomplete or None
-    row.recovery_mismatches = row.recovery.checksum_mismatches
-    after = list_tree(machine)
-    found = list(differences(before, after))
-    row.files, row.files_different = len(before), len(found)
-    row.different = found[:_MAX_DIFFERENCES]
-    if found:
-        row.e2fsck = machine.run(["/bin/cat", "/run/e2fsck.log"]).stdout.decode("utf-8", "replace")[
-            :_MAX_FSCK
-        ]
+    if row.recovery.checksum_mismatches is not None:
+        row.recovery_mismatches = (row.recovery_mismatches or 0) + row.recovery.checksum_mismatches
+    return True
+
+
+def fsck_log(machine: Machine) -> str:
+    """Return the beginning of what e2fsck said in recovery."""
+    said = machine.run(["/bin/cat", "/run/e2fsck.log"]).stdout
+    return said.decode("utf-8", "replace")[:_MAX_FSCK]
 
 
 def go_on(guest: Guest) -> None:

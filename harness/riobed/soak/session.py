@@ -32,6 +32,7 @@ from riobed.guest import (
     workload_image,
 )
 from riobed.soak.life import go_on, take_turn
+from riobed.soak.midst import take_random_turn
 from riobed.soak.suite import Turn, load_suite, turns
 
 
@@ -116,7 +117,8 @@ def run_turns(guest: Guest, plan: list[Turn], request: Request, result: Soak) ->
                 go_on(guest)
             else:
                 guest.boot()
-            take_turn(guest, turn, request.seed, row)
+            take = take_random_turn if turn.check else take_turn
+            take(guest, turn, request.seed, row)
         except InfraError as error:
             row.infra_error = str(error)
         row.finished = utc_now()
@@ -136,5 +138,8 @@ def keep_console(guest: Guest, folder: Path, name: str) -> None:
 
 def describe(row: SoakRow, turn: Turn) -> str:
     """One line about a turn that ended."""
-    what = row.infra_error or f"{row.files} files compared, {row.files_different} different"
+    compared = f"{row.files} files compared, {row.files_different} different"
+    if row.resets is not None:
+        compared = f"{row.resets} resets; check: {(row.check_output.splitlines() or ['-'])[0]}"
+    what = row.infra_error or compared
     return f"{turn.name:<12} {turn.seconds:5d} s asked, {row.seconds:7.1f} s run: {verdict(row)}; {what}"

@@ -3,9 +3,9 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from riobed.errors import UsageError, complaint
 from riobed.yamltext import parse_yaml
@@ -16,12 +16,24 @@ MIN_SECONDS = 5
 
 
 class Stressor(BaseModel):
-    """One entry: its share of the time, relative to the others, and a short description."""
+    """One entry: its share of the time, relative to the others, and a short description.
+
+    With `reset: random` the guest is reset while the stressor runs, and the command `check` judges what was
+    recovered.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     weight: Annotated[int, Field(ge=1, le=1000)]
     what: str
+    reset: Literal["idle", "random"] = "idle"
+    check: str | None = None
+
+    @model_validator(mode="after")
+    def _check_belongs_to_random(self) -> Self:
+        if (self.reset == "random") != (self.check is not None):
+            raise ValueError("check: needed with reset: random, and only there")
+        return self
 
 
 class Suite(BaseModel):
@@ -35,11 +47,12 @@ class Suite(BaseModel):
 
 @dataclass(frozen=True)
 class Turn:
-    """A stressor with its time in whole seconds."""
+    """A stressor with its time in whole seconds; `check` only if it is reset while it runs."""
 
     name: str
     what: str
     seconds: int
+    check: str | None = None
 
 
 def load_suite(folder: Path) -> Suite:
@@ -66,7 +79,8 @@ def turns(suite: Suite, minutes: float, only: list[str]) -> list[Turn]:
     chosen = {name: entry for name, entry in suite.stressors.items() if not only or name in only}
     total = sum(entry.weight for entry in chosen.values())
     shares = [
-        Turn(name, entry.what, round(minutes * 60 * entry.weight / total)) for name, entry in chosen.items()
+        Turn(name, entry.what, round(minutes * 60 * entry.weight / total), entry.check)
+        for name, entry in chosen.items()
     ]
     shortest = min(turn.seconds for turn in shares)
     if shortest < MIN_SECONDS:

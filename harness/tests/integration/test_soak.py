@@ -20,6 +20,29 @@ stressors:
   lacks: {weight: 1, what: cannot}
 """
 
+# The second one reports files that it never makes.
+RESET_RUN = """
+cd /mnt/test && rm -rf made && mkdir made
+n=0
+while :; do
+	n=$((n + 1))
+	[ "$1" = lies ] && [ $n -gt 3 ] || echo $n >made/$n
+	echo $n >/dev/virtio-ports/org.riobed.progress
+	sleep 0.2
+done
+"""
+RESET_CHECK = """
+while read -r n; do
+	[ "$(cat /mnt/test/made/"$n")" = "$n" ] || { echo "$1 $2: no $n"; exit 1; }
+done <"$3"
+echo "$n made"
+"""
+RESET_SUITE = """
+stressors:
+  honest: {weight: 1, what: reports, reset: random, check: sh check}
+  lies: {weight: 1, what: reports too early, reset: random, check: sh check}
+"""
+
 
 @pytest.fixture
 def suite(tmp_path: Path) -> Path:
@@ -49,3 +72,14 @@ def test_a_soak_in_delayed(suite: Path, tmp_path: Path) -> None:
     (row,) = load_soak(tmp_path / "soak").rows
     assert row.status == 0 and row.files == 6 and row.files_different
     assert "'./d/e/file': missing" in row.different
+
+
+def test_resets_at_random_moments(suite: Path, tmp_path: Path) -> None:
+    (suite / "run").write_text(RESET_RUN)
+    (suite / "check").write_text(RESET_CHECK)
+    (suite / "suite.yaml").write_text(RESET_SUITE)
+    request = Request("rio", 0.2, 7, [], suite, 512, 128, 1, tmp_path / "soak")
+    assert soak(request, "md", None) == 1
+    honest, lies = load_soak(tmp_path / "soak").rows
+    assert honest.good and honest.resets and honest.seconds >= 6 and "made" in honest.check_output
+    assert (lies.good, lies.resets, lies.check_status) == (False, 1, 1) and "no 4" in lies.check_output

@@ -60,7 +60,8 @@ class SoakRow(_Stored):
     `traps` and `mismatches` come from the running kernel, `recovery_mismatches` from recovery's
     verification; they are None if the kernel keeps no checksums. `different` names at most 100 files;
     `files_different` counts all of them. `not_settled` has counters of the kernel that should be 0 when
-    nobody writes.
+    nobody writes. A stressor that is reset while it runs has `resets` and, instead of files, the exit status
+    and the output of its check after the last one.
     """
 
     stressor: str
@@ -82,6 +83,9 @@ class SoakRow(_Stored):
     files: int | None = None
     files_different: int | None = None
     different: list[str] = []
+    resets: int | None = None
+    check_status: int | None = None
+    check_output: str = ""
     e2fsck: str | None = None
     infra_error: str | None = None
     finished: str = ""
@@ -91,7 +95,12 @@ class SoakRow(_Stored):
         """Whether every check passed."""
         bad = (self.status, self.traps, self.mismatches, self.recovery_mismatches, self.files_different)
         said = (self.crash, self.complaints, self.recovery_error, self.infra_error, self.not_settled)
-        return not any(bad) and not any(said) and self.files is not None
+        return not any(bad) and not any(said) and not self.check_status and self.compared
+
+    @property
+    def compared(self) -> bool:
+        """Whether the recovered file system was compared with what it should be."""
+        return self.files is not None or self.check_status is not None
 
 
 class Soak(_Stored):
@@ -145,12 +154,12 @@ def verdict(row: SoakRow) -> str:
         (row.crash, row.crash),
         (row.traps, "protection trap"),
         (row.recovery_error, "no recovery"),
-        (row.files_different, "files differ"),
+        (row.files_different or row.check_status, "files differ"),
         (row.mismatches or row.recovery_mismatches, "checksum mismatch"),
         (row.not_settled, "kernel not settled"),
         (row.complaints, "kernel complained"),
         (row.status, "stressor failed"),
-        (row.files is None, "not compared"),
+        (not row.compared, "not compared"),
     ]
     return next((printable(str(word)) for there, word in found if there), "good")
 
