@@ -17,6 +17,8 @@ from riobed.vm import need_room, run_tool
 # The size limit of a built workload, and how much larger than its files the image is at least.
 _MAX_WORKLOAD = 1024 * MIB
 _SLACK = 8 * MIB
+# In the toolchain root and on the host: the certificate authorities that a build's downloads trust.
+_TRUSTED = Path("/etc/ssl/certs/ca-certificates.crt")
 
 
 def make_empty_disk(path: Path, size: int) -> None:
@@ -56,6 +58,7 @@ def workload_image(folder: Path, build: str | None, manifest: Manifest) -> Path:
         work = Path(made)
         shutil.copytree(folder, work, dirs_exist_ok=True)
         if build:
+            _trust_as_host(manifest.toolchain.root)
             inside = f"cd /build/{work.name} && {build}"
             run_tool(
                 ["chroot", str(manifest.toolchain.root), "/bin/sh", "-ec", inside],
@@ -67,6 +70,15 @@ def workload_image(folder: Path, build: str | None, manifest: Manifest) -> Path:
         work.chmod(0o755)
         _pack(work, image, size)
     return image
+
+
+def _trust_as_host(root: Path) -> None:
+    """Let what runs in the toolchain root verify servers as this host does, behind a proxy, too."""
+    if _TRUSTED.exists():
+        inside = root / _TRUSTED.relative_to("/")
+        inside.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(inside) as temporary:
+            shutil.copyfile(_TRUSTED, temporary)
 
 
 def _pack(folder: Path, image: Path, size: int) -> None:
