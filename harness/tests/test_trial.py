@@ -13,11 +13,12 @@ from harness_builders import Clock, ScriptedMachine, record, recovery, spec, tex
 from riobed.errors import BootError, InfraError
 from riobed.faults import commands
 from riobed.guest.guest import Guest
-from riobed.plan.rounds import plan
+from riobed.plan.rounds import PlannedTrial, plan
 from riobed.trial import TrialRecord, read_recovery, trial, trial_row
 from riobed.trial.trial import inject, run_trial, warm_up
 from riobed.trial.verdict import read_check
 from riobed.vm.agent import AgentLost, ExecResult
+from riobed_results.store import PANICS
 
 PLANNED = next(plan(spec()))
 READY = b"riobed: stage 0\nriobed: stage 0 ready\n"
@@ -215,6 +216,44 @@ def test_without_faults_the_reset_is_ours(crashing: Recovering) -> None:
     assert crashing.resets == 1
     # Nothing was injected.
     assert [argv[0] for argv in crashing.commands] == ["start", "/bin/cat", "check"]
+
+
+@pytest.mark.parametrize("by", ["nmi", "sysrq"])
+def test_a_sound_kernel_panics_on_request(
+    crashing: Recovering, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    monkeypatch.setattr(PlannedTrial, "panic_by", by)
+    crashing.on_nmi = lambda: crashing.later(2, crashing.console, PANIC)
+    crashing.on_inject = lambda: crashing.later(2, crashing.console, PANIC)
+    done = ran(crashing, a_record(0, fault_class="panic"))
+    assert (done.verdict.crash_kind, done.verdict.crash_title) == ("panic", PANICS[by])
+    assert (crashing.nmis, done.verdict.corruption) == (by == "nmi", "none")
+    assert ("sysrq-trigger" in str(crashing.commands)) == (by == "sysrq")
+    # It was reset only when it had stopped.
+    assert (crashing.resets, done.console) == (1, PANIC)
+
+
+def test_a_kernel_that_does_not_panic_on_request_is_our_failure(crashing: Recovering) -> None:
+    crashing.on_inject = lambda: None
+    with pytest.raises(InfraError, match="no panic within 60 s"):
+        run_trial(ReadyGuest(crashing), spec(), a_record(0, fault_class="panic"))
+
+
+@pytest.mark.parametrize("up", [True, False])
+def test_whether_the_production_kernel_comes_up_is_a_result(crashing: Recovering, up: bool) -> None:
+    def boot() -> None:
+        if "/run/boot" in crashing.commands[-1][-1]:
+            crashing.later(3, crashing.console, b"riobed: production ready\n" if up else b"Starting new\n")
+            # Stage 0 has gone; its agent does not answer any more.
+            raise AgentLost("guest agent: no answer in time")
+
+    crashing.answers["echo >/run/boot"] = ExecResult(0, b"", b"")
+    crashing.on_run = boot
+    done = ran(crashing, a_record(0), boot_production=True)
+    row = trial_row(done, 1, 1, "2026-01-02T03:04:05.000+00:00", "")
+    assert (row.outcome, row.corruption, row.recovery and row.recovery.production) == ("crash", "none", up)
+    assert ("the production kernel did not come up: vm: no 'riobed: production ready'" in row.detail) != up
+    assert (b"=== production, not up ===" in done.console) != up
 
 
 def recovering_for(machine: Recovering, seconds: float) -> None:

@@ -86,10 +86,10 @@ def fill(
 
 
 def recovered(
-    pages: int = 100, rejected: int = 0, corrupt: int = 0, phase: str = "", **more: Any
+    pages: int = 100, rejected: int = 0, corrupt: int = 0, phase: str = "", changing: int = 1, **more: Any
 ) -> dict[str, Any]:
     """Parts of a recovery's report; `phase` is the one in which it was cut short."""
-    sums = {"intact": 90, "corrupt": corrupt, "changing": 1, "mismatches": []}
+    sums = {"intact": 90, "corrupt": corrupt, "changing": changing, "mismatches": []}
     made = {"entries": {"rejected": rejected}, "metadata": {"written": 10}, "data": {"pages": pages}}
     cut = {"interrupted": {"planned_s": 0.1, "at_s": 0.11, "phase": phase}} if phase else {}
     return made | {"checksums": sums, "mount_error": 0} | cut | more

@@ -11,15 +11,18 @@ from typing import Any
 
 import pytest
 from results_builders import fill, planted, recovered
-from riobed_results.store.queries import Results
+from riobed_results.report.claims.campaign import campaign_claims
+from riobed_results.store.queries import PANICS, Results
 from riobed_results.store.store import Store
 from riobed_results.tables.by_mode import Design, mode_page, mode_table
-from riobed_results.tables.losses import NO_FAULT, RECOVERY_CRASH
+from riobed_results.tables.controls import failed_controls
+from riobed_results.tables.losses import NO_FAULT, PANIC, RECOVERY_CRASH, RESTARTS
 from riobed_results.tables.oracles import ORACLES
 from riobed_results.tables.planted import PLANTED
 from riobed_results.tables.registry import campaign_pages
 from riobed_results.tables.render import render
 from riobed_results.tables.starts import STARTS
+from riobed_results.tables.windows import WINDOWS
 
 MODES = ["rio", "rio-protected"]
 P = "Crashed, within fault classes: p"
@@ -125,6 +128,43 @@ def test_which_oracle_found_what(store: Store) -> None:
         "Nothing found": 2,
     }
     assert set(column(results, ORACLES, "rio-protected").values()) == {None}
+
+
+def test_panics_on_request_and_what_came_after(store: Store) -> None:
+    def after(dirty: int, up: bool | None) -> dict[str, Any]:
+        return recovered(
+            entries={"entries": 1000, "dirty_data": dirty, "dirty_metadata": 10, "free": 500},
+            log={},
+            production=up,
+            changing=dirty,
+        )
+
+    panic = {"fault_class": "panic", "crash_kind": "panic", "crash_title": PANICS["nmi"]}
+    results = filled(
+        store,
+        panic | {"recovery": after(410, True)},
+        panic | {"crash_title": PANICS["sysrq"], "recovery": after(490, False)},
+        # It crashed by itself.
+        panic | {"crash_title": "panic: Fatal", "recovery": after(1, None)},
+        fault_class="panic",
+    )
+    lines = column(results, PANIC)
+    assert [lines[name] for name in ("Panics", "by SysRq", "by NMI")] == [2, 1, 1]
+    assert [lines[f"Dirty, % of RAM, {name}"] for name in ("smallest", "median")] == [42.0, 46.0]
+    lines = column(results, RESTARTS)
+    assert [lines[name] for name in ("Production kernel came up", "It did not")] == [1, 1]
+    assert column(results, WINDOWS) == {
+        "Crashes": 3,
+        "Open pages, mean": 300.33,
+        "Open pages, median": 410.0,
+        "Open pages, largest number": 490,
+        "Cached pages, median": 500.0,
+    }
+    claims = {claim.key: claim.value for claim in campaign_claims(results)}
+    assert (claims["panics"], claims["lost"], claims["dirty_share_of_ram_min"]) == (2, 0, 0.42)
+    assert (claims["kexecs"], claims["kexecs_failed"], claims["kexecs_100_mib"]) == (2, 1, 0)
+    failed = failed_controls(results.rows)
+    assert ["1 of 3 guests" in failed[0], "after 1 of 2 recoveries" in failed[1]] == [True, True]
 
 
 def test_as_text(store: Store) -> None:

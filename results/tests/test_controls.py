@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from results_builders import Invoke, fill, planted, recovered
-from riobed_results.store.queries import Results
+from riobed_results.store.queries import PANICS, Results
 from riobed_results.store.store import Store
 from riobed_results.tables.controls import failed_controls, losing_modes, missing_controls
 from riobed_results.tables.corruption import corruption_table
@@ -85,6 +85,8 @@ def test_every_table_about_faults_says_first_what_its_controls_say(
     fault = {"requested": 1, "recovery": RECOVERY, "fresh_boot": True}
     others = [plant("written", "none"), {"mode": "delayed", "outcome": "discard", "phases": {"check": 1.0}}]
     others += [reset("direct", "delayed"), reset(mode="odd") | {"recovery": recovered(phase="data")}]
+    panic = {"fault_class": "panic", "mode": "odd", "crash_title": PANICS["nmi"]}
+    others.append(panic | {"recovery": recovered(log={}, production=True)})
     page = table.of(filled(store, fault, fault | {"corruption": "direct"}, *others))
     failed, missing = "Control failed in mode rio: 1 of 1 planted", "have not run: class none in mode rio."
     for form in ("md", "latex", "html"):

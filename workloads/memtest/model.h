@@ -21,7 +21,7 @@
 #define PATH_SIZE (DEPTH_MAX * NAME_SIZE)
 
 #define TWINS_DEFAULT 8
-#define TWINS_MAX 1000		/* NNN has three digits */
+#define TWINS_MAX 10000		/* NNN has three digits or four */
 
 #define MAX_BYTES_DEFAULT (8u << 20)
 #define MAX_BYTES_LEAST 4096u

@@ -127,6 +127,8 @@ def describe(row: TrialRow, width: int, losing: frozenset[str] = LOSING_MODES) -
     if row.outcome == "infra_error":
         return fitted(f"{named(row)} infra error, attempt {row.attempt}: {row.detail}", width)
     found = "" if row.corruption in (None, "none") else "  CORRUPTION"
+    if row.recovery and row.recovery.production is False:
+        return fitted(f"{named(row)} {ending(row)}", width, "  NO PRODUCTION KERNEL")
     if control_failed(row, losing):
         found = "  CONTROL FAILED"
     elif found and row.fault_class in CONTROLS:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from riobed.errors import UsageError
 from riobed.faults.base import Fault, FaultClass
 from riobed.faults.classes.allocation import ALLOCATION
-from riobed.faults.classes.controls import NONE, PLANTED
+from riobed.faults.classes.controls import NONE, PANIC, PLANTED
 from riobed.faults.classes.copy_overrun import COPY_OVERRUN
 from riobed.faults.classes.data_flips import KERNEL_HEAP, KERNEL_STACK
 from riobed.faults.classes.kernel_text import KERNEL_TEXT
@@ -20,6 +20,7 @@ from riobed.faults.classes.synchronization import SYNCHRONIZATION
 from riobed.faults.classes.text import text_class
 from riobed.faults.sites.catalogue import Catalogue
 from riobed.faults.sites.site_filter import SiteFilter
+from riobed.faults.sites.vmlinux import Vmlinux
 from riobed.products import KernelPart, cache_dir
 
 CLASSES: dict[str, FaultClass] = {
@@ -33,6 +34,7 @@ CLASSES: dict[str, FaultClass] = {
         COPY_OVERRUN,
         SYNCHRONIZATION,
         NONE,
+        PANIC,
         PLANTED,
     )
 }
@@ -46,6 +48,14 @@ def commands(faults: Iterable[Fault]) -> str:
 def catalogue_of(kernel: KernelPart) -> Catalogue:
     """The fault sites of a kernel that is built here, kept in the cache; see Catalogue.open."""
     return Catalogue.open(kernel.vmlinux, cache_dir(), RULES, kernel.build_id)
+
+
+def function_address(kernel: KernelPart, name: str) -> int:
+    """Return the address of a kernel's function; UsageError if it has none of that name."""
+    address = Vmlinux(kernel.vmlinux).address_of(name)
+    if address is None:
+        raise UsageError(f"kernel build {kernel.build_id[:12]} has no {name}()")
+    return address
 
 
 def check_classes(catalogue: Catalogue, classes: Iterable[FaultClass], count: int) -> None:

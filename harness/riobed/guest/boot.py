@@ -6,10 +6,11 @@ harness/guest/stage0/init and riobed-init print the markers.
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from riobed.crash.formats import clean
 from riobed.errors import BootError, InfraError
-from riobed.vm import Machine
+from riobed.vm import AgentLost, Machine
 
 # Prefix of the first line of stage 0 and of the two markers below.
 STAGE0 = b"riobed: stage 0"
@@ -38,7 +39,9 @@ def boot_production(machine: Machine, timeout: float = BOOT_S) -> None:
 
     BootError also if stage 0 refuses, because only memory holds what it could not restore.
     """
-    machine.run(["/bin/sh", "-c", "echo >/run/boot"])
+    # Stage 0 may be gone before its agent answers; the console says what became of it.
+    with suppress(AgentLost):
+        machine.run(["/bin/sh", "-c", "echo >/run/boot"])
     _wait_for(machine, _PRODUCTION_READY, [_STAGE0_FAILED, _PRODUCTION_FAILED], timeout)
 
 

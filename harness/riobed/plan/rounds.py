@@ -10,6 +10,8 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from riobed_results.store import PANICS
+
 from riobed.plan.spec import CampaignSpec
 
 # Long compared with the agent's work in the guest, so that the reset comes at a random moment.
@@ -42,6 +44,11 @@ class PlannedTrial:
     def run_on_s(self) -> float:
         """Seconds the guest runs undisturbed before a reset without a fault."""
         return random.Random(f"{self.seed}/run-on").uniform(0.0, _RUN_ON_S)
+
+    @property
+    def panic_by(self) -> str:
+        """How a trial of class `panic` panics, a key of PANICS."""
+        return random.Random(f"{self.seed}/panic").choice(sorted(PANICS))
 
     def fault_rng(self) -> random.Random:
         """Return the generator that the faults are drawn from."""

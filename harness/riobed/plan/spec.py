@@ -59,6 +59,9 @@ class CampaignSpec(Strict):
     # Crash in recovery: the machine is reset again at a time drawn between the two, counted from
     # riorecover's first line. Absent: recovery is not interrupted.
     recovery_reset_s: tuple[Moment, Moment] | None = None
+    # After recovery and check, the production kernel is started as on a machine in use; whether it came is a
+    # result.
+    boot_production: bool = False
     # A guest without a sign of life for that long hangs.
     hang_s: Seconds = 20.0
     # Proportion of trials that boot instead of starting from the snapshot, to show that it has no effect.

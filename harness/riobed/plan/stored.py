@@ -46,6 +46,7 @@ def comparable(text: str) -> object:
     data.setdefault("controls", {})
     data.setdefault("early_discard_s", None)
     data.setdefault("restore_check_share", 0.0)
+    data.setdefault("boot_production", False)
     data["machine"].setdefault("icount", False)
     return data
 

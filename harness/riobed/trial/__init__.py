@@ -7,13 +7,14 @@ May import plan, guest, faults, crash and vm. It runs on the guest it is given.
 from riobed.trial.evidence import Evidence
 from riobed.trial.planting import PLANTED
 from riobed.trial.record import TrialRecord
-from riobed.trial.recover import read_recovery
+from riobed.trial.recover import RECOVERY_TRIES, read_recovery
 from riobed.trial.rows import fault_row, trial_row, write_log
 from riobed.trial.trial import INJECTOR, run_trial
 
 __all__ = [
     "INJECTOR",
     "PLANTED",
+    "RECOVERY_TRIES",
     "Evidence",
     "TrialRecord",
     "fault_row",

@@ -35,6 +35,8 @@ class TrialRecord:
     check: CheckReport | None = None
     # Why a crash has neither of the two, in one line.
     unrecovered: str = ""
+    # Why the production kernel did not come up after the recovery, in one line.
+    not_restarted: str = ""
     verdict: Verdict | None = None
     console: bytes = b""
 

@@ -10,14 +10,14 @@ from riobed_results.store import RecoveryReport
 
 from riobed.crash import formats
 from riobed.errors import BootError, InfraError, complaint
-from riobed.guest import Guest, wait_stage0
+from riobed.guest import Guest, boot_production, wait_stage0
 from riobed.trial.interrupt import interrupt_recovery
 from riobed.trial.record import TrialRecord
 from riobed.trial.verdict import read_check
 from riobed.vm import AgentLost
 
 _CHECK_S = 300.0
-_TRIES = 3
+RECOVERY_TRIES = 3
 _BEGUN = b"riorecover: "
 _MAX_REPORT = 1 << 16
 
@@ -26,7 +26,7 @@ def recover(guest: Guest, record: TrialRecord) -> None:
     """Fill in `recovery` and `check`, or `unrecovered` if recovery failed; InfraError if we failed."""
     machine = guest.machine
     reset = not (record.observation and record.observation.restarted)
-    for _ in range(_TRIES):
+    for _ in range(RECOVERY_TRIES):
         try:
             restart(guest, record, reset)
             judge(guest, record)
@@ -79,6 +79,27 @@ def judge(guest: Guest, record: TrialRecord) -> None:
         record.check = read_check(guest.machine.run(argv, timeout=_CHECK_S))
     if not record.check.equal:
         keep_recovery_log(guest, record)
+
+
+def restart_production(guest: Guest, record: TrialRecord) -> None:
+    """Start the production kernel after a complete recovery, and note in its report whether it came up.
+
+    That it does not come is a result; InfraError only if the machine itself fails.
+    """
+    if not record.recovery or record.recovery.complete is False:
+        return
+    machine = guest.machine
+    begin = len(machine.console.text())
+    up = True
+    try:
+        with record.phase("production"):
+            boot_production(machine)
+    except (BootError, AgentLost) as error:
+        if trouble := machine.trouble():
+            raise InfraError(f"after the recovery: {trouble}") from None
+        up, record.not_restarted = False, f"the production kernel did not come up: {error}"
+        record.console += b"\n=== production, not up ===\n" + machine.console.text(begin)
+    record.recovery = record.recovery.model_copy(update={"production": up})
 
 
 def cut_recovery_short(guest: Guest, record: TrialRecord, planned_s: float) -> None:

@@ -11,10 +11,11 @@ from riobed.faults import CLASSES, commands
 from riobed.guest import Guest
 from riobed.plan import CampaignSpec
 from riobed.trial.evidence import read_evidence
+from riobed.trial.panicking import PANIC, bring_down
 from riobed.trial.planting import PLANTED, plant
 from riobed.trial.progress import Progress
 from riobed.trial.record import TrialRecord
-from riobed.trial.recover import recover
+from riobed.trial.recover import recover, restart_production
 from riobed.trial.verdict import decide
 from riobed.trial.watch import Observation, Watcher, crash_on
 from riobed.vm import AgentLost, Machine
@@ -54,9 +55,9 @@ def run_trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
             repeatably = record.faults and guest.repeatable
             pid = begin_repeatably(guest, record) if repeatably else begin(guest, record)
         except EarlyCrash as early:
-            if record.planned.fault_class != "none":
+            if record.planned.fault_class not in ("none", PANIC):
                 raise
-            # For the negative control, a crash without a fault is the finding.
+            # For a negative control, a crash without a fault is the finding.
             record.observation = Observation(early.crash, 0.0, "running")
         else:
             with record.phase("watch"):
@@ -64,6 +65,8 @@ def run_trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
         read_logs(guest, record)
         if record.observation.crash:
             recover(guest, record)
+            if spec.boot_production:
+                restart_production(guest, record)
         record.verdict = decide(record.observation, record.recovery, record.check, record.unrecovered)
     finally:
         # With an observation the console was already read, before stage 0 added to it.
@@ -72,13 +75,15 @@ def run_trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
 
 
 def observe(guest: Guest, spec: CampaignSpec, record: TrialRecord, pid: int) -> Observation:
-    """Observe the guest until a crash or the trial's end; without faults, the next reset is the crash."""
+    """Observe the guest until a crash or the trial's end; without faults, the harness makes the crash."""
     if record.faults:
         waiting = [fault.index for fault in record.faults if CLASSES[fault.fault_class].waits]
         return Watcher(guest.machine, spec, record.progress, pid, guest.reports_steps, waiting).watch()
     time.sleep(record.planned.run_on_s)
-    crash = crash_on(guest.machine.console.text()) or Crash("reset", "reset by the harness")
-    return Observation(crash, 0.0, "running")
+    crash = crash_on(guest.machine.console.text())
+    if not crash and record.planned.fault_class == PANIC:
+        crash = bring_down(guest.machine, record.planned.panic_by)
+    return Observation(crash or Crash("reset", "reset by the harness"), 0.0, "running")
 
 
 def begin(guest: Guest, record: TrialRecord) -> int:

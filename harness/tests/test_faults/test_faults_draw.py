@@ -15,7 +15,7 @@ from riobed.faults.classes.rules import RULES
 from riobed.faults.sites.nops import deleted
 
 TEXT_CLASSES = ("kernel_text", *RULES)
-FAULTY = tuple(name for name in CLASSES if name not in ("none", "planted"))
+FAULTY = tuple(name for name in CLASSES if name not in ("none", "panic", "planted"))
 
 
 def draw(catalogue: Catalogue, name: str, seed: str, count: int = 20) -> list[Fault]:

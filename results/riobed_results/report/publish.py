@@ -69,14 +69,18 @@ def publish(store: Store, name: str | None, logs: Path, folder: Path) -> None:
 
 
 def worth_keeping(rows: list[TrialRow]) -> list[str]:
-    """Return the logs of all trials with corruption and of the first trial with each crash title."""
+    """Return the logs of all trials with corruption or without a production kernel afterwards.
+
+    And the log of the first trial with each crash title.
+    """
     logs: dict[str, None] = {}
     titles: set[str] = set()
     for row in rows:
         if row.outcome != "crash" or row.log is None:
             continue
         title = row.crash_title or ""
-        if row.corruption != "none" or title not in titles:
+        down = row.recovery is not None and row.recovery.production is False
+        if row.corruption != "none" or down or title not in titles:
             logs[row.log] = None
         titles.add(title)
     return list(logs)

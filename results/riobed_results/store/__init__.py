@@ -22,6 +22,7 @@ from riobed_results.store.models import (
 )
 from riobed_results.store.provenance import CAMPAIGN, KERNEL, SERIES, WORKER, KernelProvenance, Provenance
 from riobed_results.store.queries import (
+    PANICS,
     Counts,
     CrashesBySeed,
     Results,
@@ -34,6 +35,7 @@ from riobed_results.store.queries import (
     result_at,
     stored_spec,
     trial_rows,
+    vcpus,
 )
 from riobed_results.store.recovery_report import (
     ENDED,
@@ -52,6 +54,7 @@ __all__ = [
     "DEFAULT_STORE",
     "ENDED",
     "KERNEL",
+    "PANICS",
     "REPORT_FILE",
     "SERIES",
     "STORE_FILE",
@@ -98,4 +101,5 @@ __all__ = [
     "try_store",
     "utc_now",
     "values",
+    "vcpus",
 ]

@@ -83,9 +83,20 @@ def cell_counts(rows: Iterable[TrialRow]) -> dict[tuple[str, str], Counts]:
     return cells
 
 
+# By its key, the title of a crash that the harness asked a sound kernel for.
+PANICS = {"nmi": "panic on request, by NMI", "sysrq": "panic on request, by SysRq"}
 # Their faults are the same in every kernel; faults of other classes are locations in one kernel's text.
 RUN_TIME_CLASSES = frozenset(
-    {"allocation", "copy_overrun", "kernel_heap", "kernel_stack", "none", "planted", "synchronization"}
+    {
+        "allocation",
+        "copy_overrun",
+        "kernel_heap",
+        "kernel_stack",
+        "none",
+        "panic",
+        "planted",
+        "synchronization",
+    }
 )
 # By mode, then by fault class, seed and kernel ("" if it does not matter): whether the crash corrupted.
 CrashesBySeed = dict[str, dict[tuple[str, str, str], bool]]
@@ -150,6 +161,13 @@ def stored_spec(campaign: CampaignRow) -> dict[str, Any]:
     except (yaml.YAMLError, ValueError, RecursionError):
         return {}
     return spec if isinstance(spec, dict) else {}
+
+
+def vcpus(campaign: CampaignRow) -> int:
+    """Return the number of processors of a campaign's machine; 1 if its spec does not say."""
+    machine = stored_spec(campaign).get("machine")
+    found = machine.get("vcpus") if isinstance(machine, dict) else None
+    return found if isinstance(found, int) else 1
 
 
 def in_order(campaign: CampaignRow, key: str, seen: Iterable[str]) -> list[str]:

@@ -7,6 +7,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 # The phase of a reset that came after recovery had ended: it was no crash in recovery.
 ENDED = "done"
+_PAGE = 4096
 
 Count = Annotated[int, Field(ge=0)]
 
@@ -141,7 +142,8 @@ class RecoveryReport(_Part):
     header that are damaged while the other holds. `complete` is False if something could not be restored and
     the registry stays valid. `saved` is None if saving is off; `log`, `complete` and `checksums` are None if
     riorecover is too old for them. `mount_error` is an errno or 0. The harness adds `interrupted` if it
-    reset the machine in the previous recovery.
+    reset the machine in the previous recovery, and `production` if it then started the production kernel:
+    whether that came up.
     """
 
     registry: Literal["recovered", "cold", "damaged"]
@@ -159,12 +161,33 @@ class RecoveryReport(_Part):
     mount_error: int
     seconds: Seconds
     interrupted: Interruption | None = None
+    production: bool | None = None
 
     @property
     def checksum_mismatches(self) -> int | None:
         """The number of cached pages with a wrong checksum; None if no checksums were kept."""
         sums = self.checksums
         return sums.corrupt if sums and (sums.intact or sums.corrupt or sums.changing) else None
+
+    @property
+    def open_pages(self) -> int | None:
+        """The number of pages that were open to stores at the crash.
+
+        The kernel marks them in the registry while it keeps checksums. None without these, and of reports
+        from before there was a log: then the mark had another meaning.
+        """
+        sums = self.checksums
+        return sums.changing if sums and self.log and self.checksum_mismatches is not None else None
+
+    @property
+    def dirty_bytes(self) -> int:
+        """The bytes of dirty pages at the crash, metadata included."""
+        return (self.entries.dirty_data + self.entries.dirty_metadata) * _PAGE
+
+    @property
+    def dirty_share(self) -> float:
+        """The dirty pages' share of all pages of RAM that the registry has entries for; 0 without entries."""
+        return self.dirty_bytes / (self.entries.entries * _PAGE) if self.entries.entries else 0.0
 
     @property
     def unused_entries(self) -> int:

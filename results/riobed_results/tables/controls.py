@@ -4,13 +4,15 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from riobed_results.store import CampaignRow, Results, TrialRow, counted, is_direct, stored_spec
+from riobed_results.store import PANICS, CampaignRow, Results, TrialRow, counted, is_direct, stored_spec
 from riobed_results.tables.render import printable
 
 # Classes that inject no fault. They are rows of the table, but not part of its totals.
-CONTROLS = frozenset({"none", "planted"})
+CONTROLS = frozenset({"none", "panic", "planted"})
 # In these modes a reset without a fault must lose data, because it was not yet written.
 LOSING_MODES = frozenset({"delayed"})
+# Classes that end a sound kernel, and what to call such an end.
+_SOUND = {"none": "resets without a fault", "panic": "panics on request"}
 # For each kind of planted change, its name in the table and the expected class of corruption. The kinds are
 # defined in riobed.trial.planting.
 KINDS = {
@@ -62,8 +64,8 @@ def _loses(mode: dict[str, Any]) -> bool:
 
 def judged(row: TrialRow, losing: frozenset[str] = LOSING_MODES) -> bool:
     """Whether this row can show a failed control; a planted change cannot if the mode loses data anyway."""
-    reset = row.outcome == "crash" and row.fault_class == "none"
-    return reset or (planted(row) and row.mode not in losing)
+    sound = row.outcome == "crash" and row.fault_class in _SOUND
+    return sound or (planted(row) and row.mode not in losing)
 
 
 def failed_controls(rows: Iterable[TrialRow], losing: frozenset[str] = LOSING_MODES) -> list[str]:
@@ -78,36 +80,47 @@ def failed_controls(rows: Iterable[TrialRow], losing: frozenset[str] = LOSING_MO
 
 
 def _failures(loses: bool, rows: list[TrialRow]) -> Iterator[str]:
-    alone = [row for row in rows if row.fault_class == "none"]
-    resets = [row for row in alone if row.crash_kind == "reset"]
-    if crashed := len(alone) - len(resets):
-        yield f"{crashed} of {len(alone)} guests without a fault crashed by themselves"
-    lost = sum(row.corruption != "none" for row in resets)
-    if loses and resets and not lost:
-        yield f"none of {len(resets)} resets without a fault lost anything, and data had not been written"
-    if lost and not loses:
-        yield f"{lost} of {len(resets)} resets without a fault lost or changed a file"
-    if direct := sum(bool(is_direct(row.recovery)) for row in resets):
-        yield (
-            f"{direct} of {len(resets)} resets without a fault left a page or registry entry "
-            "with a wrong checksum"
-        )
-    if inconsistent := sum(bool(row.recovery and row.recovery.inconsistent) for row in resets):
-        yield (
-            f"{inconsistent} of {len(resets)} resets without a fault left a registry entry "
-            "that makes no sense"
-        )
-    if duplicates := sum(bool(row.recovery and row.recovery.entries.duplicates) for row in resets):
-        yield (
-            f"{duplicates} of {len(resets)} resets without a fault left two dirty registry entries "
-            "for one page"
-        )
+    for name, ends in _SOUND.items():
+        yield from _sound_failures(loses, [row for row in rows if row.fault_class == name], ends)
+    boots = [row.recovery.production for row in rows if row.recovery and row.recovery.production is not None]
+    if down := boots.count(False):
+        yield f"the production kernel did not come up after {down} of {len(boots)} recoveries"
     changed = [row for row in rows if row.fault_class == "planted"]
     found = [row for row in changed if row.corruption != "none"]
     if len(found) < len(changed):
         yield f"{len(changed) - len(found)} of {len(changed)} planted changes were not found"
     if wrong := sum(row.corruption != expected(row) for row in found):
         yield f"{wrong} of {len(found)} planted changes were found but wrongly classed"
+
+
+def on_request(row: TrialRow) -> bool:
+    """Whether the harness made this crash of a sound kernel."""
+    return row.crash_title in PANICS.values() if row.fault_class == "panic" else row.crash_kind == "reset"
+
+
+def _sound_failures(loses: bool, alone: list[TrialRow], ends: str) -> Iterator[str]:
+    wanted = list(filter(on_request, alone))
+    if crashed := len(alone) - len(wanted):
+        yield f"{crashed} of {len(alone)} guests without a fault crashed by themselves"
+    lost = sum(row.corruption != "none" for row in wanted)
+    if loses and wanted and not lost:
+        yield f"none of {len(wanted)} {ends} lost anything, and data had not been written"
+    if lost and not loses:
+        yield f"{lost} of {len(wanted)} {ends} lost or changed a file"
+    reports = [row.recovery for row in wanted if row.recovery]
+    for found, what in (
+        (
+            sum(bool(is_direct(report)) for report in reports),
+            "a page or registry entry with a wrong checksum",
+        ),
+        (sum(bool(report.inconsistent) for report in reports), "a registry entry that makes no sense"),
+        (
+            sum(bool(report.entries.duplicates) for report in reports),
+            "two dirty registry entries for one page",
+        ),
+    ):
+        if found:
+            yield f"{found} of {len(wanted)} {ends} left {what}"
 
 
 def missing_controls(results: Results) -> list[str]:

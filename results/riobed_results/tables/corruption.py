@@ -47,7 +47,11 @@ NOTE = (
 )
 
 
-CONTROL_NAMES = {"none": "negative control (none)", "planted": "positive control (planted)"}
+CONTROL_NAMES = {
+    "none": "negative control (none)",
+    "panic": "negative control (panic)",
+    "planted": "positive control (planted)",
+}
 
 
 class Row(BaseModel):

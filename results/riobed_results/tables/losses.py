@@ -4,11 +4,20 @@
 import statistics
 from collections import Counter
 
-from riobed_results.store import TrialRow, counts, cut_short
+from riobed_results.store import PANICS, TrialRow, counts, cut_short
 from riobed_results.tables.by_mode import Design, Value
+from riobed_results.tables.controls import on_request
 
 # In the order in which riorecover runs them.
 PHASES = ("registry", "save", "metadata", "e2fsck", "data")
+MIB = 1 << 20
+_BY = {"sysrq": "SysRq", "nmi": "NMI"}
+
+
+def restarted(row: TrialRow) -> bool:
+    """Whether the production kernel was started after a warm recovery, successfully or not."""
+    report = row.recovery
+    return report is not None and report.production is not None and report.registry == "recovered"
 
 
 def differences(row: TrialRow) -> int:
@@ -63,6 +72,51 @@ NO_FAULT = Design(
         row.outcome == "crash" and row.fault_class == "none" and cut_short(row.recovery) is None
     ),
     lines=_no_fault_lines,
+)
+
+
+def _panic_lines(rows: list[TrialRow]) -> dict[str, Value]:
+    shares = [100 * row.recovery.dirty_share for row in rows if row.recovery]
+    return {
+        "Panics": len(rows),
+        **{f"by {how}": sum(row.crash_title == PANICS[key] for row in rows) for key, how in _BY.items()},
+        "Dirty, % of RAM, smallest": round(min(shares), 1) if shares else None,
+        "Dirty, % of RAM, median": round(statistics.median(shares), 1) if shares else None,
+        **loss_lines(rows),
+    }
+
+
+PANIC = Design(
+    name="panics",
+    title="Panics on request",
+    section="controls",
+    note="Trials of fault class panic: a sound kernel was told to panic at a random moment under the "
+    "workload, by SysRq c or by a non-maskable interrupt, and then reset. Dirty: pages that recovery found "
+    "dirty in the registry, metadata included. The other lines are as in the table no-fault.",
+    wants=lambda row: row.outcome == "crash" and row.fault_class == "panic" and on_request(row),
+    lines=_panic_lines,
+)
+
+
+def _restart_lines(rows: list[TrialRow]) -> dict[str, Value]:
+    dirty = [row.recovery.dirty_bytes / MIB for row in rows if row.recovery]
+    return {
+        "Warm recoveries": len(rows),
+        "Production kernel came up": sum(bool(row.recovery and row.recovery.production) for row in rows),
+        "It did not": sum(bool(row.recovery and not row.recovery.production) for row in rows),
+        "Dirty, MiB, smallest": round(min(dirty), 1),
+        "Dirty, MiB, median": round(statistics.median(dirty), 1),
+    }
+
+
+RESTARTS = Design(
+    name="restarts",
+    title="Production kernels after a warm recovery",
+    section="controls",
+    note="Trials in which the production kernel was started by kexec after recovery and check. Dirty: pages "
+    "that recovery found dirty in the registry, metadata included.",
+    wants=restarted,
+    lines=_restart_lines,
 )
 
 RECOVERY_CRASH = Design(

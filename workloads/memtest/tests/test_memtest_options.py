@@ -23,7 +23,7 @@ WRONG = [
     *(f"model --steps 1 --seed={seed}" for seed in ("one", "-1", "1x", "", "18446744073709551616")),
     "model --seed 1 --steps 100000001",
     "model --seed 1 --steps 1 --max-bytes 10",
-    "prepare --dir . --twins 1001",
+    "prepare --dir . --twins 10001",
     *(f"verify --dir . --seed 1 --done 5 --intent {intent}" for intent in (5, 7)),
 ]
 

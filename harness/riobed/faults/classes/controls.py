@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The controls: classes that inject nothing into the kernel; the trial ends with a reset.
 
-`none`, the negative control, resets at the drawn moment. For `planted`, the positive control, the harness
-first changes a file (riobed.trial.planting).
+`none`, the negative control, resets at the drawn moment. `panic` is a negative control, too: the kernel is
+told to panic first (riobed.trial.panicking). For `planted`, the positive control, the harness first changes
+a file (riobed.trial.planting).
 """
 
 from __future__ import annotations
@@ -27,6 +28,14 @@ NONE = FaultClass(
     name="none",
     category="control",
     summary="no fault: a reset at a random moment",
+    draw=draw,
+    command=command,
+)
+
+PANIC = FaultClass(
+    name="panic",
+    category="control",
+    summary="no fault: a panic at a random moment, by SysRq c or by an NMI",
     draw=draw,
     command=command,
 )

@@ -1,34 +1,58 @@
 # SPDX-License-Identifier: Apache-2.0
 """Claims of a campaign's controls: resets without a fault, resets in recovery, planted changes."""
 
+import statistics
 from collections import Counter
 from collections.abc import Iterator
 
-from riobed_results.report.claims.claim import Claim, count, interval, part, slug
-from riobed_results.store import Results, TrialRow, counted, cut_short, is_direct, stored_spec
+from riobed_results.report.claims.claim import Claim, count, interval, number, part, slug
+from riobed_results.store import PANICS, Results, TrialRow, counted, cut_short, is_direct, vcpus
 from riobed_results.tables.controls import LOSING_MODES, expected
-from riobed_results.tables.losses import NO_FAULT, PHASES, RECOVERY_CRASH, loss_lines
+from riobed_results.tables.losses import MIB, NO_FAULT, PANIC, PHASES, RECOVERY_CRASH, RESTARTS, loss_lines
 from riobed_results.tables.planted import PLANTED
 
+# Dirty memory that counts as much, because a kernel was once seen not to come up after such a recovery.
+_MUCH_MIB = 100
 
-def resets(results: Results) -> Iterator[Claim]:
-    """Return the losses of resets without a fault, in total and by mode, but not of modes that lose data."""
-    rows = list(filter(NO_FAULT.wants, results.rows))
-    rows = [row for row in rows if row.crash_kind == "reset" and row.mode not in LOSING_MODES]
+
+def resets(*campaigns: Results) -> Iterator[Claim]:
+    """Return how many resets without a fault there were, by number of processors and by mode."""
+    of_vcpus: Counter[int] = Counter()
+    for results in campaigns:
+        of_vcpus[vcpus(results.campaign)] += len(_resets(results))
+    rows = [row for results in campaigns for row in _resets(results)]
     if not rows:
         return
-    machine = stored_spec(results.campaign).get("machine")
-    vcpus = machine.get("vcpus", 1) if isinstance(machine, dict) else 1
-    alarms = sum(row.corruption != "none" or bool(is_direct(row.recovery)) for row in rows)
     yield count("resets", len(rows), "reset without a fault", "resets without a fault")
-    yield count(f"resets_{vcpus}_vcpu{'s' * (vcpus > 1)}", len(rows), "reset")
+    for processors, found in of_vcpus.items():
+        yield count(f"resets_{processors}_vcpu{'s' * (processors > 1)}", found, "reset")
+    for mode, found in Counter(row.mode for row in rows).items():
+        yield count(slug("resets", mode), found, "reset")
+
+
+def losses(*campaigns: Results) -> Iterator[Claim]:
+    """Return what crashes without a fault lost, in total and by mode, but not of modes that lose data."""
+    rows = [row for results in campaigns for row in (*_resets(results), *_hits(results), *_panics(results))]
+    if not rows:
+        return
+    alarms = sum(row.corruption != "none" or bool(is_direct(row.recovery)) for row in rows)
     yield part("false_positives", alarms, len(rows))
     yield from _lost("lost", rows)
     yield from _losses(rows)
     for mode in dict.fromkeys(row.mode for row in rows):
-        of_mode = [row for row in rows if row.mode == mode]
-        yield count(slug("resets", mode), len(of_mode), "reset")
-        yield from _lost(slug("lost", mode), of_mode)
+        yield from _lost(slug("lost", mode), [row for row in rows if row.mode == mode])
+
+
+def _resets(results: Results) -> list[TrialRow]:
+    return [
+        row
+        for row in filter(NO_FAULT.wants, results.rows)
+        if row.crash_kind == "reset" and row.mode not in LOSING_MODES
+    ]
+
+
+def _hits(results: Results) -> list[TrialRow]:
+    return list(filter(counted, filter(RECOVERY_CRASH.wants, results.rows)))
 
 
 def _lost(key: str, rows: list[TrialRow]) -> Iterator[Claim]:
@@ -48,20 +72,53 @@ def _losses(rows: list[TrialRow]) -> Iterator[Claim]:
             yield count(key, int(value), noun, plural)
 
 
+def _panics(results: Results) -> list[TrialRow]:
+    return [row for row in filter(PANIC.wants, results.rows) if row.mode not in LOSING_MODES]
+
+
+def panics(results: Results) -> Iterator[Claim]:
+    """Return how many panics on request there were, and how much was dirty then."""
+    rows = _panics(results)
+    if not rows:
+        return
+    yield count("panics", len(rows), "panic on request", "panics on request")
+    for key, title in PANICS.items():
+        found = sum(row.crash_title == title for row in rows)
+        yield Claim(key=slug("panics", key), value=found, text=f"{found} {title.rpartition(', ')[2]}")
+    for mode, found in Counter(row.mode for row in rows).items():
+        yield count(slug("panics", mode), found, f"panic in {mode}", f"panics in {mode}")
+    shares = [row.recovery.dirty_share if row.recovery else 0.0 for row in rows]
+    for name, share in (("min", min(shares)), ("median", statistics.median(shares))):
+        yield number(f"dirty_share_of_ram_{name}", share, f"{100 * share:.1f} % of RAM")
+
+
+def restarts(results: Results) -> Iterator[Claim]:
+    """Return after how many warm recoveries the production kernel came up."""
+    rows = list(filter(RESTARTS.wants, results.rows))
+    if not rows:
+        return
+    up = sum(bool(row.recovery and row.recovery.production) for row in rows)
+    much = sum(bool(row.recovery and row.recovery.dirty_bytes >= _MUCH_MIB * MIB) for row in rows)
+    yield count("kexecs", len(rows), "kexec")
+    yield count("kexecs_failed", len(rows) - up, "kexec failed", "kexecs failed")
+    yield part("kexecs_up", up, len(rows))
+    yield count(
+        f"kexecs_{_MUCH_MIB}_mib", much, f"kexec after {_MUCH_MIB} MiB", f"kexecs after {_MUCH_MIB} MiB"
+    )
+
+
 def resets_in_recovery(results: Results) -> Iterator[Claim]:
-    """Return which phases resets in recovery hit, and what they lost."""
+    """Return which phases resets in recovery hit."""
     every = list(filter(RECOVERY_CRASH.wants, results.rows))
     if not every:
         return
-    hit = list(filter(counted, every))
+    hit = _hits(results)
     phases = Counter(cut_short(row.recovery) for row in hit)
     late = len(every) - len(hit)
     yield count("recovery_trials", len(every), "trial")
     yield count("resets_in_recovery", len(hit), "reset in recovery", "resets in recovery")
     yield count("resets_after_recovery", late, "reset after its end", "resets after its end")
     yield part("restored", sum(row.corruption == "none" for row in hit), len(hit))
-    yield from _lost("lost", hit)
-    yield from _losses(hit)
     for mode, found in Counter(row.mode for row in hit).items():
         yield count(slug("resets_in_recovery", mode), found, f"in {mode}", f"in {mode}")
     for name in PHASES:
@@ -81,4 +138,4 @@ def planted(results: Results) -> Iterator[Claim]:
     yield count("planted_missed", missed, "planted change missed", "planted changes missed")
 
 
-CONTROL_SOURCES = (resets, resets_in_recovery, planted)
+CONTROL_SOURCES = (resets, resets_in_recovery, panics, losses, restarts, planted)

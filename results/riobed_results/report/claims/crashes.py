@@ -23,6 +23,7 @@ from riobed_results.tables.fault_classes import ClassLine, asked, class_line
 from riobed_results.tables.paper import total
 from riobed_results.tables.stories import told
 from riobed_results.tables.titles import titled
+from riobed_results.tables.windows import WINDOWS, open_pages
 
 # Limits that the paper and our texts mention, in seconds from injection to crash.
 WITHIN_S = (1, 15)
@@ -164,4 +165,14 @@ def exposure(results: Results) -> Iterator[Claim]:
         yield number("cache_share_of_ram_median", share, f"{share * 100:.1f} % of RAM")
 
 
-CRASH_SOURCES = (crashes, corruption, comparisons, classes, unjudged, exposure)
+def windows(results: Results) -> Iterator[Claim]:
+    """Return how many pages were open at a crash, in all modes and in each."""
+    rows = list(filter(WINDOWS.wants, results.rows))
+    for mode in (None, *dict.fromkeys(row.mode for row in rows)) if rows else ():
+        pages = open_pages([row for row in rows if mode in (None, row.mode)])
+        mean, most = statistics.mean(pages), max(pages)
+        yield number(slug("open_pages_mean", mode or "all"), mean, f"{mean:.1f} open pages")
+        yield count(slug("open_pages_max", mode or "all"), most, "open page")
+
+
+CRASH_SOURCES = (crashes, corruption, comparisons, classes, unjudged, exposure, windows)

@@ -8,14 +8,16 @@ from pydantic import BaseModel, ValidationError
 
 from riobed_results.errors import StoreError
 from riobed_results.report.claims.campaign import campaign_claims
-from riobed_results.report.claims.claim import Claim
+from riobed_results.report.claims.claim import Claim, slug
+from riobed_results.report.claims.controls import losses, resets
 from riobed_results.report.claims.cost import cost_claims
 from riobed_results.report.claims.replays import AGAIN_FILE, again_claims, read_again, replay_claims
 from riobed_results.report.claims.soak import soak_claims
 from riobed_results.report.claims.special import SPECIAL_AGAIN
-from riobed_results.store import STORE_FILE, open_store, read_results
+from riobed_results.store import STORE_FILE, Results, open_store, read_results
 from riobed_results.tables import cost_runs, replays, soak
 from riobed_results.tables.cost import cost_table
+from riobed_results.tables.resets import read_campaigns
 
 CLAIMS_FILE = "claims.json"
 
@@ -29,10 +31,13 @@ class Claims(BaseModel):
 def folder_claims(folder: Path) -> list[Claim]:
     """Compute the claims of a folder's rows; StoreError if it has no rows, or if some cannot be read.
 
-    Rows are a campaign's store, runs of `riobed cost`, soaks in the folder or its subfolders, and replays.
+    Rows are a campaign's store, those in subfolders, runs of `riobed cost`, soaks in the folder or its
+    subfolders, and replays.
     """
     results = read_results(open_store(str(folder))) if (folder / STORE_FILE).exists() else None
     found = campaign_claims(results) if results else []
+    if campaigns := read_campaigns(folder):
+        found += several_claims(campaigns)
     if (folder / cost_runs.FILE).exists():
         found += cost_claims(cost_table(cost_runs.read_runs(folder)))
     if soaks := sorted(path.parent for path in (*folder.glob(soak.FILE), *folder.glob(f"*/{soak.FILE}"))):
@@ -50,6 +55,16 @@ def folder_claims(folder: Path) -> list[Claim]:
     if twice := [key for key, times in Counter(claim.key for claim in found).items() if times > 1]:
         raise StoreError(f"{folder}: two claims are called {twice[0]!r}; fix riobed_results.report.claims")
     return found
+
+
+def several_claims(campaigns: list[Results]) -> list[Claim]:
+    """Return the sums over some campaigns, and the claims of each with its name before the key."""
+    sums = [*resets(*campaigns), *losses(*campaigns)]
+    return sums + [
+        claim.model_copy(update={"key": slug(results.campaign.name, claim.key)})
+        for results in campaigns
+        for claim in campaign_claims(results)
+    ]
 
 
 def write_claims(folder: Path) -> None:
