@@ -111,6 +111,10 @@ def cost(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the orders and of the workloads' streams.")] = 1,
+    vcpus: Annotated[
+        list[int] | None,
+        typer.Option(min=1, max=4, help="Processors of the guests; repeatable.", show_default="1"),
+    ] = None,
     connect: Uri = None,
 ) -> None:
     """Measure the cost of registry, checksums, atomic metadata and protection, or of proof of activation.
@@ -122,7 +126,8 @@ def cost(
     from riobed.cost import WORKLOADS, run_cost
 
     try:
-        run_cost(out, of, workload or list(WORKLOADS), rounds, counted, seed, connect)
+        for number in vcpus or [1]:
+            run_cost(out, of, workload or list(WORKLOADS), rounds, counted, seed, connect, number)
         write_claims(out)
     except KeyboardInterrupt:
         print("riobed: stopped; run the same command to go on", file=sys.stderr)

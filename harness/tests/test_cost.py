@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which guests are compared, in which order, and that a stopped measurement goes on."""
 
+import itertools
+import struct
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,11 +12,13 @@ from typing import Any
 import pytest
 from harness_builders import manifest, provenance
 from riobed.cost import series as cost
+from riobed.cost.counter import between_marks
 from riobed.cost.measure import Measurement, read_measurement
 from riobed.cost.series import Series, run_series
 from riobed.cost.variants import Variant, parts
 from riobed.errors import InfraError, UsageError
 from riobed.guest import MIB, GuestSetup, Layout, MachineSpec
+from riobed_results.store import Provenance
 from riobed_results.tables.cost_runs import CostRun, read_runs
 
 VARIANTS = {variant.name: variant for variant in parts()}
@@ -60,10 +64,10 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, int]]:
 
     def measure(guest: Any, variant: Variant, seed: int) -> Measurement:
         made.append((guest.mode, seed))
-        return Measurement("work", 1.0, 0.0, {}, {})
+        return Measurement("work", 1.0, 0.0, {}, {}, {})
 
-    def opened(setup: object, mode: object, name: str) -> SimpleNamespace:
-        return SimpleNamespace(mode=mode, discard=lambda: None)
+    def opened(setup: object, mode: object, name: str, plugin: object) -> SimpleNamespace:
+        return SimpleNamespace(mode=mode, discard=lambda: None, measure_operations=500)
 
     monkeypatch.setattr(cost, "measure", measure)
     monkeypatch.setattr(cost, "open_guest", opened)
@@ -72,7 +76,12 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, int]]:
 
 def series(rounds: int, **on: str) -> Series:
     setup = GuestSetup(manifest(Path("/none")), MachineSpec(), "tcg")
-    return Series("time", parts(), rounds, 1, setup, provenance(**{"seed": "1"} | on))
+    return Series("time", parts(), rounds, 1, setup, {name: made_on(name, on) for name in VARIANTS})
+
+
+def made_on(variant: str, on: dict[str, str]) -> Provenance:
+    """Every variant has a kernel of its own."""
+    return provenance(**{"seed": "1", "kernel_build_id": f"build of {variant}"} | on)
 
 
 def rounds_of(runs: list[CostRun]) -> dict[int, list[str]]:
@@ -84,6 +93,7 @@ def test_each_round_has_every_variant_in_an_order_of_its_own(measured: list[Any]
     rounds = rounds_of(read_runs(tmp_path))
     assert [sorted(names) for names in rounds.values()] == [sorted(VARIANTS)] * 6
     assert len({tuple(names) for names in rounds.values()}) > 3
+    assert all(run.on.kernel_build_id == f"build of {run.variant}" for run in read_runs(tmp_path))
     seeds = {(run.round, run.workload_seed) for run in read_runs(tmp_path)}
     assert len(seeds) == len({seed for _, seed in seeds}) == 6
 
@@ -123,8 +133,35 @@ def test_runs_made_on_something_else_are_not_mixed(measured: list[Any], tmp_path
     assert len(measured) == len(VARIANTS)
 
 
+def test_another_number_of_processors_has_runs_of_its_own(measured: list[Any], tmp_path: Path) -> None:
+    one = series(1)
+    two = replace(one, setup=replace(one.setup, machine=MachineSpec(vcpus=2)))
+    for each in (one, two, one, two):
+        run_series(each, tmp_path)
+    assert len(measured) == 2 * len(VARIANTS)
+    assert {run.label for run in read_runs(tmp_path)} == {"", ", 2 vCPUs"}
+
+
+def test_what_the_emulator_counted_between_two_marks(tmp_path: Path) -> None:
+    counters = tmp_path / "counters"
+
+    def count(now: tuple[int, ...], *marks: tuple[int, ...]) -> None:
+        kept = [marks[n] if n < len(marks) else (0,) * 4 for n in range(16)]
+        for n in range(16, len(marks)):
+            kept[n % 16] = marks[n]
+        counters.write_bytes(struct.pack("<69Q", *now, len(marks), *itertools.chain(*kept)))
+
+    count((9, 9, 9, 9), (1, 0, 0, 0), (8, 3, 2, 1))
+    assert between_marks(counters, 0) == {"instructions": 7, "repetitions": 3, "invlpg": 2, "wrmsr": 1}
+    count((0,) * 4, *((n * n, 0, 0, n) for n in range(17)))
+    assert between_marks(counters, 15) == {"instructions": 31, "repetitions": 0, "invlpg": 0, "wrmsr": 1}
+    with pytest.raises(InfraError, match="3 marks of the work, not 2"):
+        between_marks(counters, 14)
+
+
 def test_another_set_of_variants_wants_another_folder(measured: list[Any], tmp_path: Path) -> None:
     run_series(series(1), tmp_path)
-    others = replace(series(1), variants=[Variant("unarmed", None, parts()[0].mode)])
+    one = Variant("unarmed", None, parts()[0].mode)
+    others = replace(series(1), variants=[one], on={one.name: made_on(one.name, {})})
     with pytest.raises(UsageError, match=r"has runs of '.*'; give --out another folder"):
         run_series(others, tmp_path)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from results_builders import campaign
 from riobed_results.errors import StoreError
+from riobed_results.report.claims.cost import cost_claims
 from riobed_results.tables.cost import FEWEST, NOTE, cost_page, cost_table, ratio
 from riobed_results.tables.cost_runs import FILE, CostRun, add_run, read_runs
 
@@ -54,6 +55,29 @@ def test_instructions_do_not_count_while_the_guest_is_idle() -> None:
     (_, row) = cost_table([run("off", 0, 1.5, **counted), run("registry", 0, 2.5, **counted)]).rows
     assert row.to_versus["instructions"].median == pytest.approx(2.0)
     assert row.cost == {"instructions": 2e9}
+
+
+def test_what_costs_more_than_an_instruction_is_counted_apart() -> None:
+    def counted(variant: str, **events: int) -> CostRun:
+        events = {"instructions": 1100, "repetitions": 100, "invlpg": 0, "wrmsr": 0} | events
+        changes = {"after": {"ipi_CAL": 7}, "before": {"ipi_CAL": 3}, "on": kernels[variant]}
+        return run(variant, 0, 1.0, kind="instructions", operations=500, events=events, **changes)
+
+    own = {"kernel_build_id": "beef"}
+    kernels = {"off": ON.model_copy(update=own), "registry": ON, "pte": ON}
+    runs = [counted("off"), counted("registry", repetitions=50), counted("pte", instructions=1600, invlpg=25)]
+    found = cost_table([*runs, run("pte", 0, 2.0, operations=500, registry_bytes_per_page=32)])
+    rows = {row.variant: row for row in found.rows}
+    assert rows["pte"].to_first["instructions"].median == pytest.approx(1.5)
+    assert rows["registry"].to_first["instructions"].median == pytest.approx(1.05)
+    # A run that measured time has counted none.
+    assert (rows["pte"].per_thousand("invlpg"), rows["off"].per_thousand("ipi_CAL")) == (50.0, 8.0)
+    assert found.environment.kernel_build_id == ON.kernel_build_id
+    assert found.environment.kernel_of("off").build_id == "beef"
+    claims = {claim.key: claim.value for claim in cost_claims(found)}
+    assert (claims["w_all_over_off"], claims["w_pte_invlpg_per_thousand"]) == (1.5, 50.0)
+    # One of them is old, and the entries were there twice then.
+    assert claims["registry_bytes_per_page"] == 64
 
 
 def test_counters_are_differences() -> None:

@@ -6,8 +6,9 @@ the end through the progress port.
 """
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from riobed.cost.counter import COUNTERS, MARK, between_marks, marks
 from riobed.cost.variants import Variant
 from riobed.errors import InfraError
 from riobed.guest import PROGRESS_PORT, Guest, boot_error
@@ -21,12 +22,24 @@ _SCRIPT = rf"""
 counters() {{
 	cat /sys/kernel/debug/rio/stats 2>/dev/null
 	grep -E '^(nr_dirtied|nr_written) ' /proc/vmstat
-	sed -n 's/^ *\.idle_sleeptime *: \([0-9]*\) nsecs/idle_ns \1/p' /proc/timer_list
+	sed -n 's/^ *\.idle_sleeptime *: \([0-9]*\) nsecs/\1/p' /proc/timer_list | total idle_ns
+	for name in RES CAL TLB; do
+		sed -n "s/^ *$name:\([ 0-9]*\).*/\1/p" /proc/interrupts | total ipi_$name
+	done
+}}
+total() {{
+	sum=0
+	while read -r -a numbers; do
+		for number in "${{numbers[@]}}"; do sum=$((sum + number)); done
+	done
+	echo "$1 $sum"
 }}
 counters >/run/before
 start=${{EPOCHREALTIME/./}}
+{MARK}
 "$@" >/run/output 2>&1
 status=$?
+{MARK}
 end=${{EPOCHREALTIME/./}}
 counters >/run/after
 echo "status $status"
@@ -47,6 +60,8 @@ class Measurement:
     idle_s: float
     before: dict[str, int]
     after: dict[str, int]
+    # What the emulator counted meanwhile; empty if it did not.
+    events: dict[str, int]
 
 
 def measure(guest: Guest, variant: Variant, seed: int) -> Measurement:
@@ -54,6 +69,8 @@ def measure(guest: Guest, variant: Variant, seed: int) -> Measurement:
     guest.ready()
     _prepare(guest, variant)
     work = guest.command("measure", seed=seed)
+    counters = guest.machine.config.folder / COUNTERS if guest.machine.config.plugin else None
+    since = marks(counters) if counters else 0
     pid = guest.machine.spawn(["/bin/bash", "-c", _SCRIPT, "measure", *work])
     deadline = time.monotonic() + _RUN_S
     while b"end" not in guest.machine.progress.text():
@@ -63,7 +80,8 @@ def measure(guest: Guest, variant: Variant, seed: int) -> Measurement:
     while (ended := guest.machine.status(pid)) is None:
         time.sleep(_POLL_S)
     guest.machine.pause()
-    return read_measurement(work[-1], ended.stdout.decode(), ended.stderr.decode("utf-8", "replace").strip())
+    found = read_measurement(work[-1], ended.stdout.decode(), ended.stderr.decode("utf-8", "replace").strip())
+    return replace(found, events=between_marks(counters, since)) if counters else found
 
 
 def _prepare(guest: Guest, variant: Variant) -> None:
@@ -87,4 +105,4 @@ def read_measurement(work: str, output: str, error: str) -> Measurement:
         for when in ("before.", "after.")
     )
     idle = after.pop("idle_ns") - before.pop("idle_ns")
-    return Measurement(work, values["ns"] / 1e9, idle / 1e9, before, after)
+    return Measurement(work, values["ns"] / 1e9, idle / 1e9, before, after, {})

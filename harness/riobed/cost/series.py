@@ -14,23 +14,33 @@ from typing import Literal
 
 from riobed_results.store import SERIES, Provenance
 from riobed_results.tables.cost import COST
-from riobed_results.tables.cost_runs import FILE, CostRun, add_run, read_runs
+from riobed_results.tables.cost_runs import FILE, CostRun, add_run, labelled, read_runs
 from riobed_results.tables.render import render
 
 from riobed.cost.armed import armed
+from riobed.cost.counter import counter
 from riobed.cost.measure import measure
 from riobed.cost.variants import Variant, parts
 from riobed.errors import UsageError
 from riobed.faults import catalogue_of
-from riobed.guest import Guest, GuestSetup, MachineSpec, WorkloadSpec, guest_setup, open_guest, provenance
+from riobed.guest import (
+    ENTRY_SIZE,
+    Guest,
+    GuestSetup,
+    MachineSpec,
+    WorkloadSpec,
+    guest_setup,
+    open_guest,
+    provenance,
+)
 from riobed.products import CHECKOUT
-from riobed.vm import COUNTED
+from riobed.vm import COUNTED, Plugin
 
 Kind = Literal["instructions", "time"]
 What = Literal["rio", "faults"]
 
 # Room for a source tree and its copy.
-_MACHINE = MachineSpec(disk_mib=256)
+_DISK_MIB = 256
 WORKLOADS = (CHECKOUT / "workloads/cp_rm", CHECKOUT / "workloads/memtest")
 
 
@@ -43,7 +53,8 @@ class Series:
     rounds: int
     seed: int
     setup: GuestSetup
-    on: Provenance
+    # Of each variant, by name.
+    on: dict[str, Provenance]
 
     def order(self, number: int, of: list[Variant]) -> list[Variant]:
         """The variants of a round, in an order of its own: none always has the warmer host."""
@@ -55,22 +66,46 @@ class Series:
 
 
 def run_cost(
-    out: Path, what: What, workloads: list[Path], rounds: int, counted_rounds: int, seed: int, uri: str | None
+    out: Path,
+    what: What,
+    workloads: list[Path],
+    rounds: int,
+    counted_rounds: int,
+    seed: int,
+    uri: str | None,
+    vcpus: int = 1,
 ) -> None:
     """Make the runs that are missing in `out`, of what Rio or faults cost, then write the table there."""
     out.mkdir(parents=True, exist_ok=True)
     for folder in workloads:
-        setup = guest_setup(_MACHINE, uri, WorkloadSpec(path=folder.resolve()))
+        machine = MachineSpec(disk_mib=_DISK_MIB, vcpus=vcpus)
+        setup = guest_setup(machine, uri, WorkloadSpec(path=folder.resolve()))
         if not setup.workload or not setup.workload.measure:
             raise UsageError(f"workload {folder}: has no 'measure', a piece of work of fixed size")
         counting = replace(setup, accelerator=COUNTED)
         compared = _compared(what, setup)
-        on_counting, on = (provenance(each, str(seed), folder.resolve()) for each in (counting, setup))
+        on_counting, on = (_provenance(each, seed, folder, compared) for each in (counting, setup))
         run_series(Series("instructions", compared, counted_rounds, seed, counting, on_counting), out)
         run_series(Series("time", compared, rounds, seed, setup, on), out)
     table = render(COST.of(out), "md")
     (out / "cost.md").write_text(table, encoding="utf-8")
     print(table, end="")
+
+
+def _provenance(setup: GuestSetup, seed: int, folder: Path, compared: list[Variant]) -> dict[str, Provenance]:
+    """Return the provenance of each variant: with its own kernel."""
+    common = provenance(setup, str(seed), folder.resolve())
+    found = {}
+    for variant in compared:
+        kernel = setup.products(variant.mode).kernel
+        found[variant.name] = common.model_copy(
+            update={
+                "kernel_release": kernel.release,
+                "kernel_build_id": kernel.build_id,
+                "series_commit": kernel.series_commit,
+            }
+        )
+    return found
 
 
 def _compared(what: What, setup: GuestSetup) -> list[Variant]:
@@ -83,13 +118,16 @@ def _compared(what: What, setup: GuestSetup) -> list[Variant]:
 def run_series(series: Series, out: Path) -> None:
     """Make the runs of a series that are not stored yet."""
     # KVM hands no protection keys for supervisor pages on.
-    compared = [each for each in series.variants if (each.name, series.on.accelerator) != ("pks", "kvm")]
+    compared = [
+        each for each in series.variants if (each.name, series.on[each.name].accelerator) != ("pks", "kvm")
+    ]
     done = _stored(out, series)
     name = series.setup.workload.name if series.setup.workload else ""
-    with _guests(series.setup, compared) as guests:
+    with _guests(series, compared) as guests:
         for number in range(series.rounds):
             for variant in series.order(number, compared):
-                if (name, series.kind, number, variant.name) in done:
+                vcpus = series.setup.machine.vcpus
+                if (labelled(name, vcpus), series.kind, number, variant.name) in done:
                     continue
                 run = _run(series, name, number, variant, guests[variant.name])
                 add_run(out, run)
@@ -111,7 +149,11 @@ def _run(series: Series, workload: str, number: int, variant: Variant, guest: Gu
         idle_s=found.idle_s,
         before=found.before,
         after=found.after,
-        on=series.on,
+        events=found.events,
+        vcpus=series.setup.machine.vcpus,
+        operations=guest.measure_operations,
+        registry_bytes_per_page=ENTRY_SIZE,
+        on=series.on[variant.name],
     )
 
 
@@ -119,21 +161,23 @@ def _stored(out: Path, series: Series) -> set[tuple[str, str, int, str]]:
     """Keys of the runs that are there; UsageError if they were made on something else."""
     runs = read_runs(out) if (out / FILE).exists() else []
     for run in runs:
-        difference = run.on.difference(series.on, SERIES)
-        if difference and run.kind == series.kind:
+        if run.variant not in series.on:
+            raise UsageError(f"{out / FILE} has runs of {run.variant!r}; give --out another folder")
+        difference = run.on.difference(series.on[run.variant], SERIES)
+        if difference and (run.kind, run.vcpus) == (series.kind, series.setup.machine.vcpus):
             raise UsageError(
                 f"{out / FILE} has runs of something else: {difference}; give --out another folder"
             )
-        if run.variant not in [variant.name for variant in series.variants]:
-            raise UsageError(f"{out / FILE} has runs of {run.variant!r}; give --out another folder")
     return {run.key for run in runs}
 
 
 @contextmanager
-def _guests(setup: GuestSetup, compared: list[Variant]) -> Iterator[dict[str, Guest]]:
+def _guests(series: Series, compared: list[Variant]) -> Iterator[dict[str, Guest]]:
     """A guest for each variant, all alive, of which one runs at a time."""
     guests = {
-        variant.name: open_guest(setup, variant.mode, f"cost-{number}")
+        variant.name: open_guest(
+            series.setup, variant.mode, f"cost-{number}", plugin=_plugin(series, variant)
+        )
         for number, variant in enumerate(compared)
     }
     try:
@@ -141,3 +185,9 @@ def _guests(setup: GuestSetup, compared: list[Variant]) -> Iterator[dict[str, Gu
     finally:
         for guest in guests.values():
             guest.discard()
+
+
+def _plugin(series: Series, variant: Variant) -> Plugin | None:
+    if series.kind != "instructions":
+        return None
+    return counter(series.setup.manifest, series.setup.products(variant.mode).kernel)

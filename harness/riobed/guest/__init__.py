@@ -10,7 +10,7 @@ from riobed.guest.config import MachineSpec, Strict, WorkloadSpec, as_value_erro
 from riobed.guest.filesystems import TEST_DEVICE
 from riobed.guest.guest import Guest, GuestSetup, open_guest
 from riobed.guest.images import workload_image
-from riobed.guest.layout import MIB, PAGE, Layout
+from riobed.guest.layout import ENTRY_SIZE, MIB, PAGE, Layout
 from riobed.guest.modes import CacheMode, ModeName, all_modes, cache_mode, find_mode, not_shipped, read_modes
 from riobed.guest.setup import check_mode, guest_setup, provenance
 from riobed.guest.transfer import copy_in
@@ -18,6 +18,7 @@ from riobed.guest.workload import GUEST_DIR, GUEST_FOLDER, PROGRESS_PORT
 
 __all__ = [
     "BOOT_S",
+    "ENTRY_SIZE",
     "GUEST_DIR",
     "GUEST_FOLDER",
     "MIB",

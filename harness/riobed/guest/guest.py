@@ -4,7 +4,7 @@
 import hashlib
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from riobed.errors import BootError, InfraError, UsageError
@@ -26,6 +26,7 @@ from riobed.vm import (
     Driver,
     Machine,
     MachineConfig,
+    Plugin,
     driver,
     need_room,
     qemu_version,
@@ -141,13 +142,16 @@ def _disk(device: Device, folder: Path) -> Disk:
     return Disk(path, device.name, device.size_mib * MIB, device.cache, device.throttle.iotune())
 
 
-def open_guest(setup: GuestSetup, mode: CacheMode, name: str, interactive: bool = False) -> "Guest":
+def open_guest(
+    setup: GuestSetup, mode: CacheMode, name: str, interactive: bool = False, plugin: Plugin | None = None
+) -> "Guest":
     """Make a guest in that mode, powered off; `name` names its folder and is unique in this process.
 
-    With `interactive` its console is a terminal with a shell. EnvironmentFault if there is no hypervisor.
+    With `interactive` its console is a terminal with a shell, with `plugin` its emulator loads that.
+    EnvironmentFault if there is no hypervisor.
     """
     config = machine_config(setup, mode, scratch_dir() / name, interactive)
-    return Guest(setup, mode, setup.driver(config))
+    return Guest(setup, mode, setup.driver(replace(config, plugin=plugin)))
 
 
 class Guest:
@@ -284,6 +288,14 @@ class Guest:
             intent=intent,
             options=self.setup.options,
         )
+
+    @property
+    def measure_operations(self) -> int | None:
+        """How many operations on files the workload's `measure` is; None if the workload does not say."""
+        workload = self.setup.workload
+        if not workload or workload.measure_operations is None:
+            return None
+        return int(workloads.filled(workload.measure_operations, workload, self.setup.options))
 
     def _prepare(self) -> None:
         loaded = self.machine.run(["/sbin/insmod", _INJECTOR])

@@ -35,7 +35,8 @@ class Workload(BaseModel):
     - {option:NAME}: an entry of `options`
 
     After `stop` the workload finishes its current step and ends. `measure` is work of fixed size for
-    `riobed cost`; it starts from where `prepare` ended.
+    `riobed cost`; it starts from where `prepare` ended. `measure_operations` is a number: how many operations
+    on files that is, by what the workload does, not by what the kernel makes of it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -48,6 +49,7 @@ class Workload(BaseModel):
     start: str
     stop: str | None = None
     measure: str | None = None
+    measure_operations: str | None = None
     check: str
     progress: Literal["memtest", "none"] = "none"
     options: dict[str, str | int] = {}
@@ -110,23 +112,28 @@ def command(
     options: dict[str, str | int] | None = None,
 ) -> list[str]:
     """Fill in one of the workload's commands; return it as an argument vector for the guest."""
-    values = {key: shlex.quote(str(value)) for key, value in {**workload.options, **(options or {})}.items()}
-    text = _Placeholders().vformat(
+    text = filled(
         template,
-        (),
-        {
-            "dir": GUEST_DIR,
-            "seed": seed,
-            "progress": PROGRESS_PORT,
-            "progress_port": PROGRESS_IO_PORT,
-            "done": done,
-            "intent": intent,
-            "fsync": "--fsync" if sync else "",
-            "option": _Options(values),
-        },
+        workload,
+        options,
+        dir=GUEST_DIR,
+        seed=seed,
+        progress=PROGRESS_PORT,
+        progress_port=PROGRESS_IO_PORT,
+        done=done,
+        intent=intent,
+        fsync="--fsync" if sync else "",
     )
     # Not `exec TEXT`: it would run only the first command of "a; b", and a check could be skipped unnoticed.
     return ["/bin/sh", "-c", f"cd {GUEST_FOLDER} || exit\n{text}"]
+
+
+def filled(
+    template: str, workload: Workload, options: Mapping[str, str | int] | None = None, **values: str | int
+) -> str:
+    """Fill in a template's options and these values; KeyError or ValueError for another placeholder."""
+    quoted = {key: shlex.quote(str(value)) for key, value in {**workload.options, **(options or {})}.items()}
+    return _Placeholders().vformat(template, (), {**values, "option": _Options(quoted)})
 
 
 def check_options(folder: Path, workload: Workload, options: dict[str, str | int]) -> None:

@@ -9,7 +9,16 @@ from riobed.vm.connection import connect
 from riobed.vm.driver import Driver, driver
 from riobed.vm.emulator import COUNTED, REPEATABLE, SINGLE_THREADED
 from riobed.vm.host import LEAST_ROOM, find_tool, need_room, qemu_version, run_tool
-from riobed.vm.machine import CachePolicy, Disk, HasTerminal, LogsCode, Machine, MachineConfig, WritesDisk
+from riobed.vm.machine import (
+    CachePolicy,
+    Disk,
+    HasTerminal,
+    LogsCode,
+    Machine,
+    MachineConfig,
+    Plugin,
+    WritesDisk,
+)
 from riobed.vm.scratch import scratch_dir
 
 __all__ = [
@@ -26,6 +35,7 @@ __all__ = [
     "LogsCode",
     "Machine",
     "MachineConfig",
+    "Plugin",
     "WritesDisk",
     "connect",
     "driver",

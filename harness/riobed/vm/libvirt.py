@@ -92,6 +92,7 @@ class LibvirtMachine:
             initrd=readable(config.initrd, files),
             root_image=readable(config.root_image, files),
             workload_image=config.workload_image and readable(config.workload_image, files),
+            plugin=config.plugin and replace(config.plugin, path=readable(config.plugin.path, files)),
         )
 
     def _give(self, *files: Path) -> None:
@@ -106,6 +107,10 @@ class LibvirtMachine:
         need_room(memory_dir(), self.config.memory)
         disks = (self.config.test_disk, self.config.swap_disk, *(each.path for each in self.config.devices))
         self._give(*filter(None, disks))
+        if self.config.plugin:
+            counters = self.config.folder / self.config.plugin.counters
+            counters.touch()
+            self._give(counters)
         definition = self.definition()
         with self._call("QEMU does not start", BootError):
             self._domain = self._connection.createXML(definition)

@@ -24,6 +24,18 @@ class Disk:
 
 
 @dataclass(frozen=True)
+class Plugin:
+    """A plugin of the emulator that keeps counters in a file of the machine's folder.
+
+    `arguments` are further ones, as in `name=value`. QEMU splits at commas, so there is none in them.
+    """
+
+    path: Path
+    counters: str
+    arguments: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class MachineConfig:
     """What one machine is made of. Sizes in bytes, paths absolute."""
 
@@ -44,6 +56,7 @@ class MachineConfig:
     workload_image: Path | None = None
     devices: tuple[Disk, ...] = ()
     interactive: bool = False
+    plugin: Plugin | None = None
 
 
 class LogFile:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from riobed.cost.armed import armed
+from riobed.cost.counter import counter
 from riobed.cost.measure import Measurement, measure
 from riobed.cost.variants import Variant, parts
 from riobed.errors import InfraError
@@ -21,7 +22,9 @@ PTE = next(variant for variant in parts() if variant.name == "pte")
 
 @pytest.fixture(scope="module")
 def guest(setup: GuestSetup) -> Iterator[Guest]:
-    with opened(replace(setup, accelerator=COUNTED), PTE.mode, "test-cost") as made:
+    counted = replace(setup, accelerator=COUNTED)
+    plugin = counter(setup.manifest, setup.products(PTE.mode).kernel)
+    with opened(counted, PTE.mode, "test-cost", plugin) as made:
         yield made
 
 
@@ -38,6 +41,13 @@ def test_instructions_follow_the_work(guest: Guest) -> None:
     few, again, more = steps(guest, 500), steps(guest, 500), steps(guest, 1000)
     assert instructions(again) == pytest.approx(instructions(few), rel=0.03)
     assert instructions(more) > 1.3 * instructions(few)
+    # The clock and the emulator's plugin count the same.
+    assert few.events["instructions"] == pytest.approx(instructions(few) * 1e9, rel=0.05)
+    assert few.events["repetitions"] > 500
+    # Nearly all of them are Rio's, which counts its own from a little before the work to a little after it.
+    invalidations = few.after["invalidations"] - few.before["invalidations"]
+    assert 0 < few.events["invlpg"] == pytest.approx(invalidations, rel=0.1)
+    assert few.events["invlpg"] < more.events["invlpg"]
     updates, of_more = (
         found.after["registry_updates"] - found.before["registry_updates"] for found in (few, more)
     )

@@ -20,14 +20,22 @@ FEWEST = 6  # ratios for a bootstrap; with fewer, its interval is the range from
 COUNTERS = (
     "registry_updates", "windows", "flushes", "invalidations", "remote_flushes", "key_writes", "checksums",
     "changes", "shadows", "operations", "records", "nr_dirtied", "nr_written",
+    "repetitions", "invlpg", "wrmsr", "ipi_RES", "ipi_CAL", "ipi_TLB",
 )  # fmt: skip
+# Of these the table has a rate, too.
+COSTLY = ("invlpg", "wrmsr", "ipi_RES", "ipi_CAL", "ipi_TLB", "repetitions")
+# Before its size was stored, the registry had two copies of an entry of 32 bytes for each page.
+_OLD_REGISTRY_BYTES = 64
 KINDS = ("time", "instructions")
 NOTE = (
     "Ratios are paired by round: median, and in brackets the 95 % bootstrap interval of the median; of fewer "
     f"than {FEWEST} rounds the smallest and the largest, which is less than a 95 % interval (of 3: 75 %). "
-    "Times are those of the guest's clock. Instructions are the guest's, user and kernel, counted in runs of "
-    "their own, each repetition of a string instruction as one. "
-    "Counters: median of a run."
+    "Times are those of the guest's clock. Instructions are the guest's, user and kernel, on all processors, "
+    "counted in runs of their own. Repeated string instructions are counted apart, once for each repetition; "
+    "runs without such a count have each repetition among the instructions. invlpg: executed INVLPG and "
+    "INVPCID instructions; wrmsr: executed WRMSR instructions; ipi: interrupts of /proc/interrupts to "
+    "reschedule (RES), to call a function (CAL) and to drop addresses (TLB, of which Linux counts the calls "
+    "as CAL, too). Counters: median of a run."
 )
 
 
@@ -51,6 +59,15 @@ class CostRow(BaseModel):
     cost: dict[str, float]
     idle_s: float
     counters: dict[str, float]
+    operations: int | None = None
+
+    def per_thousand(self, name: str) -> float | None:
+        """Return a counter per thousand operations on files; None if either is not known."""
+        return (
+            1000 * self.counters[name] / self.operations
+            if self.operations and name in self.counters
+            else None
+        )
 
 
 class CostTable(BaseModel):
@@ -72,26 +89,36 @@ def cost_table(runs: list[CostRun]) -> CostTable:
     if not runs:
         raise StoreError("no run is stored yet; make some with 'riobed cost'")
     rows = []
-    for workload in dict.fromkeys(run.workload for run in runs):
-        here = [run for run in runs if run.workload == workload]
+    for workload in dict.fromkeys(run.label for run in runs):
+        here = [run for run in runs if run.label == workload]
         # Runs are in shuffled order; variants are listed in the order in which they build on each other.
         names = _in_order({run.variant: run.versus for run in here})
         rows += [_row(here, name, names[0], _counters(runs)) for name in names]
     return CostTable(
         rows=rows,
         registry_bytes_per_page=_registry_bytes(runs),
-        environment=runs[-1].on,
+        environment=_environment(runs),
         accelerators={run.kind: run.on.accelerator for run in runs},
     )
 
 
 def _counters(runs: list[CostRun]) -> list[str]:
-    return [name for name in COUNTERS if any(name in run.after for run in runs)]
+    return [name for name in COUNTERS if any(run.counts(name) for run in runs)]
+
+
+def _environment(runs: list[CostRun]) -> Provenance:
+    """Return the provenance of the last run, with the kernels of variants that had another one."""
+    of_variant = {run.variant: run.on for run in runs}
+    names = _in_order({run.variant: run.versus for run in runs})
+    last = of_variant[names[-1]]
+    others = {name: of_variant[name].kernel_of(name) for name in names}
+    kernels = {name: kernel for name, kernel in others.items() if kernel.build_id != last.kernel_build_id}
+    return last.model_copy(update={"kernels": kernels})
 
 
 def _registry_bytes(runs: list[CostRun]) -> int:
-    """Return the size of what the registry has for a page: format 3 keeps no second copy, and no shadows."""
-    return 64 if "shadows" in _counters(runs) else 32
+    """Return the size of what the registry has for a page."""
+    return max(run.registry_bytes_per_page or _OLD_REGISTRY_BYTES for run in runs)
 
 
 def _in_order(versus: dict[str, str | None]) -> list[str]:
@@ -108,15 +135,23 @@ def _row(runs: list[CostRun], variant: str, first: str, counters: list[str]) -> 
     versus = own[0].versus
     kinds = [kind for kind in KINDS if any(run.kind == kind for run in own)]
     return CostRow(
-        workload=own[0].workload,
+        workload=own[0].label,
         variant=variant,
         versus=versus,
         to_versus=_ratios(runs, own, versus, kinds),
         to_first=_ratios(runs, own, first, kinds),
         cost={kind: statistics.median(run.cost for run in own if run.kind == kind) for kind in kinds},
         idle_s=max(run.idle_s for run in own),
-        counters={name: statistics.median(run.counted(name) for run in own) for name in counters},
+        counters={
+            name: statistics.median(run.counted(name) for run in (_that_count(own, name) or own))
+            for name in counters
+        },
+        operations=own[0].operations,
     )
+
+
+def _that_count(runs: list[CostRun], name: str) -> list[CostRun]:
+    return [run for run in runs if run.counts(name)]
 
 
 def _ratios(runs: list[CostRun], own: list[CostRun], base: str | None, kinds: list[str]) -> dict[str, Ratio]:
@@ -185,10 +220,17 @@ def _grids(workload: str, table: CostTable) -> list[Grid]:
     ]
     title = printable(workload)
     counted = ["Variant", "s", "10^6 instructions", *table.counters]
-    return [
+    grids = [
         Grid(f"{title}: ratios", head, costs, []),
         Grid(f"{title}: medians of a run", counted, counts, []),
     ]
+    costly = [name for name in COSTLY if rows[0].per_thousand(name) is not None]
+    if costly:
+        rates = [
+            [printable(row.variant), *(f"{row.per_thousand(name):.1f}" for name in costly)] for row in rows
+        ]
+        grids.append(Grid(f"{title}: per thousand operations on files", ["Variant", *costly], rates, []))
+    return grids
 
 
 def _ratio_text(found: Ratio | None) -> str:

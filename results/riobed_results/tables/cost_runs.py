@@ -14,8 +14,9 @@ FILE = "runs.jsonl"
 class CostRun(BaseModel):
     """One run. `versus` names the variant it is compared with, from which it differs in one part.
 
-    `work` is the command that was run. In a run of kind `instructions` the guest's clock counts
-    instructions, so `seconds` is not a time.
+    `work` is the command that was run, `operations` the number of operations on files that it is. In a run
+    of kind `instructions` the guest's clock counts instructions, so `seconds` is not a time. `events` is what
+    the emulator counted during the work. `registry_bytes_per_page` is None in runs from before it was stored.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -32,20 +33,47 @@ class CostRun(BaseModel):
     before: dict[str, int]
     after: dict[str, int]
     on: Provenance
+    events: dict[str, int] = {}
+    vcpus: int = 1
+    operations: int | None = None
+    registry_bytes_per_page: int | None = None
+
+    @property
+    def label(self) -> str:
+        """The workload's name with the number of processors, if that is not 1."""
+        return labelled(self.workload, self.vcpus)
 
     @property
     def key(self) -> tuple[str, str, int, str]:
         """The key of the run; it is unique in a folder."""
-        return self.workload, self.kind, self.round, self.variant
+        return self.label, self.kind, self.round, self.variant
 
     @property
     def cost(self) -> float:
-        """The cost in seconds or instructions, by `kind`."""
-        return (self.seconds - self.idle_s) * 1e9 if self.kind == "instructions" else self.seconds
+        """The cost in seconds or instructions, by `kind`; a repeated string instruction is none of these.
+
+        Runs without `events` are older: there each repetition is an instruction, as the clock counts them.
+        """
+        if self.kind == "time":
+            return self.seconds
+        if self.events:
+            return float(self.events["instructions"] - self.events["repetitions"])
+        return (self.seconds - self.idle_s) * 1e9
+
+    def counts(self, name: str) -> bool:
+        """Whether anybody counted that."""
+        return name in self.events or name in self.after
 
     def counted(self, name: str) -> int:
-        """Return the increase of a counter during the run; 0 if the kernel does not have it."""
+        """Return the increase of a counter during the run; 0 if nobody counts it."""
+        if name in self.events:
+            return self.events[name]
         return self.after.get(name, 0) - self.before.get(name, 0)
+
+
+def labelled(workload: str, vcpus: int) -> str:
+    """Return a workload's name with the number of processors, if that is not 1."""
+    return workload if vcpus == 1 else f"{workload}, {vcpus} vCPUs"
 
 
 def read_runs(folder: Path) -> list[CostRun]:

@@ -4,11 +4,13 @@
 from collections.abc import Iterator
 
 from riobed_results.report.claims.claim import Claim, count, number, slug
-from riobed_results.tables.cost import CostRow, CostTable, Ratio
+from riobed_results.tables.cost import COSTLY, CostRow, CostTable, Ratio
 
 # Digits after the point: times scatter by more than their second digit.
 _DIGITS = {"instructions": 3, "time": 2}
 _PER_UNIT = 1e6
+# Over the first variant, this one differs in all parts that Rio needs.
+_ALL = {"pte": "all"}
 
 
 def cost_claims(table: CostTable) -> list[Claim]:
@@ -41,7 +43,8 @@ def _ratios(row: CostRow, first: str) -> Iterator[Claim]:
         for kind, ratio in ratios.items() if over else ():
             if over != row.variant:
                 end = "" if kind == "instructions" else f"_{kind}"
-                key = slug(row.workload, row.variant, "over", over or "") + end
+                variant = _ALL.get(row.variant, row.variant) if over == first else row.variant
+                key = slug(row.workload, variant, "over", over or "") + end
                 yield number(key, ratio.median, _text(ratio, _DIGITS[kind]))
                 yield count(f"{key}_rounds", ratio.n, f"round of {kind}", f"rounds of {kind}")
                 if kind == "instructions":
@@ -67,6 +70,10 @@ def _text(ratio: Ratio, digits: int) -> str:
 
 
 def _medians(row: CostRow) -> Iterator[Claim]:
+    for name in COSTLY:
+        if (rate := row.per_thousand(name)) is not None:
+            key = slug(row.workload, row.variant, name, "per_thousand")
+            yield number(key, rate, f"{rate:.1f} {name} per thousand operations")
     for name, value in row.counters.items():
         if value:
             words = name.removeprefix("nr_").replace("_", " ")

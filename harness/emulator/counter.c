@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A plugin of QEMU's emulator that counts what the guest executes, on all processors together.
+ *
+ *	-plugin file=counter.so,counters=FILE,mark=ADDRESS
+ *
+ * FILE holds one struct counters; harness/riobed/cost/counter.py reads it. Whenever the guest executes the
+ * instruction at ADDRESS, the counts so far are copied to the next mark. The emulator must run all processors in
+ * one thread. A string instruction with a repeat prefix executes anew for each repetition.
+ */
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "qemu_plugin.h"
+
+#define MARKS 16
+
+struct counts {
+	uint64_t instructions;	/* all, repetitions included */
+	uint64_t repetitions;
+	uint64_t invlpg;	/* INVLPG and INVPCID */
+	uint64_t wrmsr;
+};
+
+struct counters {
+	struct counts now;
+	uint64_t nr_marks;
+	struct counts marks[MARKS];	/* number n is in n % MARKS */
+};
+
+QEMU_PLUGIN_EXPORT int qemu_plugin_version = QEMU_PLUGIN_VERSION;
+
+static struct counters *counters;
+static uint64_t mark_address;
+
+static void mark(unsigned int vcpu, void *data)
+{
+	(void)vcpu;
+	(void)data;
+	counters->marks[counters->nr_marks++ % MARKS] = counters->now;
+}
+
+/* Operation codes of MOVS, CMPS, STOS, LODS, SCAS, INS and OUTS. */
+static bool is_string(uint8_t code)
+{
+	return (code >= 0xa4 && code <= 0xa7) || (code >= 0xaa && code <= 0xaf) || (code >= 0x6c && code <= 0x6f);
+}
+
+/* Prefixes come in any order; REX is the last. */
+static const uint8_t *skip_prefixes(const uint8_t *at, const uint8_t *end, bool *repeated)
+{
+	for (*repeated = false; at < end; at++) {
+		if (*at == 0xf2 || *at == 0xf3)
+			*repeated = true;
+		else if (!memchr("\x66\x67\x2e\x36\x3e\x26\x64\x65\xf0", *at, 9) && (*at & 0xf0) != 0x40)
+			break;
+	}
+	return at;
+}
+
+static uint64_t *counter_of(const uint8_t *code, size_t size)
+{
+	const uint8_t *end = code + size;
+	bool repeated;
+
+	code = skip_prefixes(code, end, &repeated);
+	if (code < end && repeated && is_string(*code))
+		return &counters->now.repetitions;
+	if (end - code >= 2 && code[0] == 0x0f && code[1] == 0x30)
+		return &counters->now.wrmsr;
+	/* INVLPG is 0F 01 /7 with a memory operand, INVPCID 66 0F 38 82. */
+	if (end - code >= 3 && code[0] == 0x0f && code[1] == 0x01 && (code[2] & 0x38) == 0x38 &&
+	    code[2] < 0xc0)
+		return &counters->now.invlpg;
+	if (end - code >= 3 && code[0] == 0x0f && code[1] == 0x38 && code[2] == 0x82)
+		return &counters->now.invlpg;
+	return NULL;
+}
+
+static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+{
+	(void)id;
+	for (size_t i = 0; i < qemu_plugin_tb_n_insns(tb); i++) {
+		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
+		uint64_t *more = counter_of(qemu_plugin_insn_data(insn), qemu_plugin_insn_size(insn));
+
+		qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64,
+							   &counters->now.instructions, 1);
+		if (more)
+			qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64, more, 1);
+		if (qemu_plugin_insn_vaddr(insn) == mark_address)
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, mark, QEMU_PLUGIN_CB_NO_REGS, NULL);
+	}
+}
+
+static bool map(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	void *mapped = MAP_FAILED;
+
+	if (fd >= 0 && !ftruncate(fd, sizeof(*counters)))
+		mapped = mmap(NULL, sizeof(*counters), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (fd >= 0)
+		close(fd);
+	if (mapped == MAP_FAILED) {
+		perror(path);
+		return false;
+	}
+	counters = mapped;
+	return true;
+}
+
+QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int argc,
+					   char **argv)
+{
+	const char *path = NULL;
+
+	(void)info;
+	for (int i = 0; i < argc; i++) {
+		if (!strncmp(argv[i], "counters=", 9))
+			path = argv[i] + 9;
+		else if (!strncmp(argv[i], "mark=", 5))
+			mark_address = strtoull(argv[i] + 5, NULL, 16);
+	}
+	if (!path || !mark_address) {
+		fputs("counter.so: wants counters=FILE and mark=ADDRESS\n", stderr);
+		return -1;
+	}
+	if (!map(path))
+		return -1;
+	qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
+	return 0;
+}

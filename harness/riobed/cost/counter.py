@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The emulator's plugin that counts what a guest executes (harness/emulator/counter.c).
+
+It is compiled in the toolchain root, because a host need not have a compiler. The work to be measured lies
+between two marks: the guest executes comm_write(), a function of the kernel that nobody else calls, when a
+shell writes to /proc/self/comm.
+"""
+
+import shutil
+import struct
+from pathlib import Path
+
+from riobed_results.files import replacing
+
+from riobed.errors import InfraError
+from riobed.faults import function_address
+from riobed.products import CHECKOUT, KernelPart, Manifest, cache_dir, content_key
+from riobed.vm import Plugin, run_tool
+
+# A shell's command that executes a mark.
+MARK = "echo riobed >/proc/self/comm"
+_FUNCTION = "comm_write"
+_SOURCES = CHECKOUT / "harness/emulator"
+_FLAGS = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-fvisibility=hidden"]
+COUNTERS = "counters"
+# struct counts and struct counters of counter.c.
+NAMES = ("instructions", "repetitions", "invlpg", "wrmsr")
+_MARKS = 16
+_COUNTS = struct.Struct(f"<{len(NAMES)}Q")
+_NR_MARKS = struct.Struct("<Q")
+
+
+def counter(manifest: Manifest, kernel: KernelPart) -> Plugin:
+    """Return the plugin for guests of a kernel, compiled first if missing; EnvironmentFault if that fails."""
+    built = cache_dir() / "emulator" / f"{content_key(_SOURCES)}-{manifest.toolchain.key}" / "counter.so"
+    if not built.exists():
+        _build(manifest, built)
+    return Plugin(built, COUNTERS, (f"mark={function_address(kernel, _FUNCTION):#x}",))
+
+
+def _build(manifest: Manifest, built: Path) -> None:
+    root = manifest.toolchain.root
+    place = root / "build" / f"emulator-{built.parent.name}"
+    shutil.copytree(_SOURCES, place, dirs_exist_ok=True)
+    inside = Path("/") / place.relative_to(root)
+    made = ["gcc", *_FLAGS, "-o", str(inside / built.name), str(inside / "counter.c")]
+    run_tool(["chroot", str(root), *made], "build of the emulator's counter")
+    built.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(built) as new:
+        shutil.copyfile(place / built.name, new)
+    shutil.rmtree(place)
+
+
+def marks(counters: Path) -> int:
+    """Return the number of marks so far."""
+    return int(_NR_MARKS.unpack_from(_read(counters), _COUNTS.size)[0])
+
+
+def between_marks(counters: Path, since: int) -> dict[str, int]:
+    """Return what was counted between the two marks after number `since`; InfraError if they are not two."""
+    if (found := marks(counters) - since) != 2:
+        raise InfraError(f"{counters}: {found} marks of the work, not 2")
+    begin, end = (_mark(counters, number) for number in (since, since + 1))
+    return {name: after - before for name, before, after in zip(NAMES, begin, end, strict=True)}
+
+
+def _mark(counters: Path, number: int) -> tuple[int, ...]:
+    at = _COUNTS.size + _NR_MARKS.size + number % _MARKS * _COUNTS.size
+    return _COUNTS.unpack_from(_read(counters), at)
+
+
+def _read(counters: Path) -> bytes:
+    return counters.read_bytes()
