@@ -3,11 +3,14 @@
 
 import shutil
 import time
+import warnings
 from pathlib import Path, PurePosixPath
 from typing import Literal, get_args
 
 from riobed import (
+    RECOVERY_TRIES,
     AgentLost,
+    BootError,
     Guest,
     InfraError,
     RecoveryReport,
@@ -103,9 +106,10 @@ class CrashGuest:
         """Crash the guest, reset it with RAM kept, and recover its file cache; return riorecover's report.
 
         `by` selects a reset without warning, or a kernel panic followed by a reset. Afterwards the production
-        kernel runs again. With `production=False` stage 0 keeps running, which saves a boot, but has little
-        memory and cannot be crashed. RecoveryFailed if the file system cannot be mounted, or if only memory
-        holds what could not be restored.
+        kernel runs again. If recovery or that kernel does not come up, the guest is reset once more, as a
+        machine in use would be; a kernel that did not come up is a warning. With `production=False` stage 0
+        keeps running, which saves a boot, but has little memory and cannot be crashed. RecoveryFailed if the
+        file system cannot be mounted, or if only memory holds what could not be restored.
         """
         if by not in get_args(Cause):
             raise UsageError(f"crash by {by!r}: there are {', '.join(get_args(Cause))}")
@@ -114,20 +118,16 @@ class CrashGuest:
         if by == "panic":
             self._panic()
         self._production = False
-        self._close_log(f"until the {by}")
-        self._machine.reset()
-        wait_stage0(self._machine)
+        report = self._recover(f"until the {by}")
         if self._program:
             self._program.cut()
             self._program = None
-        report = read_recovery(self._guest)
         if report.mount_error:
             raise RecoveryFailed(f"after the {by} the file system cannot be mounted: {report.mount_error}")
         if report.incomplete:
             raise RecoveryFailed(f"after the {by}: {report.incomplete}")
         if production:
-            self._close_log("recovery")
-            boot_production(self._machine)
+            self._restart_production()
             self._production = True
         self._furnish()
         return report
@@ -180,6 +180,33 @@ class CrashGuest:
             if time.monotonic() > deadline:
                 raise InfraError(f"no panic within {_PANIC_S:.0f} s of asking the kernel for one")
             time.sleep(_POLL_S)
+
+    def _recover(self, log: str) -> RecoveryReport:
+        """Reset until recovery succeeds, as campaigns do; `log` names the console's part before it."""
+        for left in reversed(range(RECOVERY_TRIES)):
+            self._close_log(log)
+            self._machine.reset()
+            try:
+                wait_stage0(self._machine)
+                return read_recovery(self._guest)
+            except (BootError, AgentLost):
+                if not left or self._machine.trouble():
+                    raise
+            log = "recovery, failed"
+        raise AssertionError("the last try returns or raises")
+
+    def _restart_production(self) -> None:
+        self._close_log("recovery")
+        try:
+            boot_production(self._machine)
+        except (BootError, AgentLost) as error:
+            if self._machine.trouble():
+                raise
+            warnings.warn(f"reset once more: the production kernel did not come up: {error}", stacklevel=2)
+            # All is on the disk by now.
+            self._recover("production, not up")
+            self._close_log("recovery")
+            boot_production(self._machine)
 
     def _close_log(self, name: str) -> None:
         self._logs.append((name, self._machine.console.text()))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from riobed.crash.formats import clean as clean
     from riobed.crash.formats import ended as ended
     from riobed.crash.formats import recognise as recognise
+    from riobed.errors import BootError as BootError
     from riobed.errors import InfraError as InfraError
     from riobed.errors import RiobedError as RiobedError
     from riobed.errors import UsageError as UsageError
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from riobed.guest import wait_stage0 as wait_stage0
     from riobed.guest import workload_image as workload_image
     from riobed.products import Manifest as Manifest
+    from riobed.trial import RECOVERY_TRIES as RECOVERY_TRIES
     from riobed.trial import read_recovery as read_recovery
     from riobed.vm import AgentLost as AgentLost
     from riobed.vm import ExecResult as ExecResult
@@ -50,7 +52,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "riobed.crash.formats": "clean ended recognise",
-    "riobed.errors": "InfraError RiobedError UsageError complaint",
+    "riobed.errors": "BootError InfraError RiobedError UsageError complaint",
     "riobed.guest.boot": "boot_production wait_stage0",
     "riobed.guest.config": "MachineSpec",
     "riobed.guest.guest": "Guest GuestSetup open_guest",
@@ -60,7 +62,7 @@ _HOME = {
     "riobed.guest.transfer": "copy_in",
     "riobed.guest.workload": "GUEST_FOLDER PROGRESS_PORT",
     "riobed.products": "Manifest",
-    "riobed.trial.recover": "read_recovery",
+    "riobed.trial.recover": "RECOVERY_TRIES read_recovery",
     "riobed.vm.agent": "AgentLost ExecResult",
     "riobed.vm.machine": "Machine",
     "riobed_results.store.recovery_report": "RecoveryReport",

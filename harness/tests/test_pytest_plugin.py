@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pytest plugin as far as no guest is needed: option, marker, complaints."""
 
+import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from harness_builders import Clock, ScriptedMachine, manifest
+from harness_builders import Clock, ScriptedMachine, manifest, recovery
+from pytest_riobed import guest as guest_module
 from pytest_riobed import program as program_module
 from pytest_riobed.errors import CommandFailed
 from pytest_riobed.guest import CrashGuest
@@ -14,7 +17,7 @@ from pytest_riobed.guest import CrashGuest
 from pytest_riobed.guests import Guests  # noqa: F401
 from pytest_riobed.packages import packages_image
 from pytest_riobed.program import Program
-from riobed.errors import InfraError, UsageError
+from riobed.errors import BootError, InfraError, UsageError
 from riobed.guest import Guest, GuestSetup, MachineSpec, cache_mode
 from riobed.vm.agent import ExecResult
 
@@ -164,6 +167,32 @@ def test_wrong_use_of_a_guest(guest: CrashGuest, tmp_path: Path) -> None:
     guest.start("one")
     with pytest.raises(UsageError, match=r"^two: one still runs; only one can be followed$"):
         guest.start("two")
+
+
+@pytest.mark.parametrize(
+    ("recoveries", "boots", "warned"), [([False, True], [True], 0), ([True, True], [False, True], 1)]
+)
+def test_what_does_not_come_up_is_reset_once_more(
+    guest: CrashGuest,
+    machine: ScriptedMachine,
+    monkeypatch: pytest.MonkeyPatch,
+    recoveries: list[bool],
+    boots: list[bool],
+    warned: int,
+) -> None:
+    def next_of(each: list[bool], _: object) -> None:
+        if not each.pop(0):
+            raise BootError("it ends at kexec")
+
+    monkeypatch.setattr(guest, "_production", True)
+    monkeypatch.setattr(guest_module, "wait_stage0", partial(next_of, recoveries))
+    monkeypatch.setattr(guest_module, "boot_production", partial(next_of, boots))
+    monkeypatch.setattr(guest_module, "read_recovery", lambda guest: recovery())
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        assert guest.crash_and_recover() == recovery()
+    assert recoveries == boots == []
+    assert ["did not come up: it ends at kexec" in str(each.message) for each in told] == [True] * warned
 
 
 def test_the_console_in_a_report_is_clean(guest: CrashGuest, machine: ScriptedMachine) -> None:
