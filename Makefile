@@ -38,8 +38,11 @@ lint-python:
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+kernel-check: $(BIN)/ruff ## build and boot each prefix of the kernel series (hours; goes on; ARGS=--help)
+	$(BIN)/python harness/tests/tools/kernel_check.py --jobs $(JOBS) $(ARGS)
+
 TARGETS := setup campaign test clean clean-cache
-.PHONY: $(TARGETS) lint lint-python check mutants
+.PHONY: $(TARGETS) lint lint-python check mutants kernel-check
 .NOTPARALLEL:
 ifneq ($(USER_ID),0)
 
