@@ -104,8 +104,13 @@ def has_content(path: Path) -> bool:
     return path.is_file() and not path.is_symlink() and path.stat().st_size > 0
 
 
-def has_attribute(path: Path) -> bool:
-    return not path.is_symlink() and bool(os.listxattr(path))
+def attributes(path: Path, kind: str) -> list[str]:
+    return [name for name in os.listxattr(path, follow_symlinks=False) if name.startswith(kind)]
+
+
+def remove_attribute(tree: Path, kind: str) -> None:
+    path = first(tree, lambda path: bool(attributes(path, kind)))
+    os.removexattr(path, attributes(path, kind)[0])
 
 
 DAMAGE: dict[str, Callable[[Path], object]] = {
@@ -113,9 +118,8 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
     "modified at": lambda tree: os.utime(first(tree, Path.is_dir), (1, 1)),
     "mode 7": lambda tree: first(tree, Path.is_dir).chmod(0o7),
     "owner": lambda tree: os.chown(first(tree, Path.is_dir), 7, 7),
-    "attribute": lambda tree: os.removexattr(
-        path := first(tree, has_attribute), os.listxattr(path)[0]
-    ),
+    "attribute": lambda tree: remove_attribute(tree, "user."),
+    "another ACL": lambda tree: remove_attribute(tree, "system.posix_acl"),
     "missing": lambda tree: first(tree, Path.is_fifo).unlink(),
     "extra": lambda tree: (tree / "new").touch(),
     "links instead of": lambda tree: os.link(first(tree, has_content), tree / "link"),

@@ -293,7 +293,8 @@ static void change_attributes(const struct model *model)
 	/* Any times, after 1970 and before 2106. */
 	struct timespec times[2] = { { .tv_sec = current->value, .tv_nsec = 1 },
 				     { .tv_sec = (time_t)current->second * 60000, .tv_nsec = current->value } };
-	unsigned char value[MAX_XATTR];
+	unsigned char value[MAX_XATTR], acl_bytes[ACL_LENGTH];
+	struct acl acl;
 	char name[16];
 
 	model_path_of(model, current->node, path);
@@ -314,6 +315,14 @@ static void change_attributes(const struct model *model)
 		break;
 	case REMOVE_XATTR:
 		must(removexattr(path, name));
+		break;
+	case SET_ACL:
+		acl = step_acl(current);
+		acl_value(&acl, current->value, acl_bytes);
+		must(setxattr(path, ACL_NAME, acl_bytes, sizeof(acl_bytes), 0));
+		break;
+	case REMOVE_ACL:
+		must(removexattr(path, ACL_NAME));
 		break;
 	default:
 		set_flag();

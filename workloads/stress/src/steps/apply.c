@@ -160,6 +160,13 @@ static void change_attributes(struct model *model, const struct step *step)
 		node->uid = step->value;
 		node->gid = step->second;
 		break;
+	case SET_ACL:
+		node->mode = step->value;
+		node->acl = step_acl(step);
+		break;
+	case REMOVE_ACL:
+		node->acl = (struct acl){ 0 };
+		break;
 	case SET_XATTR:
 		node->xattrs[step->value] = (struct xattr){ step->seed, (size_t)step->length };
 		break;

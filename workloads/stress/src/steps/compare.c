@@ -98,6 +98,19 @@ static void compare_file(const char *path, const struct node *node, const struct
 	close(file);
 }
 
+/* Returns how long its name is in a list of attributes. */
+static ssize_t compare_acl(const char *path, const struct node *node)
+{
+	unsigned char is[ACL_LENGTH], expected[ACL_LENGTH];
+
+	if (!node->acl.set)
+		return 0;
+	acl_value(&node->acl, node->mode, expected);
+	if (getxattr(path, ACL_NAME, is, sizeof(is)) != sizeof(is) || memcmp(is, expected, sizeof(is)))
+		differs(path, "another ACL, or none");
+	return (ssize_t)sizeof(ACL_NAME);
+}
+
 static void compare_xattrs(const char *path, const struct node *node)
 {
 	unsigned char is[MAX_XATTR], expected[MAX_XATTR];
@@ -119,6 +132,7 @@ static void compare_xattrs(const char *path, const struct node *node)
 		else if ((size_t)length != xattr->length || memcmp(is, expected, xattr->length))
 			differs(path, "attribute %s has another value", name);
 	}
+	names += compare_acl(path, node);
 	if (listed != names)
 		differs(path, "%zd bytes of attributes' names instead of %zd", listed, names);
 }
@@ -162,7 +176,7 @@ static void compare_node(struct model *model, const char *path, int number, cons
 	compare_status(model, path, number, node, &status);
 	if (node->type == REGULAR)
 		compare_file(path, node, old, status.st_size);
-	if (node->type == REGULAR || node->type == DIRECTORY)
+	if (node->type != SYMLINK)
 		compare_xattrs(path, node);
 	if (node->type == SYMLINK) {
 		if (!readable((int)readlink(path, target, sizeof(target) - 1), path, "read link"))

@@ -17,7 +17,8 @@ const char *const operation_names[OPERATIONS] = {
 	"write", "append", "writev", "store", "direct", "io_uring", "splice", "sendfile", "copy_file_range",
 	"fallocate", "fallocate keep", "punch", "zero", "zero keep", "collapse", "insert", "shrink", "grow",
 	"create", "unnamed", "mkdir", "symlink", "mkfifo", "link", "unlink", "rmdir", "move", "replace", "exchange",
-	"fill", "drain", "chmod", "chown", "times", "set xattr", "remove xattr", "flag", "unflag",
+	"fill", "drain", "chmod", "chown", "times", "set xattr", "remove xattr", "set acl",
+	"remove acl", "flag", "unflag",
 };
 
 static const int weights[OPERATIONS] = {
@@ -26,7 +27,7 @@ static const int weights[OPERATIONS] = {
 	[ZERO_KEEP] = 4, [COLLAPSE] = 6, [INSERT] = 6, [SHRINK] = 8, [GROW] = 8, [CREATE] = 20, [UNNAMED] = 6,
 	[MKDIR] = 8, [SYMBOLIC] = 6, [MKFIFO] = 3, [LINK] = 8, [UNLINK] = 20, [RMDIR] = 6, [MOVE] = 14,
 	[REPLACE] = 8, [EXCHANGE] = 8, [FILL] = 250, [DRAIN] = 250, [CHMOD] = 6, [CHOWN] = 6, [TIMES] = 6,
-	[SET_XATTR] = 10, [REMOVE_XATTR] = 4, [FLAG] = 3, [UNFLAG] = 8,
+	[SET_XATTR] = 10, [REMOVE_XATTR] = 4, [SET_ACL] = 8, [REMOVE_ACL] = 3, [FLAG] = 3, [UNFLAG] = 8,
 };
 
 struct random {
@@ -71,6 +72,17 @@ static bool is_there(const struct model *model, int n)
 static bool takes_mode(const struct model *model, int n)
 {
 	return is_there(model, n) && model->nodes[n].type != SYMLINK;
+}
+
+/* With an ACL it is two operations of ext4: a reset may come between mode and mask. */
+static bool takes_chmod(const struct model *model, int n)
+{
+	return takes_mode(model, n) && !model->nodes[n].acl.set;
+}
+
+static bool has_acl(const struct model *model, int n)
+{
+	return takes_mode(model, n) && model->nodes[n].acl.set;
 }
 
 static bool takes_xattrs(const struct model *model, int n)
@@ -320,8 +332,9 @@ static bool plan_pair(const struct model *model, struct random *random, struct s
 static bool plan_attributes(const struct model *model, struct random *random, struct step *step)
 {
 	static bool (*const filters[OPERATIONS])(const struct model *, int) = {
-		[CHMOD] = takes_mode, [CHOWN] = is_there, [TIMES] = is_there, [SET_XATTR] = takes_xattrs,
-		[REMOVE_XATTR] = takes_xattrs, [FLAG] = is_plain, [UNFLAG] = is_flagged,
+		[CHMOD] = takes_chmod, [CHOWN] = is_there, [TIMES] = is_there, [SET_XATTR] = takes_xattrs,
+		[REMOVE_XATTR] = takes_xattrs, [SET_ACL] = takes_mode, [REMOVE_ACL] = has_acl, [FLAG] = is_plain,
+		[UNFLAG] = is_flagged,
 	};
 
 	step->node = some_node(model, random, filters[step->operation]);
@@ -381,6 +394,16 @@ static enum operation some_operation(const struct model *model, struct random *r
 	for (int n = 0;; n++)
 		if ((at -= weights[n]) < 0)
 			return (enum operation)n;
+}
+
+struct acl step_acl(const struct step *step)
+{
+	return (struct acl){
+		.set = true,
+		.uid = step->second,
+		.permissions = (unsigned int)(step->seed >> 8) % 8,
+		.group = (unsigned int)(step->seed >> 16) % 8,
+	};
 }
 
 struct step step_draw(const struct model *model, uint64_t seed, unsigned long number)

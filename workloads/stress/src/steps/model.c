@@ -2,6 +2,8 @@
 #include "model.h"
 
 #include <err.h>
+#include <linux/posix_acl.h>
+#include <linux/posix_acl_xattr.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -145,6 +147,26 @@ void model_path(const struct model *model, int name, char *path)
 		errx(1, "the model has a path longer than %d bytes", MAX_PATH);
 	path[length] = '/';
 	strcpy(path + length + 1, entry->text);
+}
+
+void acl_value(const struct acl *acl, unsigned int mode, unsigned char value[ACL_LENGTH])
+{
+	const struct {
+		struct posix_acl_xattr_header header;
+		struct posix_acl_xattr_entry entries[5];
+	} whole = {
+		{ POSIX_ACL_XATTR_VERSION },
+		{
+			{ ACL_USER_OBJ, (__u16)(mode >> 6 & 7), (__u32)ACL_UNDEFINED_ID },
+			{ ACL_USER, (__u16)acl->permissions, acl->uid },
+			{ ACL_GROUP_OBJ, (__u16)acl->group, (__u32)ACL_UNDEFINED_ID },
+			{ ACL_MASK, (__u16)(mode >> 3 & 7), (__u32)ACL_UNDEFINED_ID },
+			{ ACL_OTHER, (__u16)(mode & 7), (__u32)ACL_UNDEFINED_ID },
+		},
+	};
+
+	_Static_assert(sizeof(whole) == ACL_LENGTH, "nothing lies between the entries");
+	memcpy(value, &whole, sizeof(whole));
 }
 
 void model_path_of(const struct model *model, int node, char *path)

@@ -15,6 +15,8 @@
 #define MAX_PATH 2048
 #define XATTRS 4
 #define MAX_XATTR 200 /* all of them fit in a block of 1 KiB */
+#define ACL_NAME "system.posix_acl_access"
+#define ACL_LENGTH 44
 #define BIG_DIRECTORY 2000
 #define ROOT 0
 
@@ -26,12 +28,20 @@ struct xattr {
 	size_t length;
 };
 
+/* What an ACL adds to the mode, whose bits of the group are the mask then. */
+struct acl {
+	bool set;
+	unsigned int uid, permissions; /* of one user more */
+	unsigned int group; /* permissions of the owning group */
+};
+
 struct node {
 	enum type type;
 	unsigned int mode, uid, gid;
 	int flag; /* 'a': append only, 'i': immutable, 0 */
 	int links; /* names of it, subdirectories not counted */
 	struct xattr xattrs[XATTRS];
+	struct acl acl;
 	bool timed; /* whether the modification time is known */
 	int64_t seconds;
 	long nanoseconds;
@@ -82,6 +92,9 @@ void data_insert(struct node *node, off_t offset, off_t length);
 /* A copy that shares nothing; data_free frees what is in it. */
 struct node data_copy(const struct node *node);
 void data_free(struct model *model, struct node *node);
+
+/* The value of the attribute ACL_NAME. */
+void acl_value(const struct acl *acl, unsigned int mode, unsigned char value[ACL_LENGTH]);
 
 /* Bytes of the endless pattern of `seed` from `offset` on. */
 void pattern(uint64_t seed, off_t offset, unsigned char *bytes, size_t length);

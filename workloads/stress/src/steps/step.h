@@ -13,7 +13,7 @@ enum operation {
 	WRITE, APPEND, WRITEV, STORE, DIRECT, URING, SPLICE, SENDFILE, COPY,
 	ALLOCATE, ALLOCATE_KEEP, PUNCH, ZERO, ZERO_KEEP, COLLAPSE, INSERT, SHRINK, GROW,
 	CREATE, UNNAMED, MKDIR, SYMBOLIC, MKFIFO, LINK, UNLINK, RMDIR, MOVE, REPLACE, EXCHANGE, FILL, DRAIN,
-	CHMOD, CHOWN, TIMES, SET_XATTR, REMOVE_XATTR, FLAG, UNFLAG,
+	CHMOD, CHOWN, TIMES, SET_XATTR, REMOVE_XATTR, SET_ACL, REMOVE_ACL, FLAG, UNFLAG,
 	OPERATIONS
 };
 
@@ -36,6 +36,8 @@ extern const char *const operation_names[OPERATIONS];
 
 /* Draw step `number`; the model is as the step before left it. */
 struct step step_draw(const struct model *model, uint64_t seed, unsigned long number);
+/* The ACL of a step that sets one. */
+struct acl step_acl(const struct step *step);
 /* Do it to the model. */
 void step_apply(struct model *model, const struct step *step);
 /* Do it to the tree in the current folder; exits with 1 when the kernel says no, with LACKS when it cannot. */
