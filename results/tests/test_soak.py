@@ -52,22 +52,24 @@ def test_what_counts_as_good(fields: dict[str, Any], says: str) -> None:
 
 
 def test_the_table() -> None:
-    page = soak_page(soak(row(), row(stressor="fio", mismatches=None, recovery=None, files_different=3)))
+    page = soak_page(
+        soak(row(), row(stressor="fio", mismatches=None, recovery=None, files_different=3, resets=7))
+    )
     (grid,) = page.grids
     assert grid.body == [
-        ["tar", "61", "0", "0", "0", "0", "42", "500", "0", "good"],
-        ["fio", "61", "0", "0", "-", "0", "-", "500", "3", "files differ"],
+        ["tar", "61", "0", "0", "0", "0", "42", "500", "0", "-", "good"],
+        ["fio", "61", "0", "0", "-", "0", "-", "500", "3", "7", "files differ"],
     ]
-    assert grid.foot == [["Total", "123", "", "0", "0", "0", "42", "1000", "3", "1 of 2 good"]]
+    assert grid.foot == [["Total", "123", "", "0", "0", "0", "42", "1000", "3", "7", "1 of 2 good"]]
     for part in ("mode rio-protected", "2 CPUs", "seed 7", "0123abcd", "accelerator tcg"):
         assert part in page.source
     lines = list(csv.DictReader(io.StringIO(page.csv)))
     assert [(line["stressor"], line["files_different"]) for line in lines] == [("tar", "0"), ("fio", "3")]
-    assert {len(line) for line in [grid.head, *grid.body, *grid.foot]} == {10}
+    assert {len(line) for line in [grid.head, *grid.body, *grid.foot]} == {11}
 
 
 def test_a_soak_that_has_not_begun_is_a_table_as_well() -> None:
-    assert soak_page(soak()).grids[0].foot == [["Total", "0", "", *["-"] * 6, "0 of 0 good"]]
+    assert soak_page(soak()).grids[0].foot == [["Total", "0", "", *["-"] * 7, "0 of 0 good"]]
 
 
 def test_it_comes_back_as_it_was_saved(tmp_path: Path) -> None:

@@ -29,13 +29,15 @@ HEAD = [
     "Pages restored",
     "Files",
     "Files different",
+    "Resets",
     "Verdict",
 ]
 NOTE = (
     "One row a stressor: how long it ran, its exit status, protection traps, pages that did not match "
     "their checksum in the running kernel and in recovery (-: the kernel keeps none or it could not be "
     "asked), pages that the recovery after the reset wrote from memory, entries of the file system "
-    "compared with what they were before the reset, and how many differed."
+    "compared with what they were before the reset, how many differed, and how many resets came while "
+    "it ran, each judged by the stressor's own check (-: the one reset came when it had ended)."
 )
 
 
@@ -172,6 +174,7 @@ _NUMBERS: list[Callable[[SoakRow], int | None]] = [
     lambda row: row.recovery.restored_pages if row.recovery else None,
     lambda row: row.files,
     lambda row: row.files_different,
+    lambda row: row.resets,
 ]
 
 
