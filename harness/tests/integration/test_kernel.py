@@ -26,7 +26,7 @@ def test_kunit(guest_in: GuestIn, mode: str) -> None:
     assert {name for _, name, _ in results} >= SUITES
     assert len(results) >= len(SUITES) + 34
     bad = [result for result in results if result[0] != "ok" or "SKIP" in result[2]]
-    # What other processors see is tested where there are two; test_two_processors.py.
+    # What other processors see is tested where there are several; test_processors.py.
     skipped = ["rio_test_other_cpu"]
     assert [name for _, name, _ in bad] == skipped and all("SKIP" in rest for *_, rest in bad)
 

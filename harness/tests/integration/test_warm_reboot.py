@@ -9,7 +9,7 @@ import time
 import pytest
 from riobed.errors import BootError, InfraError
 from riobed.guest import registry
-from riobed.guest.boot import boot_production
+from riobed.guest.boot import boot_production, wait_stage0
 from riobed.guest.guest import Guest
 from riobed.guest.layout import Layout
 from riobed.trial.recover import read_recovery
@@ -59,6 +59,37 @@ def test_a_known_tree_comes_back_byte_for_byte(rio: Guest) -> None:
         assert hashes[name] == hashlib.sha256(data).hexdigest(), name
 
 
+# ioctl(EXT4_IOC_SETFSUUID) with a struct fsuuid.
+_SET_UUID = """
+my $uuid = pack("LLa16", 16, 0, "0123456789abcdef");
+open(F, "/mnt/test/file") or die $!;
+ioctl(F, 0x4008662c, $uuid) or die $!;
+"""
+
+
+def test_a_file_system_that_got_another_uuid_is_found_by_it(rio: Guest) -> None:
+    shell(rio, "echo kept >/mnt/test/file; perl", _SET_UUID.encode())
+    crash(rio)
+    assert read_recovery(rio).matched_by == "uuid"
+    assert b"30313233-3435-3637-3839-616263646566" in shell(rio, "dumpe2fs -h /dev/vdb")
+    assert shell(rio, "cat /mnt/test/file") == b"kept\n"
+
+
+def test_power_off_leaves_everything_on_the_disk(rio: Guest) -> None:
+    shell(rio, "cat >/mnt/test/file; sync", b"only in memory\n")
+    # reboot(LINUX_REBOOT_CMD_POWER_OFF), without umount and sync before it
+    rio.machine.spawn(["/usr/bin/perl", "-e", "syscall(169, 0xfee1dead, 672274793, 0x4321fedc, 0)"])
+    deadline = time.monotonic() + 60
+    while rio.machine.alive() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not rio.machine.alive()
+    rio.machine.start()
+    wait_stage0(rio.machine)
+    assert read_recovery(rio).registry == "cold"
+    assert shell(rio, "cat /mnt/test/file") == b"only in memory\n"
+    rio.discard()
+
+
 def test_what_recovery_finds_a_file_by_cannot_be_changed(rio: Guest) -> None:
     shell(rio, "cd /mnt/test; echo precious >file; if chattr -v 4711 file; then exit 9; fi")
     shell(rio, "if chattr -e /mnt/test/file; then exit 9; fi")
@@ -75,6 +106,24 @@ def test_a_file_of_many_extents_is_removed(rio: Guest) -> None:
     assert b"\nlog_misses 0\n" in shell(rio, "cat /sys/kernel/debug/rio/stats")
     crash(rio)
     assert shell(rio, "test ! -e /mnt/test/file; cat /mnt/test/kept") == b"kept\n"
+
+
+_LARGE_DIRECTORY = """
+my @names = map { sprintf "/mnt/test/large/%0240d", $_ } 1 .. 6500;
+mkdir "/mnt/test/large";
+for (@names) { open(F, ">", $_) or die $! }
+unlink @names;
+"""
+
+
+def test_a_large_directory_is_removed(rio: Guest) -> None:
+    """It has more blocks than the log has pages, and one operation frees them."""
+    shell(rio, "perl", _LARGE_DIRECTORY.encode())
+    assert int(shell(rio, "stat -c %s /mnt/test/large")) > 512 * 4096
+    shell(rio, "rmdir /mnt/test/large; echo kept >/mnt/test/kept")
+    assert b"\nlog_misses 0\n" in shell(rio, "cat /sys/kernel/debug/rio/stats")
+    crash(rio)
+    assert shell(rio, "test ! -e /mnt/test/large; cat /mnt/test/kept") == b"kept\n"
 
 
 def test_restored_memory_is_compared_with_the_snapshots(rio: Guest) -> None:
