@@ -21,6 +21,7 @@ def planted_trial(guest: Guest, spec: CampaignSpec, mode: str, number: int) -> T
     record = trial(guest, spec, f"test/{number}", **planned)
     assert record.plant and record.check
     # Nothing else differs, and it differs there; of a page whose entry is lost, anywhere in it.
+    assert len(record.check.differences) == 1, (record.plant, record.check, record.recovery)
     (difference,) = record.check.differences
     unit = PAGE if record.plant.kind == "entry" else 1
     assert difference.offset // unit == record.plant.offset // unit

@@ -63,7 +63,9 @@ def test_the_way_to_a_planted_change(tmp_path: Path) -> None:
         assert len(damaged["what"]) == (2 if kind == "stray" else 1)
         writers = [event for event in damaged["events"] if "generic_perform_write" in event["callers"]]
         # The legal writer of the wrong bytes is seen; of a stray store only the legal ones before it.
-        assert writers[-1]["task"] == ("dd" if kind == "written" else "memtest")
+        # A page may also have got its content another way, by a mapping for example.
+        tasks = [event["task"] for event in writers]
+        assert tasks[-1:] == ["dd"] if kind == "written" else set(tasks) <= {"memtest"}
         last = damaged["events"][-1]
         assert (last["kind"], last["state"], last["ino"]) == ("entry", "dirty", plant["ino"])
         kept = gzip.decompress((tmp_path / f"replays/small-{position:05d}/trace.log.gz").read_bytes())
