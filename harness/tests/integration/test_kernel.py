@@ -104,6 +104,29 @@ def test_features_that_rio_cannot_protect_are_refused(rio: Guest, feature: str) 
     assert "rio cannot do with" in refused(rio, f"-b 4096 -O {options}", "rio,nodelalloc")
 
 
+# A disk that fails: a file in a tmpfs that has no room for all of it. The loop device takes a write that was
+# cut short for a good one, so each is of one block.
+_FAILING_DISK = (
+    "mkdir /run/small /run/failing; mount -t tmpfs -o size=8m none /run/small;"
+    "truncate -s 32M /run/small/disk;"
+    f"mke2fs -q -F -t ext4 -b 4096 -O {PLAIN} /run/small/disk;"
+    "mount -t ext4 -o loop,rio,nodelalloc /run/small/disk /run/failing;"
+    "echo 4 >/sys/block/loop0/queue/max_sectors_kb"
+)
+
+
+def test_what_a_disk_refused_stays_in_memory_and_is_written_again(rio: Guest) -> None:
+    shell(rio, _FAILING_DISK)
+    digest = shell(rio, "cd /run/failing; head -c 12000000 /dev/urandom >file; sha256sum file")
+    write = "echo 1 >/sys/module/rio/parameters/reliability_writes"
+    assert b"No space left on device" in shell(rio, f"{write}; sync /run/failing/file 2>&1 || :")
+    shell(rio, "echo 3 >/proc/sys/vm/drop_caches")
+    assert shell(rio, "cd /run/failing; sha256sum file") == digest
+    shell(rio, "mount -o remount,size=40m /run/small; umount /run/failing; echo 3 >/proc/sys/vm/drop_caches")
+    shell(rio, "mount -t ext4 -o loop /run/small/disk /run/failing")
+    assert shell(rio, "cd /run/failing; sha256sum file") == digest
+
+
 def test_what_rio_needs_cannot_be_taken_away(rio: Guest) -> None:
     assert b"refused" in shell(rio, "mount -o remount,delalloc /mnt/test || echo refused")
     # The same, and it goes on working.
