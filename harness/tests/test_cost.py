@@ -33,6 +33,7 @@ def parameters(variant: Variant) -> set[str]:
 @pytest.mark.parametrize(("name", "more", "less"), [
     ("atomic metadata", set(), {"rio.atomic_metadata=0"}), ("checksums", set(), {"rio.checksum=0"}),
     ("pte", {"rio.protect=pte"}, set()), ("pks", {"rio.protect=pks"}, set()),
+    ("code", {"rio.protect=code"}, set()),
 ])  # fmt: skip
 def test_a_variant_differs_in_one_parameter(name: str, more: set[str], less: set[str]) -> None:
     own, base = parameters(VARIANTS[name]), parameters(VARIANTS[str(VARIANTS[name].versus)])
@@ -102,14 +103,14 @@ def test_it_goes_on(measured: list[Any], tmp_path: Path, monkeypatch: pytest.Mon
     working: Callable[..., Measurement] = cost.measure
 
     def stopping(guest: Any, variant: Variant, seed: int) -> Measurement:
-        if len(measured) == 8:
+        if len(measured) == len(VARIANTS) + 1:
             raise KeyboardInterrupt
         return working(guest, variant, seed)
 
     monkeypatch.setattr(cost, "measure", stopping)
     with pytest.raises(KeyboardInterrupt):
         run_series(series(3), tmp_path)
-    assert len(read_runs(tmp_path)) == 8
+    assert len(read_runs(tmp_path)) == len(VARIANTS) + 1
     monkeypatch.setattr(cost, "measure", working)
     run_series(series(3), tmp_path)
     assert len(measured) == 3 * len(VARIANTS)

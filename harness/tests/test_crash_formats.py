@@ -141,6 +141,9 @@ def test_what_is_no_crash(line: bytes) -> None:
 def test_a_protection_trap_is_named_by_its_first_line(place: bytes, where: str) -> None:
     console = b"[    9.0] EXT4-fs (vdb): mounted\n[    9.1] BUG: rio: protection trap in %b\n" % place
     console += b"[    9.1] Store of 8 bytes to ffff888012345678 by memtest/77:\n" + REGISTERS % b"iput"
+    # The report of a check, which is no fault, begins with itself.
+    console += b"[    9.3]  dump_stack_lvl+0x1/0x2\n[    9.3]  rio_trapped.cold+0x1/0x2\n"
+    console += b"[    9.3]  rio_check_pages+0x1/0x2\n"
     console += b"[    9.3]  ? memset_orig+0x1/0x2\n[    9.3]  ext4_append+0x1/0x2\n"
     console += b"[    9.9] Kernel panic - not syncing: rio: protection trap\n"
     assert not formats.ended(console)

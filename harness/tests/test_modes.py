@@ -42,12 +42,14 @@ def test_registry_and_keepout_just_where_memory_is_restored(name: str) -> None:
     assert rio == (wanted if mode.restores_memory else [])
 
 
-@pytest.mark.parametrize(("name", "mechanism"), [("rio-protected", "pte"), ("rio-protected-pks", "pks")])
+@pytest.mark.parametrize(("name", "mechanism"), [
+    ("rio-protected", "pte"), ("rio-protected-pks", "pks"), ("rio-protected-code", "code"),
+])  # fmt: skip
 def test_protected_modes_are_rio_and_protection(name: str, mechanism: str) -> None:
     rio, mode = cache_mode("rio"), cache_mode(name)
     more = set(mode.production_parameters(LAYOUT)) - set(rio.production_parameters(LAYOUT))
     assert more == {f"rio.protect={mechanism}"}
-    alike = {"summary": "", "kernel_parameters": ()}
+    alike = {"summary": "", "kernel_parameters": (), "kernel": None}
     assert mode.model_copy(update=alike) == rio.model_copy(update=alike)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compared guests: mode `rio` with parts of it switched off, and a kernel without the patches."""
+"""The compared guests: mode `rio` with parts of it switched off, and two other kernels."""
 
 from dataclasses import dataclass
 
@@ -34,6 +34,7 @@ def parts() -> list[Variant]:
         Variant("checksums", "atomic metadata", rio()),
         Variant("pte", "atomic metadata", rio("rio.checksum=0", "rio.protect=pte")),
         Variant("pks", "atomic metadata", rio("rio.checksum=0", "rio.protect=pks")),
+        Variant("code", "atomic metadata", _checked()),
     ]
 
 
@@ -51,6 +52,11 @@ def rio(*parameters: str) -> CacheMode:
 def _unpatched() -> CacheMode:
     kernel = KernelSpec(series=CHECKOUT / "guest-kernel-patches/unpatched")
     return _without_rio().model_copy(update={"kernel": kernel})
+
+
+def _checked() -> CacheMode:
+    kernel = cache_mode("rio-protected-code").kernel
+    return rio("rio.checksum=0", "rio.protect=code").model_copy(update={"kernel": kernel})
 
 
 def _without_rio() -> CacheMode:

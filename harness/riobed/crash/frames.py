@@ -32,6 +32,7 @@ _SERVANT = re.compile(
     r"|_*mem(?:cpy|move|set|cmp|chr)\w*|str(?:n?len|n?cmp|n?cpy|scpy|n?chr)|rep_(?:movs|stos)_alternative"
     r"|_*copy_(?:to|from)_(?:user|iter)\w*|copy_user_\w+|copy_page|clear_page_\w+"
     r"|usercopy_abort|_*check_(?:object_size|heap_object)|__list_\w+_or_report"
+    r"|dump_stack\w*|rio_(?:trap\w*|report|check_pages)|__asan_store\w+|__kasan_check_write"
 )
 # Not guilty of a loop: the roots of every stack, and functions whose caller is guilty.
 _IN_NO_LOOP = re.compile(_ROOT.pattern + "|" + _SERVANT.pattern)

@@ -10,10 +10,9 @@ from riobed.guest.guest import Guest
 from riobed.guest.modes import CacheMode, cache_mode
 from riobed.guest.setup import check_mode, guest_setup
 from riobed.plan.spec import CampaignSpec
-from riobed.products import missing
 from riobed.trial.record import TrialRecord
 
-from .conftest import MEMTEST, opened, trial
+from .conftest import MEMTEST, need_kernel, opened, trial
 
 LIMIT = 2_000_000
 
@@ -30,12 +29,6 @@ def mode_of(name: str) -> CacheMode:
             "devices": [{"name": "slow", "size_mib": 16, "throttle": {"write_bytes_per_s": LIMIT}}],
         }
     )
-
-
-def need_kernel(mode: CacheMode, builds: str) -> None:
-    """Skip unless the mode's kernel is built: `make test` builds the default one only."""
-    if mode.kernel and missing(mode.kernel):
-        pytest.skip(f"its kernel is not built: riobed guest run {builds} -- true")
 
 
 @pytest.fixture(params=FILE_SYSTEMS)

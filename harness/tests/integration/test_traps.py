@@ -2,25 +2,31 @@
 """A stray store of the kernel into the file cache: trapped and named, or found by its checksum.
 
 The store is a real one, in the place of a function's first instructions, through the kernel's
-direct map.
+direct map. Where the compiler checks stores, it is one that the compiler made, with a wrong pointer.
 """
+
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 from riobed.guest import registry
 from riobed.guest.guest import Guest
 from riobed.guest.layout import Layout
 from riobed.plan.spec import CampaignSpec
+from riobed.products import KernelPart
 from riobed.trial.recover import read_recovery
 from riobed.trial.trial import inject
 from riobed.trial.watch import Watcher
 from riobed_results.store.recovery_report import RecoveryReport
 
-from .conftest import UD2, FaultIn, GuestIn, record_of, reset, shell
+from .conftest import UD2, GuestIn, faults_of, record_of, reset, shell, symbols
 
 # Runs when somebody reads /proc/uptime, and only then.
 VICTIM = "uptime_proc_show"
 # Without KASLR (arch/x86/include/asm/page_64_types.h, __PAGE_OFFSET_BASE_L4).
 DIRECT_MAP = 0xFFFF888000000000
+CHECKED = "rio-protected-code"
+KINDS = ["clean", "dirty", "metadata", "registry"]
 # Clean file data needs a write-out; then some that is newer than the disk.
 FILES = """
 cd /mnt/test; head -c 20000 /dev/urandom >clean
@@ -33,6 +39,14 @@ head -c 20000 /dev/urandom >dirty; stat -c %i clean dirty
 def store_to(address: int) -> bytes:
     """mov $address, %rax; mov %al, (%rax); ud2: ends the kernel if it gets that far."""
     return b"\x48\xb8" + (DIRECT_MAP + address).to_bytes(8, "little") + b"\x88\x00" + UD2
+
+
+def init_queue_at(address: int, kernel: KernelPart) -> bytes:
+    """mov $address, %rdi; jmp __init_waitqueue_head: it stores where its first argument points."""
+    place = symbols(kernel)
+    jump = b"\x48\xbf" + (DIRECT_MAP + address).to_bytes(8, "little") + b"\xe9"
+    behind = place[VICTIM] + 5 + len(jump) + 4
+    return jump + (place["__init_waitqueue_head"] - behind).to_bytes(4, "little", signed=True)
 
 
 def victim_page(guest: Guest, kind: str) -> registry.Listed:
@@ -50,13 +64,13 @@ def victim_page(guest: Guest, kind: str) -> registry.Listed:
 
 
 def crash_by_store(
-    guest: Guest, spec: CampaignSpec, fault_in: FaultIn, kind: str
+    guest: Guest, spec: CampaignSpec, kind: str, stores: Callable[[int], bytes] = store_to
 ) -> tuple[str, str, RecoveryReport, registry.Listed]:
     """Kind and title of the crash by one stray store, the report of the recovery from it, and the page."""
     guest.ready()
     page = victim_page(guest, kind)
     at = page.entry if kind == "registry" else page.address + 123
-    record = record_of("trap", fault_in(VICTIM, store_to(at)))
+    record = record_of("trap", faults_of(kernel_of(guest))(VICTIM, stores(at)))
     inject(guest, record)
     pid = guest.machine.spawn(["/bin/cat", "/proc/uptime"])
     crash = Watcher(guest.machine, spec, record.progress, pid, False).watch().crash
@@ -73,22 +87,40 @@ def told(kind: str, page: registry.Listed) -> bytes:
     return what.get(kind, f"page {page.index} of inode {page.ino} of device 254:16, {kind}").encode()
 
 
-@pytest.mark.parametrize("mode", ["rio-protected", "rio-protected-pks"])
-@pytest.mark.parametrize("kind", ["clean", "dirty", "metadata", "registry"])
-def test_a_stray_store_is_trapped_and_named(
-    guest_in: GuestIn, spec: CampaignSpec, fault_in: FaultIn, mode: str, kind: str
-) -> None:
-    *crash, recovery, _ = crash_by_store(guest_in(mode), spec, fault_in, kind)
-    assert crash == ["trap", f"protection trap in {VICTIM}"]
+def kernel_of(guest: Guest) -> KernelPart:
+    return guest.setup.products(guest.mode).kernel
+
+
+def check_intact(recovery: RecoveryReport) -> None:
     assert recovery.registry_damage == 0
     assert recovery.checksums and recovery.checksums.corrupt == 0 < recovery.checksums.intact
 
 
-@pytest.mark.parametrize("kind", ["clean", "dirty", "metadata", "registry"])
-def test_without_protection_a_checksum_finds_it(
-    guest_in: GuestIn, spec: CampaignSpec, fault_in: FaultIn, kind: str
+@pytest.mark.parametrize("mode", ["rio-protected", "rio-protected-pks"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_stray_store_is_trapped_and_named(
+    guest_in: GuestIn, spec: CampaignSpec, mode: str, kind: str
 ) -> None:
-    _, title, recovery, page = crash_by_store(guest_in("rio"), spec, fault_in, kind)
+    *crash, recovery, _ = crash_by_store(guest_in(mode), spec, kind)
+    assert crash == ["trap", f"protection trap in {VICTIM}"]
+    check_intact(recovery)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_checked_store_is_trapped_and_named(guest_in: GuestIn, spec: CampaignSpec, kind: str) -> None:
+    guest = guest_in(CHECKED)
+    *crash, recovery, _ = crash_by_store(guest, spec, kind, partial(init_queue_at, kernel=kernel_of(guest)))
+    assert crash == ["trap", "protection trap in __init_waitqueue_head"]
+    check_intact(recovery)
+
+
+# Machine code that no compiler made has no checks.
+@pytest.mark.parametrize("mode", ["rio", CHECKED])
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_protection_a_checksum_finds_it(
+    guest_in: GuestIn, spec: CampaignSpec, mode: str, kind: str
+) -> None:
+    _, title, recovery, page = crash_by_store(guest_in(mode), spec, kind)
     assert title == f"invalid opcode in {VICTIM}"
     if kind == "registry":
         assert recovery.entries.rejected == 1
