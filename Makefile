@@ -30,6 +30,9 @@ check: $(BIN)/ruff lint-python ## check the sources and run the tests that need 
 mutants: $(BIN)/ruff ## measure which part of a sample of mutants the tests without guests catch (half an hour)
 	$(BIN)/python harness/tests/tools/mutants.py
 
+scale: $(BIN)/ruff ## measure tables and report of a million generated trials (10 minutes, 4.5 GB; ARGS=--help)
+	$(BIN)/python results/tests/tools/scale.py $(ARGS)
+
 $(BIN)/ruff:
 	@echo "nothing is set up: run make setup" >&2; exit 1
 
@@ -42,7 +45,7 @@ kernel-check: $(BIN)/ruff ## build and boot each prefix of the kernel series (ho
 	$(BIN)/python harness/tests/tools/kernel_check.py --jobs $(JOBS) $(ARGS)
 
 TARGETS := setup campaign test clean clean-cache
-.PHONY: $(TARGETS) lint lint-python check mutants kernel-check
+.PHONY: $(TARGETS) lint lint-python check mutants kernel-check scale
 .NOTPARALLEL:
 ifneq ($(USER_ID),0)
 

@@ -8,14 +8,12 @@
  * instruction at ADDRESS, the counts so far are copied to the next mark. The emulator must run all processors in
  * one thread. A string instruction with a repeat prefix executes anew for each repetition.
  */
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
+#include "map.h"
 #include "qemu_plugin.h"
 
 #define MARKS 16
@@ -98,23 +96,6 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	}
 }
 
-static bool map(const char *path)
-{
-	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	void *mapped = MAP_FAILED;
-
-	if (fd >= 0 && !ftruncate(fd, sizeof(*counters)))
-		mapped = mmap(NULL, sizeof(*counters), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (fd >= 0)
-		close(fd);
-	if (mapped == MAP_FAILED) {
-		perror(path);
-		return false;
-	}
-	counters = mapped;
-	return true;
-}
-
 QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int argc,
 					   char **argv)
 {
@@ -131,7 +112,8 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qem
 		fputs("counter.so: wants counters=FILE and mark=ADDRESS\n", stderr);
 		return -1;
 	}
-	if (!map(path))
+	counters = map_file(path, sizeof(*counters));
+	if (!counters)
 		return -1;
 	qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
 	return 0;

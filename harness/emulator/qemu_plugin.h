@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What counter.c needs of QEMU's plugin interface, version 1 (QEMU 4.2 to 8.x). Debian does not ship QEMU's
+ * What the plugins need of QEMU's plugin interface, version 1 (QEMU 4.2 to 8.x). Debian does not ship QEMU's
  * own qemu-plugin.h; names, types and values are those of include/qemu/qemu-plugin.h of QEMU 7.2.
  */
 #ifndef QEMU_PLUGIN_H

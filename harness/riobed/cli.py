@@ -72,6 +72,46 @@ def run(
 
 
 @app.command()
+def calibrate(
+    spec: Annotated[Path, typer.Argument(help="Campaign specification, YAML. Its `faults` are replaced.")],
+    mode: Annotated[
+        str | None, typer.Option(help="Cache mode to run in.", show_default="the spec's first")
+    ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(help="Where rows go; each stage is a campaign.", show_default="campaigns/NAME-dose"),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="File for the spec with doses.", show_default="the spec itself")
+    ] = None,
+    trials: Annotated[int, typer.Option(min=1, help="Trials of a class in a stage.")] = 16,
+    stages: Annotated[int, typer.Option(min=1, help="Largest number of stages.")] = 6,
+    most: Annotated[int, typer.Option(min=1, max=100, help="Largest dose.")] = 100,
+    workers: Annotated[
+        int, typer.Option(min=1, max=64, help="Parallel trials on this host; default: one per processor.")
+    ] = len(os.sched_getaffinity(0)),
+    scheduler: Annotated[
+        str | None, typer.Option(help="Run trials on the workers of this Dask scheduler, tcp://HOST:PORT.")
+    ] = None,
+    connect: Uri = None,
+) -> None:
+    """Find for each fault class the number of faults at which half of the runs crash; write it to the spec.
+
+    All modes get the same faults, so one mode is enough. A stopped calibration resumes where it was stopped.
+    """
+    from riobed.commands.calibrate import Search
+    from riobed.commands.calibrate import calibrate as search_doses
+    from riobed.commands.run import Where
+
+    try:
+        search = Search(mode, trials, stages, most)
+        search_doses(spec, store, Where(workers, connect, scheduler), search, output)
+    except KeyboardInterrupt:
+        print("riobed: stopped; run the same command to go on", file=sys.stderr)
+        raise typer.Exit(130) from None
+
+
+@app.command()
 def worker(
     scheduler: Annotated[str, typer.Argument(help="Address of a Dask scheduler: tcp://HOST:PORT.")],
     workers: Annotated[
@@ -180,17 +220,28 @@ def faults_executed(
     workload: Annotated[Path, typer.Option(help="Folder of a workload.", show_default="memtest")] = (
         CHECKOUT / "workloads/memtest"
     ),
+    beside: Annotated[
+        list[Path] | None, typer.Option(help="Folder of a workload that runs at the same time; repeatable.")
+    ] = None,
     seconds: Annotated[float, typer.Option(min=0.1, max=3600, help="How long the workload runs.")] = 20.0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the workload's stream.")] = 1,
+    instructions: Annotated[
+        bool, typer.Option("--instructions", help="List instructions, for `sites: {instructions_file: ...}`.")
+    ] = False,
     output: Annotated[
         Path | None, typer.Option(help="File to write.", show_default="standard output")
     ] = None,
     connect: Uri = None,
 ) -> None:
-    """List the kernel functions that a workload executes, for `sites: {functions_file: ...}` of a spec."""
+    """List what of the kernel a workload itself executes, for `sites` of a spec.
+
+    That is what its processes execute after the first step, without interrupts. By default functions by
+    name, for `sites: {functions_file: ...}`.
+    """
     from riobed.commands.executed import Request, executed
 
-    executed(Request(mode, modes_file, workload, seconds, seed), output, connect)
+    request = Request(mode, modes_file, workload, tuple(beside or ()), seconds, seed)
+    executed(request, instructions, output, connect)
 
 
 @faults_app.command("sites")
@@ -213,6 +264,10 @@ def faults_sites(
     functions_file: Annotated[
         Path | None, typer.Option(help="Only in the functions that this file names, one per line.")
     ] = None,
+    instructions_file: Annotated[
+        Path | None,
+        typer.Option(help="Only these instructions, as 'faults executed --instructions' lists them."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what a class would change: a dry run, without a guest.
@@ -223,7 +278,7 @@ def faults_sites(
     """
     from riobed.commands.faults import show_sites, site_filter
 
-    chosen = site_filter(subsystem, function, functions_file)
+    chosen = site_filter(subsystem, function, functions_file, instructions_file)
     typer.echo(show_sites(fault_class, seed, count, chosen, as_json, _width()), nl=False)
 
 

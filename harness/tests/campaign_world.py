@@ -10,8 +10,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from harness_builders import KEY, manifest, spec, text_fault
+from harness_builders import KEY, manifest, spec, survive, text_fault
 from riobed.campaign import Campaign, LocalWorkers, workers
+from riobed.commands.run import stopping
 from riobed.crash.formats import Crash
 from riobed.guest import Guest, GuestSetup, MachineSpec, cache_mode
 from riobed.guest import setup as setup_module
@@ -52,17 +53,16 @@ class Machine(FakeMachine):
 
 
 def result(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
-    """A crash or a discard, as the trial's seed and mode have it."""
+    """A crash or none, as the trial's seed and mode have it."""
     planned = record.planned
     assert guest.mode == cache_mode(planned.mode)
     rng = random.Random(f"{planned.seed}/{planned.mode}")
     record.console = f"console of {planned.seed} in {planned.mode}".encode()
     if rng.random() < 0.6:
-        record.observation = Observation(Crash("oops", "BUG at fs/inode.c"), 1.0, "running")
-        record.verdict = Verdict("crash", "oops", "BUG at fs/inode.c", "none")
+        record.observation = Observation("panic", Crash("oops", "BUG at fs/inode.c"), 1.0, "running")
+        record.verdict = Verdict("panic", "oops", "BUG at fs/inode.c", "none")
     else:
-        record.observation = Observation(None, 600.0, "running")
-        record.verdict = Verdict("discard")
+        survive(record)
 
 
 def undisturbed(guest: Guest, position: int) -> None:
@@ -112,7 +112,8 @@ class World:
         try:
             self.started.append(record.planned.position)
             # What a trial that fails may leave.
-            record.console, record.verdict = b"half a console", Verdict("discard")
+            survive(record)
+            record.console = b"half a console"
             self.before(guest, record.planned.position)
             self.trial(guest, spec, record)
         finally:
@@ -127,7 +128,7 @@ class World:
 
     def campaign(self, spec: CampaignSpec = SPEC) -> Campaign:
         catalogues: Any = dict.fromkeys(spec.modes)
-        return Campaign(spec, self.setup(), catalogues, self.store(), self.folder / "logs")
+        return Campaign(spec, self.setup(), catalogues, self.store(), self.folder / "logs", stopping(spec))
 
     def workers(self, spec: CampaignSpec = SPEC, count: int = 1) -> LocalWorkers:
         return LocalWorkers(spec, self.setup(), count, self.run_trial)

@@ -6,14 +6,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from riobed.crash.formats import Crash
 from riobed.errors import InfraError
 from riobed.faults import Fault
 from riobed.plan.spec import CampaignSpec
 from riobed.products import Manifest
+from riobed.trial import TrialRecord
+from riobed.trial.verdict import Verdict
+from riobed.trial.watch import Observation
 from riobed.vm.agent import ExecResult
 from riobed.vm.fake import FakeMachine
 from riobed.vm.machine import LogFile, MachineConfig
-from riobed_results.store import CampaignRow, Provenance, RecoveryReport, TrialRow
+from riobed_results.store import PANICS, CampaignRow, Provenance, RecoveryReport, TrialRow
 
 SEED = 0x0123456789ABCDEF
 KEY = "0" * 16
@@ -45,7 +49,7 @@ def campaign_row(**fields: Any) -> CampaignRow:
     return CampaignRow(**{"name": "test", "spec": "", "host": {}} | provenance().model_dump() | fields)
 
 
-def trial_row(position: int = 0, outcome: Any = "crash", **fields: Any) -> TrialRow:
+def trial_row(position: int = 0, outcome: Any = "panic", **fields: Any) -> TrialRow:
     base = {"campaign_id": 1, "attempt": 1, "mode": "rio", "fault_class": "kernel_text", "seed": "1"}
     return TrialRow(
         **{"position": position, "outcome": outcome, "started": "", "finished": ""} | base | fields
@@ -57,6 +61,13 @@ def recovery(**parts: Any) -> RecoveryReport:
     base: dict[str, Any] = {part: {} for part in ("entries", "metadata", "data", "seconds")}
     base |= {"registry": "recovered", "e2fsck_status": 0, "mount_error": 0}
     return RecoveryReport.model_validate(base | parts)
+
+
+def survive(record: TrialRecord) -> None:
+    """The trial's guest survives, is brought down, and has lost nothing."""
+    title = PANICS["nmi"]
+    record.observation = Observation("survived", Crash("panic", title), 600.0, "running", "timed out")
+    record.verdict = Verdict("survived", "panic", title, "none")
 
 
 def shell_program(path: Path, body: str) -> Path:
@@ -124,7 +135,8 @@ class ScriptedMachine(FakeMachine):
         super().__init__(MachineConfig("vm", folder, 1 << 16, 1, "tcg", empty, empty, "", "", folder, empty))
         empty.touch()
         self.clock = clock or Clock()
-        self.agent, self.reaped, self.nmis = True, False, 0
+        self.agent, self.reaped = True, False
+        self.nmis = self.asked = 0
         self.ended: ExecResult | None = None
         self.commands: list[list[str]] = []
         self.start()
@@ -139,6 +151,7 @@ class ScriptedMachine(FakeMachine):
         self.on_nmi()
 
     def agent_answers(self, timeout: float) -> bool:
+        self.asked += 1
         self.on_ask()
         if not self.agent:
             self.clock.sleep(timeout)

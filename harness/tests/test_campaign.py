@@ -23,7 +23,7 @@ from riobed.plan import CampaignSpec, plan
 from riobed.products import CHECKOUT
 from riobed.trial.record import TrialRecord
 from riobed.trial.verdict import Verdict
-from riobed_results.store import Store, TrialRow
+from riobed_results.store import Store, TrialRow, crashed
 
 CELLS = [(mode, fault_class) for mode in MODES for fault_class in CLASSES]
 FORK = multiprocessing.get_context("fork")
@@ -50,7 +50,7 @@ EVERY = changed(crashes_per_cell=8, max_trials_per_cell=8)
 
 
 def crashes(rows: list[TrialRow]) -> Counter[tuple[str, str]]:
-    return Counter((row.mode, row.fault_class) for row in rows if row.outcome == "crash")
+    return Counter((row.mode, row.fault_class) for row in rows if crashed(row))
 
 
 def infra_errors(rows: list[TrialRow]) -> list[TrialRow]:
@@ -75,7 +75,7 @@ def test_a_cell_that_has_enough_is_skipped(world: World) -> None:
     assert crashes(rows) == Counter(dict.fromkeys(CELLS, 2))
     # It ends with the crash that was enough.
     last = {(row.mode, row.fault_class): row.outcome for row in rows}
-    assert last == dict.fromkeys(CELLS, "crash")
+    assert last == dict.fromkeys(CELLS, "panic")
     sizes = Counter((row.mode, row.fault_class) for row in rows)
     assert len(set(sizes.values())) > 1, "the seeds make all cells alike, the test says nothing"
 
@@ -84,7 +84,7 @@ def test_a_crash_in_recovery_that_came_too_late_is_not_counted(world: World) -> 
     def cut(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
         phase = "done" if record.planned.position < 3 * len(CELLS) else "e2fsck"
         record.recovery = recovery(interrupted={"planned_s": 0.1, "at_s": 0.1, "phase": phase})
-        record.verdict = Verdict("crash", "reset", "reset by the harness", "none")
+        record.verdict = Verdict("panic", "oops", "BUG at fs/inode.c", "none")
 
     world.trial = cut
     assert crashes(world.run()) == Counter(dict.fromkeys(CELLS, 5))
@@ -95,7 +95,7 @@ def test_a_crash_in_recovery_that_came_too_late_is_not_counted(world: World) -> 
 
 def test_a_cell_that_never_gets_enough_ends_as_well(world: World) -> None:
     world.trial = lambda *_: None
-    assert [row.outcome for row in world.run()] == ["discard"] * 8 * len(CELLS)
+    assert [row.outcome for row in world.run()] == ["survived"] * 8 * len(CELLS)
 
 
 def test_a_campaign_that_is_complete_runs_nothing_more(world: World) -> None:
@@ -103,6 +103,34 @@ def test_a_campaign_that_is_complete_runs_nothing_more(world: World) -> None:
     endless = changed(max_trials_per_cell=10**9)
     rows, count = results(world.run(endless)), len(world.started)
     assert (results(world.run(endless)), len(world.started)) == (rows, count)
+
+
+CLAIM = {"mode": "write-through", "than": "rio", "counted": "judged"}
+
+
+def corrupts_rio(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
+    found: Any = "direct" if record.planned.mode == "rio" else "none"
+    record.recovery = recovery()
+    record.verdict = Verdict("panic", "oops", "BUG at fs/inode.c", found)
+
+
+@pytest.mark.parametrize("at", [None, 3])
+def test_a_campaign_stops_when_its_protocol_is_decided(world: World, at: int | None) -> None:
+    """At level 0.2 after two blocks of a pair in each class, also if it is interrupted before."""
+    asked = changed(**EVERY.model_dump() | {"protocol": {"alpha": 0.2, "claims": [CLAIM]}})
+    world.trial = corrupts_rio
+    if at is not None:
+        world.before = failing(Boom(), lambda position: position >= at)
+        with pytest.raises(Boom):
+            world.run(asked)
+        world.before = undisturbed
+    campaign = world.campaign(asked)
+    campaign.run(world.workers(asked), world.reported.append)
+    assert campaign.stopped == "all 1 claims are shown"
+    assert len(world.rows()) == 2 * len(CELLS)
+    # Nor does it run anything when it is started again.
+    count = len(world.started)
+    assert (len(world.run(asked)), len(world.started)) == (2 * len(CELLS), count)
 
 
 def test_the_campaigns_row_says_what_was_asked_and_on_what_it_ran(world: World) -> None:

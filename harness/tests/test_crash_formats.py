@@ -38,6 +38,20 @@ def test_real_logs(path: Path) -> None:
         assert formats.ended(console)
 
 
+VICTIMS = {
+    "null-pointer-in-journal-thread": "jbd2/vdb-8",
+    "null-pointer-in-interrupt": "swapper/0",
+    "stall-then-page-fault": "memtest",
+    "double-fault": "cat",
+    "stall-is-no-crash": None,
+}
+
+
+@pytest.mark.parametrize("name", VICTIMS)
+def test_the_task_that_ran(name: str) -> None:
+    assert formats.victim(gzip.decompress((CONSOLE / f"{name}.log.gz").read_bytes())) == VICTIMS[name]
+
+
 @pytest.mark.parametrize("path", LOGS, ids=name_of)
 def test_a_report_in_the_making_is_noticed_before_it_ends(path: Path) -> None:
     """However much of it is there, whole lines tell a start, and nothing else does."""

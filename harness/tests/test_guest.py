@@ -8,10 +8,13 @@ from typing import Any, cast
 
 import pytest
 from harness_builders import manifest
-from riobed.errors import EnvironmentFault
+from riobed.errors import BootError, EnvironmentFault, UsageError
 from riobed.guest import MachineSpec, cache_mode
 from riobed.guest import guest as guests
 from riobed.guest.guest import Guest, GuestSetup, machine_config
+from riobed.guest.meminfo import CacheUse, cache_use
+from riobed.guest.workload import load_workload
+from riobed.products import CHECKOUT
 from riobed.vm.emulator import REPEATABLE
 
 
@@ -151,3 +154,22 @@ def test_a_place_where_nothing_can_be_kept(tmp_path: Path) -> None:
 def test_a_traced_guest_is_not_repeatable(tmp_path: Path) -> None:
     assert guest_of(tmp_path, "w0").repeatable
     assert not guest_of(tmp_path, "w1", trace=True).repeatable
+
+
+def test_a_mode_may_say_which_share_of_ram_its_files_fill(tmp_path: Path) -> None:
+    workload = load_workload(CHECKOUT / "workloads/memtest")
+    guest = guest_of(tmp_path, "w0", workload=workload, options={"twins": 8, "max_bytes": 1 << 20})
+    full = guest.mode.model_copy(update={"cache_share": 0.25})
+    assert guest.setup.options_in(guest.mode)["twins"] == 8
+    # 128 MiB of 512, in pairs of files of 1 to 8 pages.
+    assert guest.setup.options_in(full) == {"twins": 3591, "max_bytes": 1 << 20}
+    andrew = guest_of(tmp_path, "w1", workload=load_workload(CHECKOUT / "workloads/andrew"))
+    with pytest.raises(UsageError, match="workload andrew: it cannot fill"):
+        andrew.setup.options_in(full)
+
+
+def test_the_kernels_own_count_of_its_file_cache() -> None:
+    meminfo = b"MemTotal: 900 kB\nBuffers: 64 kB\nCached:   256 kB\nDirty:   32 kB\nShmem:  64 kB\n"
+    assert cache_use(meminfo, 1 << 20) == CacheUse(0.25, 0.03125)
+    with pytest.raises(BootError, match="Dirty"):
+        cache_use(meminfo.replace(b"Dirty", b"Clean"), 1 << 20)

@@ -87,6 +87,7 @@ def test_its_life(made: Machine) -> None:
 
 
 def test_commands(machine: Machine) -> None:
+    delayed, start = machine.delayed(), time.monotonic()
     assert sh(machine, "printf out; printf err >&2; exit 3") == ExecResult(3, b"out", b"err")
     pid = machine.spawn(["/bin/sleep", "1000"])
     assert machine.status(pid) is None
@@ -96,6 +97,7 @@ def test_commands(machine: Machine) -> None:
     assert wait_until(machine, lambda: (ended := machine.status(pid)) is not None and ended.status == 3, 10)
     with pytest.raises(InfraError):
         machine.status(pid)
+    assert 0 <= machine.delayed() - delayed <= time.monotonic() - start
 
 
 def test_a_paused_guest_says_nothing_until_it_runs_on(machine: Machine) -> None:

@@ -129,7 +129,56 @@ def test_the_moment_of_a_crash_in_recovery_is_drawn_without_changing_the_rest() 
     assert [replace(t, recovery_reset_s=None) for t in cut] == plain
 
 
+def test_trials_of_a_round_share_their_warm_up_and_run_on_for_different_times() -> None:
+    trials = list(plan(spec(**WIDE, warmup_s=(1.0, 4.0), run_on_s=(0.05, 0.3))))
+    own = list(plan(spec(**WIDE, warmup_s=(1.0, 4.0))))
+    assert [trial.fault_rng().random() for trial in trials] == [trial.fault_rng().random() for trial in own]
+    for number in range(40):
+        of_round = trials[number * len(CLASSES) * len(MODES) :][: len(CLASSES) * len(MODES)]
+        assert len({(t.round_seed, t.workload_seed, t.warmup_s) for t in of_round}) == 1
+        assert len({t.run_on_s for t in of_round}) == len(CLASSES)
+        assert all(0.05 <= (t.run_on_s or 0) <= 0.3 for t in of_round)
+    assert len({t.workload_seed for t in trials}) == 40
+
+
+def test_how_a_machine_restarts_is_drawn_in_these_shares() -> None:
+    trials = list(plan(spec(**WIDE | {"max_trials_per_cell": 400}, parked={"reset": 0.2, "both": 0.1})))
+    drawn = Counter(trial.restart for trial in trials)
+    assert drawn["reset"] == pytest.approx(0.2 * len(trials), rel=0.25)
+    assert drawn["both"] == pytest.approx(0.1 * len(trials), rel=0.25)
+    assert {trial.restart for trial in plan(spec(**WIDE))} == {"reset"}
+
+
 def test_a_guest_without_a_fault_is_left_alone_for_a_random_moment() -> None:
-    moments = [t.run_on_s for t in plan(spec(fault_classes=["none"]))]
+    moments = [t.undisturbed_s for t in plan(spec(fault_classes=["none"]))]
     assert 0 <= min(moments) < 0.02 and 0.08 < max(moments) <= 0.1
     assert len(set(moments)) == len(moments)
+
+
+PLANTED = {"fault_classes": ["planted"], "max_trials_per_cell": 160}
+
+
+def test_each_mode_plants_each_kind_that_it_has_as_often_at_rest_as_in_a_step() -> None:
+    kinds = ["stray", "entry", "block", "written", "directory", "inode", "bitmap", "xattr", "journal"]
+    modes = ["write-through", "write-through-matched", "write-through-xfs", "write-through-btrfs", "rio"]
+    trials = plan(
+        spec(**PLANTED, modes=modes, machine={"disk_mib": 512}, parameters={"planted": {"kinds": kinds}})
+    )
+    counts = Counter((t.mode, t.change, t.in_step) for t in trials)
+    drawn = {mode: [kind for kind in kinds if counts[mode, kind, False]] for mode in modes}
+    assert drawn == {
+        "write-through": kinds[2:],
+        "write-through-matched": kinds[2:-1],
+        "write-through-xfs": ["block", "written"],
+        "write-through-btrfs": ["written"],
+        "rio": kinds[:-1],
+    }
+    for mode, there in drawn.items():
+        of_mode = [counts[mode, kind, step] for kind in there for step in (False, True)]
+        assert sum(of_mode) == 160 and max(of_mode) - min(of_mode) <= 1
+
+
+def test_what_every_check_finds_is_planted_unless_the_spec_says_more() -> None:
+    trials = list(plan(spec(**PLANTED, modes=["rio"])))
+    assert {t.change for t in trials} == {"stray", "entry", "block", "written"}
+    assert {t.change for t in plan(spec(modes=["rio"]))} == {"written"}

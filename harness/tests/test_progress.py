@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 from harness_builders import SEED, crc32c_bitwise, record
-from riobed.trial.progress import Progress, crc32c
+from riobed.trial.progress import Progress, StepError, Streams, crc32c, progress
 
 # `memtest run --seed 81985529216486895 --steps 2`, as it left the guest.
 STREAM = [record("S", 0), record("I", 1), record("D", 1) + record("I", 2), record("D", 2), record("F", 2)]
@@ -52,9 +52,29 @@ def test_a_step_between_intent_and_done_is_in_flight() -> None:
 def test_the_first_error_keeps_its_words() -> None:
     progress = fed(record("E", 3, "ENOSPC", "write of 3 bytes at 4"), record("E", 4, "EROFS", "write"))
     assert (progress.error, progress.mismatch) == ("ENOSPC write of 3 bytes at 4", False)
+    assert len(progress.errors) == 2
     read = fed(record("E", 3, "mismatch"))
     assert (read.error, read.mismatch) == ("mismatch", True)
     assert fed(record("E", 3, "EIO", "é".encode().decode("latin-1"))).error
+
+
+def test_each_error_is_kept_for_the_check() -> None:
+    progress = fed(
+        record("I", 3),
+        record("E", 3, "EIO", "write", "tree/f1", "fsync"),
+        record("D", 3) + record("I", 4),
+        record("E", 4, "mismatch", "read", "tree/f2", "offset 3 holds 00, should be 01"),
+        record("E", 4, "EIO"),
+        record("E", 9, "$(reboot)"),
+        record("F", 9, "frozen"),
+    )
+    assert progress.errors == [
+        StepError(3, "EIO", "write", "tree/f1", "fsync"),
+        StepError(4, "mismatch", "read", "tree/f2", "offset 3 holds 00, should be 01"),
+        StepError(9, "unknown"),
+    ]
+    assert progress.failed == "3:EIO,4:mismatch,9:unknown"
+    assert (progress.finished, progress.ended, progress.mismatch) == (True, "frozen", True)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +108,7 @@ def test_feed_says_whether_there_was_a_good_record() -> None:
 def test_every_single_bit_flip_is_seen() -> None:
     """No flip makes a step of it that the workload did not report."""
     line = record("D", 1234567)
-    for bit in range(8 * len(line)):
+    for bit in range(8 * len(line.rstrip())):
         damaged = bytearray(line)
         damaged[bit // 8] ^= 1 << bit % 8
         assert fed(bytes(damaged), b"\n").done == 0, bit
@@ -147,3 +167,41 @@ def test_a_line_without_end_is_not_kept() -> None:
         progress.feed(b"x" * 10_000)
     assert progress.damaged >= 10
     assert len(progress._rest) <= 1 << 16
+
+
+def marked(data: bytes, stream: int) -> bytes:
+    """The bytes as a process with that stream writes them."""
+    return bytes(0x80 | stream << 4 | half for byte in data for half in (byte >> 4, byte & 15))
+
+
+@pytest.mark.parametrize("number", range(10))
+def test_streams_may_be_mixed_byte_by_byte(number: int) -> None:
+    rng = random.Random(number)
+    logs = [noisy(rng)[0] for _ in range(8)]
+    left = [list(marked(log, stream)) for stream, log in enumerate(logs)] + [[*STREAM[1]]]
+    mixed = b""
+    while any(left):
+        mixed += bytes([rng.choice([part for part in left if part]).pop(0)])
+    streams = Streams(SEED, 3, first=2)
+    for start in range(0, len(mixed), 7):
+        streams.feed(mixed[start : start + 7])
+    alone = [fed(log) for log in logs[2:5]]
+    assert streams.reported == {
+        "done": ",".join(str(part.done) for part in alone),
+        "intent": ",".join(str(part.in_flight) for part in alone),
+        "failed": "//",
+    }
+    assert streams.done == sum(part.done for part in alone)
+
+
+def test_what_streams_say_together() -> None:
+    streams = progress(SEED, 2)
+    assert streams.feed(marked(record("I", 3) + record("E", 3, "EIO", "copy", "p0/r1"), 0))
+    assert not streams.feed(marked(record("E", 9, "mismatch", "read", "p1/r1"), 2))
+    assert (streams.error, streams.mismatch, streams.finished) == ("EIO copy p0/r1", False, False)
+    assert streams.in_flight == 3
+    assert streams.feed(marked(record("F", 5), 0)) and not streams.finished
+    assert streams.feed(marked(record("E", 9, "mismatch", "read", "p1/r1") + record("F", 9), 1))
+    assert (streams.mismatch, streams.finished, streams.damaged) == (True, True, 0)
+    assert [error.step for error in streams.errors] == [3, 9]
+    assert streams.reported["failed"] == "3:EIO/9:mismatch"

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 import yaml
-from harness_builders import campaign_row, manifest, spec, text_fault
+from harness_builders import campaign_row, manifest, spec, survive, text_fault
 from harness_builders import trial_row as any_row
 from riobed.commands import replay as replaying
-from riobed.commands.replay import Request, StoredTrial, replay, same_fault, title_then
+from riobed.commands.replay import Request, StoredTrial, outcome_then, replay, same_fault, title_then
 from riobed.crash.formats import Crash
 from riobed.errors import EnvironmentFault, InfraError, UsageError
 from riobed.guest import GuestSetup, MachineSpec, WorkloadSpec, guest_setup
 from riobed.plan import CampaignSpec, plan, spec_data
 from riobed.trial import Evidence, TrialRecord, fault_row, trial_row
-from riobed.trial.planting import Plant
+from riobed.trial.plant import Plant
 from riobed.trial.verdict import Verdict
 from riobed.trial.watch import Observation
 from riobed_results.errors import StoreError
@@ -31,8 +31,8 @@ EVIDENCE = Evidence({0: 5, 1: 5}, {0: 1_000_005})
 
 
 def crash(record: TrialRecord, title: str = "page fault in vfs_read", corruption: Any = "none") -> None:
-    record.observation = Observation(Crash("oops", title), 1.5, "running")
-    record.verdict = Verdict("crash", "oops", title, corruption)
+    record.observation = Observation("panic", Crash("oops", title), 1.5, "running")
+    record.verdict = Verdict("panic", "oops", title, corruption)
     record.evidence = EVIDENCE
     record.console = b"console"
 
@@ -136,14 +136,23 @@ def test_something_else_came(world: World) -> None:
     assert "  same: outcome; other: crash title, corruption\n" in text
 
 
-def test_now_it_is_a_discard(world: World) -> None:
-    def discard(record: TrialRecord) -> None:
-        record.observation = Observation(None, 600.0, "running")
-        record.verdict = Verdict("discard")
+def test_now_it_survives(world: World) -> None:
+    world.run = survive
+    assert "  now   survived 600.0 s: panic on request, by NMI; corruption none" in world.replay()
+    assert "same: corruption; other: outcome, crash title" in world.replay()
 
-    world.run = discard
-    assert "  now   discard, 0 faults activated (kvm)\n" in world.replay()
-    assert "same: nothing; other: outcome, crash title, corruption" in world.replay()
+
+@pytest.mark.parametrize(
+    ("kind", "title", "outcome"),
+    [
+        ("oops", "page fault in iput", "panic"),
+        ("hang", "hang in iput", "hang"),
+        ("hang", "workload stuck in iput", "stuck"),
+    ],
+)
+def test_a_crash_of_an_older_store_is_compared_by_its_outcome(kind: str, title: str, outcome: str) -> None:
+    assert outcome_then(any_row(outcome="crash", crash_kind=kind, crash_title=title)) == outcome
+    assert outcome_then(any_row(outcome=outcome)) == outcome
 
 
 def test_what_is_kept(world: World, tmp_path: Path) -> None:

@@ -18,13 +18,13 @@ from test_replay import World, crash
 CAMPAIGN = campaign_row(seed="15", spec="fault_classes: [pointer, kernel_heap, none]")
 
 
-def row(position: int, fault_class: str, outcome: str = "crash") -> TrialRow:
+def row(position: int, fault_class: str, outcome: str = "panic") -> TrialRow:
     return trial_row(position, outcome, fault_class=fault_class)
 
 
 def test_crashes_are_balanced_over_classes_and_always_the_same() -> None:
     rows = [row(n, "pointer") for n in range(50)] + [row(50 + n, "kernel_heap") for n in range(3)]
-    rows += [row(60, "none"), row(61, "pointer", "discard")]
+    rows += [row(60, "none"), row(61, "pointer", "survived")]
     chosen = choose(CAMPAIGN, rows, 10)
     assert Counter(one.fault_class for one in chosen) == {"pointer": 7, "kernel_heap": 3}
     assert [one.fault_class for one in chosen[:4]] == ["pointer", "kernel_heap"] * 2
@@ -36,7 +36,7 @@ def test_crashes_are_balanced_over_classes_and_always_the_same() -> None:
 
 def test_a_campaign_without_crashes() -> None:
     with pytest.raises(UsageError, match="no crash to"):
-        choose(CAMPAIGN, [row(1, "none"), row(2, "pointer", "discard")], 10)
+        choose(CAMPAIGN, [row(1, "none"), row(2, "pointer", "survived")], 10)
 
 
 @pytest.fixture

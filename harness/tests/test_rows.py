@@ -3,22 +3,25 @@
 
 import gzip
 from pathlib import Path
+from typing import Any
 
 import pytest
 from harness_builders import campaign_row, recovery, spec, text_fault
 from riobed.crash.formats import Crash
 from riobed.faults import Fault
+from riobed.guest import CacheUse
 from riobed.plan.rounds import plan
 from riobed.trial import TrialRecord, fault_row, trial_row, write_log
 from riobed.trial.evidence import read_evidence
 from riobed.trial.progress import Progress
+from riobed.trial.rows import cache_shares
 from riobed.trial.verdict import Verdict
 from riobed.trial.watch import Observation
 from riobed_results.store import CheckReport, TrialRow, open_store, trial_rows
 
 PLANNED = next(plan(spec(fresh_boot_share=1.0)))
 EVIDENCE = b"I 0 1000000000\nI 1 1000000000\nI 2 1000000000\n"
-EVIDENCE += b"A 1 3500000000\nA 0 1250000000\nO 2 memcpy 64 3\n"
+EVIDENCE += b"A 1 3500000000\nA 0 1250000000\nO 2 memcpy to_user 64 3 1a 2b\n"
 
 
 def crashed() -> TrialRecord:
@@ -28,10 +31,10 @@ def crashed() -> TrialRecord:
         phases={"restore": 0.1},
         progress=Progress(1, done=41, intent=42),
         evidence=read_evidence(EVIDENCE),
-        observation=Observation(Crash("hang", "hang in iput"), 7.12345, "exit 4", "agent lost"),
+        observation=Observation("hang", Crash("hang", "hang in iput"), 7.12345, "exit 4", "agent lost"),
         recovery=recovery(),
         check=CheckReport(equal=False),
-        verdict=Verdict("crash", "hang", "hang in iput", "unclassified", "cache"),
+        verdict=Verdict("hang", "hang", "hang in iput", "unclassified", "cache"),
     )
 
 
@@ -64,7 +67,7 @@ def test_a_crash(rows: Rows) -> None:
     row = rows.stored(crashed(), attempt=2)
     assert (row.position, row.attempt, row.mode, row.fault_class) == (0, 2, "rio", "kernel_text")
     assert (row.seed, row.started, row.fresh_boot) == (PLANNED.seed, "2026-01-02T03:04:05.000+00:00", True)
-    assert (row.outcome, row.crash_kind, row.crash_title) == ("crash", "hang", "hang in iput")
+    assert (row.outcome, row.crash_kind, row.crash_title) == ("hang", "hang", "hang in iput")
     assert (row.corruption, row.corruption_where) == ("unclassified", "cache")
     assert (row.workload_status, row.detail, row.time_to_crash_s) == ("exit 4", "agent lost", 7.123)
     assert (row.requested, row.injected, row.activated, row.first_activation_s) == (4, 3, 2, 0.25)
@@ -76,21 +79,54 @@ def test_a_crash(rows: Rows) -> None:
 
 def test_a_damaged_log_is_told_in_the_row(rows: Rows) -> None:
     record = crashed()
-    record.observation = Observation(Crash("hang", "hang in iput", "no end, garbage"), 7.0, "running", "lost")
+    crash = Crash("hang", "hang in iput", "no end, garbage")
+    record.observation = Observation("hang", crash, 7.0, "running", "lost")
     row = rows.stored(record)
     assert (row.log_damage, row.detail) == ("no end, garbage", "lost")
 
 
-def test_a_discard(rows: Rows) -> None:
+def test_what_is_known_without_asking_the_guest(rows: Rows) -> None:
     record = crashed()
-    record.observation = Observation(None, 600.0, "running")
-    record.verdict, record.recovery, record.check = Verdict("discard"), None, None
+    record.worker, record.snapshot, record.crash_guest_s = "w0-rio", "feed", 9.5
+    record.steps_at_injection = 30
+    error: Any = "EIO"
+    record.progress.error, record.progress.errors = "EIO write", [error] * 3
     row = rows.stored(record)
-    assert (row.outcome, row.crash_kind, row.crash_title, row.corruption) == ("discard", None, None, None)
-    assert (row.time_to_crash_s, row.detail, row.activated) == (None, "", 2)
+    assert (row.worker, row.snapshot, row.steps_at_injection, row.steps_done) == ("w0-rio", "feed", 30, 41)
+    assert (row.injection_guest_s, row.crash_guest_s) == (1.0, 9.5)
+    assert (row.workload_status, row.workload_error, row.workload_errors) == ("exit 4", "EIO write", 3)
 
 
-@pytest.mark.parametrize("verdict", [None, Verdict("crash", "hang", "hang in iput", "none")])
+def test_the_registry_knows_best_what_was_in_memory() -> None:
+    record = crashed()
+    assert cache_shares(record) == (None, None)
+    record.cache = CacheUse(0.31, 0.02)
+    assert cache_shares(record) == (0.31, 0.02)
+    record.recovery = recovery(entries={"entries": 1000, "free": 400, "clean": 50, "dirty_data": 500})
+    row = trial_row(record, 1, 1, "", "")
+    assert (row.cache_share, row.dirty_share) == (0.6, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("said", "where", "lost"),
+    [
+        ({}, None, (None, None, None)),
+        ({"files_lost": 0, "bytes_lost": 0, "files_expected": 9}, None, (0, 0, False)),
+        ({"files_lost": 9, "bytes_lost": 1 << 40, "files_expected": 9}, None, (9, 1 << 40, True)),
+        ({"files_lost": -1, "bytes_lost": 1 << 63, "files_expected": "9"}, None, (None, None, None)),
+        # Nobody could count.
+        (None, "disk", (None, None, True)),
+    ],
+)
+def test_severity(rows: Rows, said: dict[str, Any] | None, where: Any, lost: tuple[Any, ...]) -> None:
+    record = crashed()
+    record.verdict = Verdict("hang", "hang", "hang in iput", "unclassified", where)
+    record.check = None if said is None else CheckReport.model_validate({"equal": False} | said)
+    row = rows.stored(record)
+    assert (row.files_lost, row.bytes_lost, row.total_loss) == lost
+
+
+@pytest.mark.parametrize("verdict", [None, Verdict("hang", "hang", "hang in iput", "none")])
 def test_an_infra_error_is_never_a_result(rows: Rows, verdict: Verdict | None) -> None:
     assert rows.stored(TrialRecord(PLANNED, [])).outcome == "infra_error"
     record = crashed()
@@ -126,16 +162,23 @@ def test_a_faults_bytes_and_place() -> None:
     row = fault_row(text_fault(1), read_evidence(b""))
     assert (row.address, row.function) == ("0xffffffff81000001", "vfs_read")
     assert (row.old, row.new) == ("4889e5", "4889e4")
-    hit = {"routine": "memcpy", "length": 64, "extra": 3}
+    hit = {"routine": "memcpy", "direction": "to_user", "length": 64, "extra": 3, "to": "1a", "caller": "2b"}
     assert fault_row(text_fault(2), read_evidence(EVIDENCE)).params == hit
 
 
 def test_a_flip_that_was_overwritten_was_seen_and_not_used() -> None:
-    log = b"I 0 1000000000\nH 0 dentry 192 17 3 ffff88800b01a737\nW 0 1500000000\n"
+    log = b"I 0 1000000000\nH 0 slab dentry 192 17 3 ffff88800b01a737\nW 0 1500000000\n"
     row = fault_row(Fault(0, "kernel_heap", params={"seed": 7}), read_evidence(log))
     assert (row.activated, row.activated_s, row.address) == (False, None, None)
-    hit = {"cache": "dentry", "size": 192, "offset": 17, "bit": 3, "address": "ffff88800b01a737"}
-    assert row.params == {"seed": 7, **hit, "overwritten_s": 0.5}
+    hit = {"kind": "slab", "name": "dentry", "size": 192, "offset": 17, "bit": 3}
+    assert row.params == {"seed": 7, **hit, "address": "ffff88800b01a737", "overwritten_s": 0.5}
+
+
+def test_of_a_flip_in_a_page_table_only_its_use_is_known() -> None:
+    log = b"I 0 1\nH 0 page_table kernel 4096 8 3 ffff88800b01a008\nI 1 1\nH 1 percpu cpu0 9 8 3 ffff\n"
+    faults = [Fault(index, "kernel_heap") for index in range(2)]
+    assert [fault_row(each, read_evidence(log)).activated for each in faults] == [None, False]
+    assert fault_row(faults[0], read_evidence(log + b"A 0 5\n")).activated is True
 
 
 def test_logs_are_kept_compressed_under_the_trials_name(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from rich.console import Console
 from riobed.campaign.campaign import Cell
 from riobed.commands import run
 from riobed.commands.run import ProgressView, trials_left
+from riobed_results.store import CONTROLS
 from riobed_results.store.models import FaultRow, TrialRow
 
 SPEC = spec(modes=["rio", "delayed"], crashes_per_cell=10)
@@ -42,8 +43,9 @@ def test_counts_rate_and_time_left(clock: Clock) -> None:
     missing: list[object] = []
     view = ProgressView(SPEC, campaign, "tcg")
     clock.now += 1800
-    ended = [row("crash", "none"), row("crash", "direct"), row("infra_error"), *[row("discard")] * 4]
-    for one in ended + [row("crash", "none", fault_class=name) for name in ("none", "planted")]:
+    ended = [row("panic", "none"), row("hang", "direct"), row("infra_error"), row("stuck", "none")]
+    ended += [row("survived", "none"), *[row("survived", "indirect")] * 2]
+    for one in ended + [row("survived", "none", fault_class=name) for name in ("none", "planted")]:
         view.count(one)
 
     def said() -> str:
@@ -53,8 +55,8 @@ def test_counts_rate_and_time_left(clock: Clock) -> None:
 
     assert "kernel_text │ 4 (20 trials) │ 9 (90 trials)" in said()
     assert (
-        "13 of 20 crashes (65%). In 30.0 min: 2 crashes (1 with corruption), 4 discards, "
-        "2 trials of controls, 1 infra errors; 4 crashes an hour, about 2.5 h left" in said()
+        "13 of 20 crashes (65%). In 30.0 min: 2 crashes (1 with corruption), 1 stuck (0), "
+        "3 survived (2), 2 trials of controls, 1 infra errors; 4 crashes an hour, about 2.5 h left" in said()
     )
     # It may have 80 trials more: with the other's 10 90 at 16 an hour.
     cells["rio", "kernel_text"] = Cell(20, 0)
@@ -84,11 +86,13 @@ def test_a_long_time_is_said_in_hours_or_days() -> None:
 )
 def test_a_line_says_what_a_corruption_is(mode: str, fault_class: str, corruption: Any, says: str) -> None:
     died = {"crash_kind": "reset", "crash_title": "title", "time_to_crash_s": 0.5}
-    ended = row("crash", corruption, mode=mode, fault_class=fault_class, **died)
+    outcome = "survived" if fault_class in CONTROLS else "panic"
+    ended = row(outcome, corruption, mode=mode, fault_class=fault_class, **died)
     ended.recovery = recovery(checksums={"intact": 1})
     if fault_class == "planted":
         ended.faults = [FaultRow(index=0, fault_class="planted", injected=True, params={"kind": "stray"})]
-    assert run.describe(ended, 80).endswith(f"reset 0.5 s: title{says}")
+    what = "reset" if outcome == "panic" else outcome
+    assert run.describe(ended, 90).endswith(f"{what} 0.5 s: title{says}")
     ended.crash_title = "page\nfault in " + "long_name" * 9
     short = run.describe(ended, 80)
-    assert len(short) == 80 and short.endswith(f"…{says}") and "reset 0.5 s: page\\n" in short
+    assert len(short) == 80 and short.endswith(f"…{says}") and " 0.5 s: pag" in short

@@ -19,6 +19,7 @@ from riobed.products import CHECKOUT, Fragment
 FOLDER = Path(__file__).parents[1] / "specs"
 GOOD = "name: quick\nmodes: [write-through, rio]\nfault_classes: [kernel_text]\n"
 RUNTIME = GOOD.replace("kernel_text", "allocation")
+PLANT = GOOD + "controls: {planted: 1}\nparameters: {planted: {kinds: "
 SPECS = sorted([*FOLDER.glob("*.yaml"), *FOLDER.glob("*/spec.yaml")])
 
 
@@ -48,7 +49,7 @@ def test_a_short_spec_and_its_defaults(path: Path) -> None:
     assert (spec.name, spec.modes, spec.fault_classes) == ("quick", ["write-through", "rio"], ["kernel_text"])
     assert (spec.seed, spec.crashes_per_cell, spec.max_trials_per_cell, spec.faults) == (1, 1, 100, 20)
     assert (spec.limit_s, spec.hang_s, spec.warmup_s, spec.recovery_reset_s) == (600, 20, (1, 4), None)
-    assert (spec.fresh_boot_share, spec.restore_check_share, spec.early_discard_s) == (0, 0, None)
+    assert (spec.fresh_boot_share, spec.restore_check_share, spec.quiet_s) == (0, 0, None)
     assert (spec.machine.memory_mib, spec.machine.disk_mib, spec.machine.vcpus) == (512, 128, 1)
     assert (spec.machine.accelerator, spec.machine.save_memory, spec.sites) == ("auto", False, SiteFilter())
 
@@ -147,7 +148,8 @@ def test_own_modes_that_are_wrong(path: Path, own: Path, old: str, new: str, wor
 
 def test_parameters_are_those_the_class_draws_by(path: Path) -> None:
     spec = loaded(path, RUNTIME + "parameters: {allocation: {ms: [7, 7]}}\n")
-    assert dict(spec.fault_class("allocation").parameters or {}) == {"calls": (1000, 4000), "ms": (7, 7)}
+    drawn_by = dict(spec.fault_class("allocation").parameters or {})
+    assert drawn_by == {"calls": (1000, 4000), "seconds": None, "ms": (7, 7)}
     assert loaded(path, RUNTIME).fault_class("allocation") is CLASSES["allocation"]
 
 
@@ -161,7 +163,7 @@ def test_parameters_are_those_the_class_draws_by(path: Path) -> None:
         ("faults", [1, 100], [0, 101, [1]]),
         ("limit_s", [0.1, 86400], [0, 86401, math.inf, math.nan]),
         ("hang_s", [0.1, 86400], [0, 86401]),
-        ("early_discard_s", [None, 0.1], [0]),
+        ("quiet_s", [None, 0.1], [0]),
         ("warmup_s", [[1, 1], [1, 3]], [[1], [3, 1], [0, 1]]),
         ("recovery_reset_s", [None, [0, 0], [0, 86400]], [[0.4, 0], [-1, 0], [0, 86401], True]),
         ("fresh_boot_share", [0, 1], [-0.1, 1.5]),
@@ -203,13 +205,19 @@ def test_the_range_of_a_key(field: str, good: list[Any], bad: list[Any]) -> None
         (GOOD + 'sites: {functions_file: "a\\0b"}\n', "sites.functions_file "),
         (GOOD + 'workload: {path: "a\\0b"}\n', "workload.path: embedded null byte"),
         (RUNTIME + "parameters: {heap: {}}\n", "parameters: unknown fault class 'heap'; there are: "),
-        (RUNTIME + "parameters: {kernel_heap: {}}\n", "parameters: kernel_heap: this fault class has no"),
+        (RUNTIME + "parameters: {kernel_stack: {}}\n", "parameters: kernel_stack: this fault class has no"),
         (RUNTIME + "parameters: {copy_overrun: {}}\n", "spec: parameters: copy_overrun is none of the"),
         (RUNTIME + "parameters: {allocation: 3}\n", "parameters.allocation: Input should be a valid dict"),
         (RUNTIME + "parameters: {allocation: {s: 1}}\n", "parameters: allocation.s: Extra inputs are not"),
         (RUNTIME + "parameters: {allocation: {ms: [9, 8]}}\n", "parameters: allocation.ms: the first number"),
+        (PLANT + "[disk]}}\n", "parameters: planted.kinds.0: Input should be 'stray', 'entry', "),
+        (PLANT + "[]}}\n", "parameters: planted.kinds: Tuple should have at least 1 item"),
+        (PLANT + "[stray, entry]}}\n", "spec: parameters: planted.kinds: mode write-through has none of"),
         (GOOD + "machine: {icount: true, accelerator: kvm}\n", "machine: icount: needs one emulated"),
         (GOOD + "machine: {icount: true, vcpus: 2}\n", "machine: icount: needs one emulated processor"),
+        (GOOD + "protocol: {claims: []}\n", "protocol.claims: Tuple should have at least 1 item"),
+        (GOOD + "protocol: {claims: [{mode: rio, than: rio}]}\n", "protocol.claims.0: rio is compared with"),
+        (GOOD + "protocol: {claims: [{mode: rio, than: delayed}]}\n", "spec: protocol: 'delayed' is none"),
         ("", "want a mapping of keys"),
         ("- name\n", "want a mapping of keys"),
         ("name: [\n", "not YAML: "),
@@ -233,10 +241,11 @@ def text_of(spec: CampaignSpec) -> str:
 
 
 @pytest.mark.parametrize("change", [
-    {"seed": 9}, {"crashes_per_cell": 3}, {"modes": ["delayed"]}, {"faults": 4}, {"early_discard_s": 5},
+    {"seed": 9}, {"crashes_per_cell": 3}, {"modes": ["delayed"]}, {"faults": 4}, {"quiet_s": 5},
     {"workload": {"path": "/srv/otherload"}}, {"workload": {"options": {"twins": 1}}},
     {"machine": {"memory_mib": 1024}}, {"controls": {"none": 1}}, {"sites": LISTED},
     {"sites": {"subsystems": ["mm"]}},
+    {"modes": ["rio", "delayed"], "protocol": {"claims": [{"mode": "rio", "than": "delayed"}]}},
 ])  # fmt: skip
 def test_another_campaign(change: dict[str, Any]) -> None:
     assert comparable(text_of(spec(**change))) != comparable(text_of(spec()))
@@ -252,7 +261,7 @@ def test_the_same_campaign_wherever_its_files_lie() -> None:
 
 def test_a_campaign_of_an_older_riobed_is_the_same() -> None:
     data = spec_data(spec())
-    for key in ("own_modes", "sites", "parameters", "controls", "early_discard_s", "restore_check_share"):
+    for key in ("own_modes", "sites", "parameters", "controls", "quiet_s", "restore_check_share", "protocol"):
         del data[key]
     del data["machine"]["icount"]
     assert comparable(yaml.safe_dump(data)) == comparable(text_of(spec()))
@@ -269,3 +278,41 @@ def test_a_spec_of_another_riobed_is_refused() -> None:
 def test_a_stored_spec_finds_its_workload_again(path: Path) -> None:
     asked = spec(workload=WorkloadSpec(path=path))
     assert stored_spec("test", text_of(asked)).workload.path == path
+
+
+EXPOSED = GOOD + "machine: {memory_mib: 768, disk_mib: 768}\n"
+
+
+def test_each_share_of_ram_is_an_arm_of_each_mode(path: Path) -> None:
+    spec = loaded(path, f"{EXPOSED}cache_shares: [0.03, 0.6]\n")
+    arms = ["write-through-3pct", "write-through-60pct", "rio-3pct", "rio-60pct"]
+    assert spec.modes == arms and spec.mode("rio-60pct").cache_share == 0.6
+    rio, plain = spec.mode("rio-3pct"), all_modes()["rio"]
+    assert rio.model_copy(update={"cache_share": None, "summary": plain.summary}) == plain
+    # What is stored is read back, and is not expanded again.
+    assert stored_spec("quick", yaml.safe_dump(spec_data(spec))).modes == arms
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (
+            "machine: {disk_mib: 4096}\ncache_shares: [0.6]\n",
+            r"cache_share 0.6 is 307 MiB .*memory_mib",
+        ),
+        ("cache_shares: [0.3]\n", r"cache_share 0.3 is 154 MiB .*disk_mib"),
+        ("cache_shares: [0.005]\n", "cache_shares.0: "),
+        ("cache_shares: [0.025]\n", "cache_shares.0: want whole per cent"),
+        ("faults: {pointer: 3}\n", "faults: pointer is none of the fault_classes"),
+        ("faults: {kernel_text: 0}\n", "faults.by class.kernel_text: .*greater than or equal to 1"),
+    ],
+)
+def test_shares_and_doses_that_cannot_be(path: Path, more: str, says: str) -> None:
+    path.write_text(GOOD + more)
+    assert re.search(says, refusal(path))
+
+
+def test_a_class_may_have_a_dose_of_its_own(path: Path) -> None:
+    spec = loaded(path, GOOD.replace("[kernel_text]", "[kernel_text, pointer]") + "faults: {pointer: 3}\n")
+    assert [spec.fault_count(name) for name in spec.fault_classes] == [20, 3]
+    assert loaded(path, GOOD + "faults: 7\n").fault_count("kernel_text") == 7

@@ -12,13 +12,16 @@ import pytest
 from harness_builders import Clock, ScriptedMachine, record, recovery, spec, text_fault
 from riobed.errors import BootError, InfraError
 from riobed.faults import commands
+from riobed.guest import CacheUse
 from riobed.guest.guest import Guest
 from riobed.plan.rounds import PlannedTrial, plan
 from riobed.trial import TrialRecord, read_recovery, trial, trial_row
+from riobed.trial.recover import differing, findings
+from riobed.trial.stopping import stop_in_step
 from riobed.trial.trial import inject, run_trial, warm_up
 from riobed.trial.verdict import read_check
 from riobed.vm.agent import AgentLost, ExecResult
-from riobed_results.store import PANICS
+from riobed_results.store import PANICS, CheckReport
 
 PLANNED = next(plan(spec()))
 READY = b"riobed: stage 0\nriobed: stage 0 ready\n"
@@ -36,7 +39,12 @@ class ReadyGuest(Guest):
     """A guest at the beginning of a trial; its commands are their names and values."""
 
     reports_steps = True
+    streams = 0
+    beside = ()
+    parking = None
     repeatable = False
+    snapshot = "feed"
+    cache = CacheUse(0.31, 0.02)
 
     def __init__(self, machine: Any) -> None:
         self.machine = machine
@@ -61,14 +69,15 @@ def step(number: int) -> bytes:
     return record("D", number, seed=PLANNED.workload_seed)
 
 
-def test_a_fault_may_kill_the_guest_before_the_agent_answers(machine: ScriptedMachine) -> None:
-    def spawn() -> None:
+def test_a_fault_may_kill_the_guest_at_once(machine: ScriptedMachine) -> None:
+    def nmi() -> None:
         machine.say(machine.evidence, b"I 0 5\nI 1 6\nA 0 7\n")
         machine.say(machine.console, PANIC)
-        raise AgentLost("guest agent: no answer in time")
 
-    machine.on_spawn = spawn
+    machine.on_nmi = nmi
     inject(ReadyGuest(machine), a_record())
+    # The injection needs no process of the guest.
+    assert (machine.nmis, machine.commands) == (1, [])
 
 
 def test_a_guest_that_crashed_before_the_faults_were_in_place(machine: ScriptedMachine) -> None:
@@ -77,16 +86,24 @@ def test_a_guest_that_crashed_before_the_faults_were_in_place(machine: ScriptedM
         inject(ReadyGuest(machine), a_record())
 
 
-def test_an_injector_that_refuses(machine: ScriptedMachine) -> None:
-    with pytest.raises(InfraError, match="injector did not accept the faults"):
+def test_an_injector_that_does_not_inject(machine: ScriptedMachine) -> None:
+    with pytest.raises(InfraError, match="did not answer the interrupt"):
         inject(ReadyGuest(machine), a_record())
     assert 9 < machine.clock.now - 1000 < 12
+
+
+@pytest.mark.parametrize("loaded", [b"", b"R 1 5 5\n"])
+def test_an_injector_that_refuses(machine: ScriptedMachine, loaded: bytes) -> None:
+    machine.say(machine.evidence, loaded)
+    machine.ended = ExecResult(1, b"", b"Invalid argument")
+    with pytest.raises(InfraError, match="did not load the faults: status 1: Invalid argument"):
+        trial.wait_for_load(ReadyGuest(machine), a_record(), 77)
 
 
 def warmed_up(machine: ScriptedMachine, reports_steps: bool = True) -> TrialRecord:
     fresh, guest = a_record(), ReadyGuest(machine)
     guest.reports_steps = reports_steps
-    trial.start_workload(guest, fresh)
+    trial.workload_with_faults(guest, fresh, "nmi")
     warm_up(guest, fresh, 77)
     return fresh
 
@@ -101,12 +118,23 @@ def test_warm_up(machine: ScriptedMachine, step_at: float, reports_steps: bool, 
     assert machine.clock.now - 1000 == pytest.approx(seconds, abs=0.1)
 
 
+def test_nobody_asks_about_a_workload_that_makes_steps(machine: ScriptedMachine) -> None:
+    for number in range(1, 20):
+        machine.later(number * PLANNED.warmup_s / 19, machine.progress, step(number))
+    machine.agent = False
+    assert warmed_up(machine).progress.done >= 18
+
+
 @pytest.mark.parametrize(
     ("said", "ended", "why"),
     [
         (b"", None, "did not get going: no step in time"),
         (record("E", 1, "ENOSPC", seed=PLANNED.workload_seed), None, "did not get going: ENOSPC"),
-        (step(1), ExecResult(2, b"", b"no such option\n"), "status 2 before any fault: no such option"),
+        (
+            step(1),
+            ExecResult(2, b"", b"no such option\n"),
+            "before any fault: status 2: no such option",
+        ),
     ],
 )
 def test_a_workload_that_fails(
@@ -133,12 +161,27 @@ class Recovering(ScriptedMachine):
         self.on_inject: Callable[[], object] = self.die_soon
         self.come_back: Callable[[], object] = lambda: self.say(self.console, self.stage0)
         self.later(0.1, self.progress, step(10))
-        self.on_spawn = lambda: len(self.commands) == 2 and self.on_inject()
+        self.loaded = False
 
     def die_soon(self) -> None:
         """Half a second before it dies."""
         self.say(self.evidence, b"I 0 1000000000\nI 1 1000000000\nA 1 1400000000\n")
         self.later(0.5, self.console, PANIC)
+
+    def spawn(self, argv: list[str], stdin: bytes = b"") -> int:
+        if stdin:
+            assert stdin.endswith(b"go nmi\n")
+            self.say(self.evidence, b"R %d 900000000 800000000\n" % (stdin.count(b"\n") - 1))
+            self.loaded = True
+        return super().spawn(argv, stdin)
+
+    def nmi(self) -> None:
+        """The first one lets loaded faults take effect."""
+        if self.loaded:
+            self.loaded = False
+            self.on_inject()
+        else:
+            super().nmi()
 
     def reset(self) -> None:
         super().reset()
@@ -169,7 +212,7 @@ def ran(machine: Recovering, done: TrialRecord | None = None, **fields: Any) -> 
 def test_a_trial_from_start_to_verdict(crashing: Recovering) -> None:
     done = ran(crashing)
     verdict = done.verdict
-    assert (verdict.outcome, verdict.crash_kind, verdict.crash_title) == ("crash", "panic", "panic: Fatal")
+    assert (verdict.outcome, verdict.crash_kind, verdict.crash_title) == ("panic", "panic", "panic: Fatal")
     assert verdict.corruption == "none"
     assert done.observation.seconds == pytest.approx(0.5, abs=0.1)
     assert crashing.resets == 1
@@ -177,8 +220,10 @@ def test_a_trial_from_start_to_verdict(crashing: Recovering) -> None:
     assert done.evidence.activated == {1: 1400000000}
     assert done.recovery == REPORT
     assert done.console == PANIC
+    assert (done.crash_guest_s, done.steps_at_injection, done.snapshot) == (9.1, 10, "feed")
     # Step 11 was done between the crash's report and the reset.
-    assert crashing.commands[-1] == ["check", f"seed={PLANNED.workload_seed}", "done=11", "intent=0"]
+    seed = f"seed={PLANNED.workload_seed}"
+    assert crashing.commands[-1] == ["check", seed, "done=11", "intent=0", "failed="]
 
 
 def test_a_difference_is_corruption(crashing: Recovering) -> None:
@@ -212,7 +257,7 @@ def test_a_guest_that_resets_itself_is_not_reset_again(crashing: Recovering, sai
 
 def test_without_faults_the_reset_is_ours(crashing: Recovering) -> None:
     verdict = ran(crashing, a_record(0)).verdict
-    assert (verdict.crash_kind, verdict.crash_title) == ("reset", "reset by the harness")
+    assert (verdict.outcome, verdict.crash_title) == ("survived", "reset by the harness")
     assert crashing.resets == 1
     # Nothing was injected.
     assert [argv[0] for argv in crashing.commands] == ["start", "/bin/cat", "check"]
@@ -224,9 +269,11 @@ def test_a_sound_kernel_panics_on_request(
 ) -> None:
     monkeypatch.setattr(PlannedTrial, "panic_by", by)
     crashing.on_nmi = lambda: crashing.later(2, crashing.console, PANIC)
-    crashing.on_inject = lambda: crashing.later(2, crashing.console, PANIC)
+    crashing.on_spawn = lambda: (
+        "sysrq" in str(crashing.commands[-1]) and crashing.later(2, crashing.console, PANIC)
+    )
     done = ran(crashing, a_record(0, fault_class="panic"))
-    assert (done.verdict.crash_kind, done.verdict.crash_title) == ("panic", PANICS[by])
+    assert (done.verdict.outcome, done.verdict.crash_title) == ("survived", PANICS[by])
     assert (crashing.nmis, done.verdict.corruption) == (by == "nmi", "none")
     assert ("sysrq-trigger" in str(crashing.commands)) == (by == "sysrq")
     # It was reset only when it had stopped.
@@ -234,7 +281,6 @@ def test_a_sound_kernel_panics_on_request(
 
 
 def test_a_kernel_that_does_not_panic_on_request_is_our_failure(crashing: Recovering) -> None:
-    crashing.on_inject = lambda: None
     with pytest.raises(InfraError, match="no panic within 60 s"):
         run_trial(ReadyGuest(crashing), spec(), a_record(0, fault_class="panic"))
 
@@ -247,11 +293,11 @@ def test_whether_the_production_kernel_comes_up_is_a_result(crashing: Recovering
             # Stage 0 has gone; its agent does not answer any more.
             raise AgentLost("guest agent: no answer in time")
 
-    crashing.answers["echo >/run/boot"] = ExecResult(0, b"", b"")
+    crashing.answers["cat >/run/boot"] = ExecResult(0, b"", b"")
     crashing.on_run = boot
     done = ran(crashing, a_record(0), boot_production=True)
     row = trial_row(done, 1, 1, "2026-01-02T03:04:05.000+00:00", "")
-    assert (row.outcome, row.corruption, row.recovery and row.recovery.production) == ("crash", "none", up)
+    assert (row.outcome, row.corruption, row.recovery and row.recovery.production) == ("survived", "none", up)
     assert ("the production kernel did not come up: vm: no 'riobed: production ready'" in row.detail) != up
     assert (b"=== production, not up ===" in done.console) != up
 
@@ -289,15 +335,51 @@ def test_a_recovery_is_cut_short(crashing: Recovering, planned: float, phase: st
     assert b"riorecover" not in crashing.console.text()
 
 
-def test_a_discarded_guest_is_neither_reset_nor_told_anything_more(crashing: Recovering) -> None:
-    """It goes back to its snapshot: a stop could only wait for a kernel with faults in it."""
-    crashing.on_inject = lambda: crashing.say(crashing.evidence, b"I 0 1\n")
+NMI = b"[ 9.5] Kernel panic - not syncing: NMI: Not continuing\n"
+NMI += b"[ 9.5] ---[ end Kernel panic - not syncing: NMI: Not continuing ]---\n"
+BUG = b"[ 9.0] kernel BUG at fs/ext4/inode.c:12!\nRIP: 0010:ext4_iget+0x1/0x2\n"
+
+
+def surviving(machine: Recovering) -> None:
+    """Its faults do nothing."""
+    machine.on_inject = lambda: machine.say(machine.evidence, b"I 0 1\n")
     for second in range(1, 60):
-        crashing.later(second, crashing.progress, step(second))
+        machine.later(second, machine.progress, step(9 + second))
+
+
+def test_a_guest_that_survives_is_brought_down_and_judged(crashing: Recovering) -> None:
+    surviving(crashing)
+    crashing.on_nmi = lambda: crashing.later(0.2, crashing.console, NMI)
+    crashing.answers["check"] = ExecResult(3, b'{"difference_count": 2}', b"")
     done = ran(crashing, limit_s=5.0)
-    assert (done.verdict.outcome, done.recovery, done.check) == ("discard", None, None)
-    assert crashing.resets == 0
-    assert "stop" not in [argv[0] for argv in crashing.commands]
+    assert (done.verdict.outcome, done.verdict.crash_title) == ("survived", PANICS["nmi"])
+    assert (done.observation.detail, done.verdict.corruption) == ("timed out", "unclassified")
+    # Only stage 0's agent was asked whether it lives.
+    assert (crashing.nmis, crashing.resets, crashing.asked) == (1, 1, 1)
+    assert (done.console.startswith(NMI), done.crash_guest_s) == (True, 9.6)
+    # Nobody told the guest anything between injection and reset.
+    assert [argv[0] for argv in crashing.commands] == ["/bin/sh", "/bin/cat", "check", "/bin/cat"]
+    row = trial_row(done, 1, 1, "2026-01-02T03:04:05.000+00:00", "")
+    assert row.time_to_crash_s == pytest.approx(5, abs=1.1)
+
+
+@pytest.mark.parametrize(
+    ("answer", "resets", "kind", "detail"),
+    [
+        (b"", 1, "reset", "timed out; no panic within 10 s of an NMI"),
+        # Its answer may fail in its own way; it was up until somebody asked for its end.
+        (BUG + NMI, 1, "panic", "timed out; the NMI was answered with: BUG at fs/ext4/inode.c in ext4_iget"),
+        (READY, 0, "reset", "timed out"),
+    ],
+)
+def test_a_guest_that_does_not_panic_when_told_to_is_reset(
+    crashing: Recovering, answer: bytes, resets: int, kind: str, detail: str
+) -> None:
+    surviving(crashing)
+    crashing.on_nmi = lambda: crashing.say(crashing.console, answer)
+    done = ran(crashing, limit_s=5.0)
+    assert (done.verdict.outcome, done.verdict.crash_kind, crashing.resets) == ("survived", kind, resets)
+    assert (done.observation.detail, done.verdict.corruption) == (detail, "none")
 
 
 BEGUN = b"riobed: stage 0\nriorecover: registry\nriorecover: e2fsck\n"
@@ -320,12 +402,9 @@ def test_a_recovery_that_fails_is_begun_anew(crashing: Recovering) -> None:
     seen = failing_recovery(crashing, 2)
     done = ran(crashing)
     assert seen == [1, 2, 3]
-    assert (done.verdict.outcome, done.verdict.corruption, done.unrecovered) == ("crash", "none", "")
+    assert (done.verdict.outcome, done.verdict.corruption, done.unrecovered) == ("panic", "none", "")
     # What went wrong can be read.
     assert done.console.count(b"=== recovery, failed ===\n" + BEGUN) == 2
-
-
-BUG = b"[ 9.0] kernel BUG at fs/ext4/inode.c:12!\nRIP: 0010:ext4_iget+0x1/0x2\n"
 
 
 @pytest.mark.parametrize(
@@ -335,10 +414,10 @@ BUG = b"[ 9.0] kernel BUG at fs/ext4/inode.c:12!\nRIP: 0010:ext4_iget+0x1/0x2\n"
 def test_a_recovery_that_always_fails_is_a_result(crashing: Recovering, said: bytes, why: str) -> None:
     failing_recovery(crashing, 3, BEGUN + said)
     done = ran(crashing)
-    assert (done.verdict.outcome, done.verdict.corruption) == ("crash", "unclassified")
+    assert (done.verdict.outcome, done.verdict.corruption) == ("panic", "unclassified")
     assert done.unrecovered.startswith(f"recovery failed: {why}")
     row = trial_row(done, 1, 1, "2026-01-02T03:04:05.000+00:00", "")
-    assert (row.outcome, row.recovery, row.corruption_where) == ("crash", None, "disk")
+    assert (row.outcome, row.recovery, row.corruption_where) == ("panic", None, "disk")
     assert row.detail == done.unrecovered
 
 
@@ -369,7 +448,8 @@ TRAP = b"[ 9.0] BUG: rio: protection trap in rio_open+0x12/0x40\n"
 def test_a_guest_without_faults_that_crashes_by_itself_is_no_reset(crashing: Recovering, at: float) -> None:
     crashing.later(at, crashing.console, TRAP)
     verdict = ran(crashing, a_record(0, fault_class="none")).verdict
-    assert (verdict.crash_kind, verdict.crash_title) == ("trap", "protection trap in rio_open")
+    assert (verdict.outcome, verdict.crash_kind) == ("panic", "trap")
+    assert verdict.crash_title == "protection trap in rio_open"
 
 
 def test_a_crash_before_the_faults_is_named(crashing: Recovering) -> None:
@@ -383,7 +463,7 @@ def test_a_fault_that_bites_between_two_looks_was_in_place(machine: ScriptedMach
 
     def text() -> bytes:
         before = read()
-        if machine.commands and not before:
+        if machine.nmis and not before:
             machine.say(machine.evidence, b"I 0 5\n")
             machine.say(machine.console, PANIC)
         return before
@@ -425,6 +505,23 @@ class RepeatableGuest(ReadyGuest):
     repeatable = True
 
 
+def test_what_two_recoveries_of_one_crash_found() -> None:
+    one, other = a_record(), a_record()
+    one.recovery, one.check = recovery(), CheckReport(equal=True)
+    other.recovery = recovery(seconds={"total": 9.0})
+    other.check = CheckReport(equal=True)
+    assert differing(findings(one), findings(other)) == []
+    other.check = CheckReport.model_validate({"equal": False, "differences": [{"path": "a"}]})
+    other.recovery = recovery(mount_error=22)
+    assert differing(findings(one), findings(other)) == [
+        "check.differences",
+        "check.equal",
+        "recovery.mount_error",
+    ]
+    other.recovery = None
+    assert "recovery" in differing(findings(one), findings(other))
+
+
 def test_a_repeatable_guest_is_told_all_at_once(crashing: Recovering) -> None:
     def begin() -> None:
         crashing.later(3, crashing.evidence, b"I 0 5\nI 1 5\n")
@@ -439,24 +536,23 @@ def test_a_repeatable_guest_is_told_all_at_once(crashing: Recovering) -> None:
     # One command before the crash, with the warm-up, the workload and the faults.
     told, *after = crashing.commands
     workload = ["start", f"seed={PLANNED.workload_seed}"]
-    assert told[3:] == ["trial", str(round(PLANNED.warmup_s, 3)), *workload, commands(done.faults)]
+    after_ms = f"after {round(PLANNED.warmup_s * 1000)}"
+    assert told[3:] == ["trial", *workload, commands(done.faults, after_ms)]
     assert [command[0] for command in after] == ["/bin/cat", "check"]
 
 
-def test_what_a_repeatable_guest_is_told_works_in_a_shell(tmp_path: Path) -> None:
-    script = trial._REPEATABLE.replace("/run/faults", str(tmp_path / "faults"))
-    script = script.replace(trial.INJECTOR, str(tmp_path / "injector"))
+def test_what_a_guest_is_told_works_in_a_shell(tmp_path: Path) -> None:
+    script = trial._LOADED.replace(trial.INJECTOR, str(tmp_path / "injector"))
 
     def told(*workload: str) -> int:
-        argv = ["/bin/sh", "-c", script, "trial", "0.2", *workload]
+        argv = ["/bin/sh", "-c", script, "trial", *workload]
         return subprocess.run(argv, input="text 0\ngo\n", text=True, timeout=20).returncode
 
-    # It ended before the faults: none goes in.
-    assert told("/bin/sh", "-c", "exit 4") != 0
-    assert not (tmp_path / "injector").exists()
-    assert told("/bin/sh", "-c", "sleep 0.5; exit 7") == 7
+    # When the workload begins, all is loaded.
+    assert told("/usr/bin/grep", "-qx", "go", str(tmp_path / "injector")) == 0
+    assert told("/bin/sh", "-c", "exit 7") == 7
     assert (tmp_path / "injector").read_text() == "text 0\ngo\n"
-    # Refused: the workload is ended.
+    # Refused: the workload does not begin.
     (tmp_path / "injector").unlink()
     (tmp_path / "injector").mkdir()
     assert told("/bin/sleep", "60") == 1
@@ -469,7 +565,7 @@ def test_faults_that_a_repeatable_guest_does_not_put_in_place(crashing: Recoveri
         return str(caught.value)
 
     crashing.on_spawn = lambda: None
-    assert "no fault was put in place: b'no step in time'" in failure()
+    assert "no fault was put in place in time: its command still runs" in failure()
     crashing.ended = ExecResult(1, b"", b"cat: write error: Invalid argument")
     assert "Invalid argument" in failure()
     crashing.say(crashing.console, PANIC)
@@ -490,3 +586,28 @@ def test_faults_before_the_first_step_are_our_failure(crashing: Recovering) -> N
     crashing.say(crashing.evidence, b"I 0 5\n")
     with pytest.raises(InfraError, match="had made no step"):
         run_trial(RepeatableGuest(crashing), spec(), a_record())
+
+
+def announced(*numbers: int) -> bytes:
+    return b"".join(record("I", number, seed=PLANNED.workload_seed) for number in numbers)
+
+
+def stopped(machine: ScriptedMachine, *said: bytes) -> int:
+    """The step in which a workload stops that says these at each signal."""
+    words = iter(said)
+    machine.on_run = lambda: machine.say(machine.progress, next(words, b""))
+    fresh = a_record(0)
+    trial.workload_with_faults(ReadyGuest(machine), fresh, "nmi")
+    return stop_in_step(ReadyGuest(machine), fresh)
+
+
+def test_a_workload_stops_in_the_middle_of_a_step(machine: ScriptedMachine) -> None:
+    cut = announced(5)
+    # First between two records, then in one of them; at both it goes on.
+    assert stopped(machine, step(4), b"", step(4) + cut[:6], cut[6:], b"") == 5
+    assert [argv[-1] for argv in machine.commands] == ["STOP", "CONT", "STOP", "CONT", "STOP"]
+
+
+def test_a_workload_that_is_never_in_a_step(machine: ScriptedMachine) -> None:
+    with pytest.raises(InfraError, match="no step in flight"):
+        stopped(machine, step(1))

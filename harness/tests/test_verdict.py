@@ -2,6 +2,7 @@
 """Every branch of what decides a trial's outcome."""
 
 import json
+from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
@@ -13,23 +14,41 @@ from riobed.trial.watch import Observation
 from riobed.vm.agent import ExecResult
 from riobed_results.store import CheckReport, Corruption, CrashKind
 
-CRASHED = Observation(Crash("oops", "BUG at fs/inode.c"), 1.5, "running")
-ON_DISK = Verdict("crash", "oops", "BUG at fs/inode.c", "unclassified", "disk")
+CRASHED = Observation("panic", Crash("oops", "BUG at fs/inode.c"), 1.5, "running")
+ON_DISK = Verdict("panic", "oops", "BUG at fs/inode.c", "unclassified", "disk")
 EQUAL, DIFFERS = CheckReport(equal=True), CheckReport(equal=False)
 
 
-def test_no_crash_is_a_discard() -> None:
-    observation = Observation(None, 600.0, "running")
-    assert decide(observation, None, None) == Verdict("discard", None, None, None, None)
-    # Even if somebody checked: what is not counted as a crash is not counted as corruption.
-    assert decide(observation, recovery(), DIFFERS) == Verdict("discard")
+def test_a_guest_that_nobody_brought_down_is_not_judged() -> None:
+    with pytest.raises(InfraError, match="nobody brought down"):
+        decide(Observation("survived", None, 600.0, "running"), recovery(), EQUAL)
+
+
+@pytest.mark.parametrize("outcome", ["panic", "hang", "stuck", "survived"])
+@pytest.mark.parametrize("check", [EQUAL, DIFFERS, None])
+def test_the_check_does_not_change_the_outcome(outcome: Any, check: CheckReport | None) -> None:
+    ended = replace(CRASHED, outcome=outcome)
+    assert decide(ended, recovery(mount_error=0 if check else 22), check).outcome == outcome
 
 
 @pytest.mark.parametrize("kind", get_args(CrashKind))
 @pytest.mark.parametrize(("equal", "corruption"), [(True, "none"), (False, "unclassified")])
 def test_a_crash_and_what_the_check_found(kind: CrashKind, equal: bool, corruption: Corruption) -> None:
-    verdict = decide(Observation(Crash(kind, "title"), 1.5, "running"), recovery(), CheckReport(equal=equal))
-    assert verdict == Verdict("crash", kind, "title", corruption, None)
+    ended = Observation("panic", Crash(kind, "title"), 1.5, "running")
+    verdict = decide(ended, recovery(), CheckReport(equal=equal))
+    assert verdict == Verdict("panic", kind, "title", corruption, None)
+
+
+def test_files_of_a_workload_beside_count_too() -> None:
+    lost = {"difference_count": 2, "files_lost": 1, "differences": [{"path": "tree/a"}]}
+    beside = [{"equal": True}, {"equal": False, "workload": "andrew", **lost}]
+    check = CheckReport.model_validate({"equal": True, "difference_count": 0, "beside": beside})
+    assert decide(CRASHED, recovery(), check).corruption == "unclassified"
+    assert (check.difference_count, [found.path for found in check.differences]) == (2, ["andrew/tree/a"])
+    # The judged workload's check does not say how many.
+    assert check.files_lost is None
+    with_beside = read_check(ExecResult(0, b'{"beside": "anything"}', b""))
+    assert with_beside.all_equal
 
 
 def test_a_file_system_that_does_not_mount_is_corruption() -> None:

@@ -9,9 +9,10 @@ import pytest
 import yaml
 from riobed.errors import UsageError
 from riobed.guest import workload as workloads
-from riobed.guest.workload import Workload, check_options, command, load_workload
+from riobed.guest.workload import Workload, check_options, command, load_workload, put_beside
 
 MEMTEST = Path(__file__).parents[2] / "workloads" / "memtest"
+ANDREW = MEMTEST.with_name("andrew")
 BASE = {"name": "w", "description": "d", "start": "./run {dir}", "check": "./check"}
 
 
@@ -54,17 +55,39 @@ def test_memtest_is_a_workload() -> None:
     assert "--done 5 --intent 6" in command(workload.check, workload, seed=7, sync=True, done=5, intent=6)[2]
 
 
+def test_andrew_reports_in_streams() -> None:
+    workload = load_workload(ANDREW)
+    assert workload.streams == 4
+    reported = {"done": "1,2,3,4", "intent": "0,3,0,5", "failed": "1:EIO///"}
+    line = command(workload.check, workload, seed=7, sync=False, **reported)[2]
+    assert "--done 1,2,3,4 --intent 0,3,0,5 --failed 1:EIO///" in line
+
+
+def test_workloads_beside_another_have_places_of_their_own() -> None:
+    main, andrew = load_workload(MEMTEST), load_workload(ANDREW)
+    first, second = put_beside(main, [(andrew, {"files": 9}), (andrew, {})])
+    assert (first.place.stream, second.place.stream) == (0, 4)
+    assert "--files 9 " in first.text("start", seed=7, sync=False)
+    text = second.text("start", seed=7, sync=False)
+    assert "cd /workload/beside1 " in text and "/mnt/test/workload-beside1 " in text and "--stream 4" in text
+    with pytest.raises(UsageError, match="12 processes report"):
+        put_beside(main, [(andrew, {})] * 3)
+    with pytest.raises(UsageError, match="memtest: cannot run beside another"):
+        put_beside(andrew, [(main, {})])
+
+
 def test_all_placeholders(guest_folder: Path) -> None:
     workload = load_workload(folder_with(guest_folder, options={"size": 3, "kind": "fast"}))
     template = "echo {dir} {seed} {progress} {progress_port} {done} {intent} {fsync} "
-    template += "{option:size} {option:kind} {{}}"
-    result = ran(workload, template, guest_folder, sync=True, done=4, intent=5, options={"kind": "slow"})
+    template += "{option:size} {option:kind} {failed} {{}}"
+    values: dict[str, Any] = {"done": 4, "intent": 5, "failed": "3:EIO", "options": {"kind": "slow"}}
+    result = ran(workload, template, guest_folder, sync=True, **values)
     ports = ["/dev/virtio-ports/org.riobed.progress", "0x403"]
     assert result.stdout.split() == [
         "/mnt/test/workload",
         "1",
         *ports,
-        *["4", "5", "--fsync", "3", "slow", "{}"],
+        *["4", "5", "--fsync", "3", "slow", "3:EIO", "{}"],
     ]
 
 

@@ -37,7 +37,7 @@ void calls_apply(struct call_faults *faults)
 	if (!faults->count)
 		return;
 	ns = ktime_get_mono_fast_ns();
-	atomic_set(&faults->left, faults->cmds[0]->calls);
+	calls_arm(faults, 0);
 	faults->armed = true;
 	for (i = 0; i < faults->count; i++)
 		evidence_injected(faults->cmds[i]->id, ns);

@@ -51,6 +51,14 @@ static struct call_faults overruns = {
 
 static unsigned int nr_registered;	/* of routines[], from its start */
 
+/* Which way a copy goes: user space is below the kernel's half of the addresses. */
+static const char *direction(const struct pt_regs *regs)
+{
+	if (regs->di < TASK_SIZE_MAX)
+		return "to_user";
+	return regs->si < TASK_SIZE_MAX ? "from_user" : "in_kernel";
+}
+
 /* Lengthen this very call. Runs in a kprobe: interrupts are off. */
 static int lengthen(struct kprobe *p, struct pt_regs *regs)
 {
@@ -59,7 +67,14 @@ static int lengthen(struct kprobe *p, struct pt_regs *regs)
 	const struct inject_command *cmd = overruns.cmds[calls_take(&overruns, user)];
 
 	evidence_activated(cmd->id);
-	evidence_overrun(cmd->id, p->symbol_name, user ? regs->cx : regs->dx, cmd->extra);
+	evidence_overrun(cmd->id, &(struct overrun) {
+		.routine = p->symbol_name,
+		.direction = direction(regs),
+		.length = user ? regs->cx : regs->dx,
+		.extra = cmd->extra,
+		.to = regs->di,
+		.caller = *(unsigned long *)regs->sp,
+	});
 	if (!user) {
 		regs->dx += cmd->extra;
 		return 0;

@@ -3,22 +3,25 @@
  * Evidence leaves the guest byte by byte through an I/O port (QEMU's
  * isa-debugcon), so it needs nothing of the kernel under test:
  *
+ *	R COUNT NS LOG		so many faults are loaded and wait for their moment
  *	I ID NS			the fault is in place
  *	A ID NS			it was executed or used, or is about to happen
  *	W ID NS			the flipped byte was overwritten before anybody read it
- *	H ID CACHE SIZE OFFSET BIT ADDR		which object was hit
+ *	H ID KIND NAME SIZE OFFSET BIT ADDR	which object of the heap was hit
  *	S ID TASK PID OFFSET BIT ADDR		whose stack was hit, OFFSET down from its top
  *	F ID ROUTINE CACHE SIZE ADDR LIVE	which block is freed; LIVE 0: it was free
- *	O ID ROUTINE LEN EXTRA	which copy was lengthened
+ *	O ID ROUTINE DIRECTION LEN EXTRA TO CALLER	which copy was lengthened, and who called it
  *	L ID PROCEDURE CALLER	which procedure of a lock does nothing, and who called it
  *
- * NS is ktime_get_mono_fast_ns(); ADDR and CALLER are hexadecimal. A line is
- * assembled first, then written while no other CPU writes.
+ * NS is ktime_get_mono_fast_ns(); LOG is the same moment by the clock of the
+ * kernel's log, which has another start. ADDR, TO and CALLER are hexadecimal. A
+ * line is assembled first, then written while no other CPU writes.
  */
 #include <linux/io.h>
 #include <linux/irqflags.h>
 #include <linux/log2.h>
 #include <linux/module.h>
+#include <linux/sched/clock.h>
 #include <linux/timekeeping.h>
 
 #include "inject.h"
@@ -60,6 +63,16 @@ static __always_inline void write_time(char kind, unsigned int id, u64 ns)
 	write_line(&line);
 }
 
+void evidence_ready(unsigned int count)
+{
+	struct line line;
+
+	begin(&line, 'R', count);
+	put_number(&line, ktime_get_mono_fast_ns());
+	put_number(&line, local_clock());
+	write_line(&line);
+}
+
 void evidence_injected(unsigned int id, u64 ns)
 {
 	write_time('I', id, ns);
@@ -80,6 +93,8 @@ void evidence_flip(const struct inject_command *cmd, const struct flip_target *t
 	struct line line;
 
 	begin(&line, cmd->kind == INJECT_HEAP ? 'H' : 'S', cmd->id);
+	if (cmd->kind == INJECT_HEAP)
+		put_name(&line, inject_heap_kinds[target->kind]);
 	put_name(&line, target->name);
 	put_number(&line, target->number);
 	put_number(&line, target->offset);
@@ -102,15 +117,17 @@ void evidence_free(unsigned int id, const char *routine, const char *cache,
 	write_line(&line);
 }
 
-void evidence_overrun(unsigned int id, const char *routine, unsigned long len,
-		      unsigned int extra)
+void evidence_overrun(unsigned int id, const struct overrun *overrun)
 {
 	struct line line;
 
 	begin(&line, 'O', id);
-	put_name(&line, routine);
-	put_number(&line, len);
-	put_number(&line, extra);
+	put_name(&line, overrun->routine);
+	put_name(&line, overrun->direction);
+	put_number(&line, overrun->length);
+	put_number(&line, overrun->extra);
+	put_address(&line, overrun->to);
+	put_address(&line, overrun->caller);
 	write_line(&line);
 }
 

@@ -9,7 +9,6 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
-#include <linux/sched.h>
 #include <linux/seq_file.h>
 #include <linux/timekeeping.h>
 
@@ -25,7 +24,7 @@ struct flip {
 
 static struct flip flips[INJECT_MAX];
 static unsigned int nr_flips;
-static const struct task_struct *injector;
+static bool in_heap;
 
 static bool taken(const struct flip *flip)
 {
@@ -43,8 +42,8 @@ static bool draw(struct flip *flip, u64 *random)
 
 	for (tries = 0; tries < TRIES; tries++) {
 		bool found = flip->cmd->kind == INJECT_HEAP ?
-			heap_draw(random, &flip->target) :
-			stack_draw(random, injector, &flip->target);
+			heap_draw(flip->cmd->heap, random, &flip->target) :
+			stack_draw(random, &flip->target);
 
 		if (found && !taken(flip))
 			return true;
@@ -71,17 +70,22 @@ static void apply_one(unsigned int number)
 static int flip_prepare(const struct inject_command *cmds, unsigned int count)
 {
 	unsigned int i;
+	int ret;
 
-	injector = current;
-	for (i = 0; i < count; i++)
+	for (i = 0; i < count; i++) {
+		in_heap |= cmds[i].kind == INJECT_HEAP;
 		if (cmds[i].kind == INJECT_HEAP || cmds[i].kind == INJECT_STACK)
 			flips[nr_flips++].cmd = &cmds[i];
-	return watch_prepare(min_t(unsigned int, nr_flips, WATCHES));
+	}
+	ret = in_heap ? heap_prepare() : 0;
+	return ret ?: watch_prepare(min_t(unsigned int, nr_flips, WATCHES));
 }
 
 static void flip_release(void)
 {
 	watch_release();
+	heap_release();
+	in_heap = false;
 	nr_flips = 0;
 }
 
@@ -89,6 +93,8 @@ static void flip_apply(void)
 {
 	unsigned int i;
 
+	if (in_heap)
+		heap_apply();
 	for (i = 0; i < nr_flips; i++)
 		apply_one(i);
 }

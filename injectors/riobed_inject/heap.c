@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Find live objects of the slab allocator: draw bytes of RAM until one lies in
- * such an object. Every byte of the objects is then equally likely.
+ * Find bytes of the kernel's heap: draw bytes of RAM and of areas.c until one is in
+ * use. Every byte in use is then equally likely. In RAM these are the live objects
+ * of the slab allocator, and page tables: the kernel's, by walking them, and those
+ * of processes, by the type of their pages.
  *
  * A slab's free objects are a list in the objects themselves. The slab that a
  * processor allocates from has a second list, in the processor's own data. A
@@ -111,7 +113,7 @@ static u8 *object_around(const struct slab *slab, u8 *at)
 	return object;
 }
 
-static bool hit(u8 *at, struct flip_target *target)
+static bool hit_object(u8 *at, struct flip_target *target)
 {
 	const struct slab *slab = slab_of(at);
 	u8 *object = slab ? object_around(slab, at) : NULL;
@@ -120,6 +122,7 @@ static bool hit(u8 *at, struct flip_target *target)
 		return false;
 	*target = (struct flip_target) {
 		.at = at,
+		.kind = HEAP_SLAB,
 		.name = slab->slab_cache->name,
 		.number = slab->slab_cache->object_size,
 		.offset = at - object,
@@ -127,15 +130,101 @@ static bool hit(u8 *at, struct flip_target *target)
 	return true;
 }
 
-bool heap_draw(u64 *random, struct flip_target *target)
+static bool hit_table(u8 *at, struct flip_target *target)
 {
-	unsigned long bytes = __pa(high_memory);
+	unsigned long address = (unsigned long)at;
+	bool kernel = tables_own(address);
+
+	if (!pfn_valid(PHYS_PFN(__pa(at))) || !(kernel || PageTable(virt_to_page(at))) ||
+	    !tables_writable(address))
+		return false;
+	*target = (struct flip_target) {
+		.at = at,
+		.kind = HEAP_PAGE_TABLE,
+		.name = kernel ? "kernel" : "process",
+		.number = PAGE_SIZE,
+		.offset = offset_in_page(at),
+	};
+	return true;
+}
+
+/*
+ * What a page is used for, as far as its struct page says. NULL: it is free, and not
+ * the first of its block, so nobody looks at its struct page before it is allocated.
+ */
+static const char *use_of(const struct page *page)
+{
+	/* Not page_folio(): a tail's pointer to its head may be damaged. */
+	const struct folio *folio = (const struct folio *)page;
+
+	if (PageTail(page))
+		return "tail";
+	if (PageReserved(page))
+		return "reserved";
+	if (PageBuddy(page))
+		return "free";
+	if (PageTable(page))
+		return "page_table";
+	if (folio_test_slab(folio))
+		return "slab";
+	if (folio_test_anon(folio))
+		return "anonymous";
+	if (folio->mapping)
+		return "file";
+	return page_ref_count(page) ? "other" : NULL;
+}
+
+static bool hit_area(unsigned long rank, struct flip_target *target)
+{
+	if (!areas_find(rank, target))
+		return false;
+	if (target->kind == HEAP_STRUCT_PAGE) {
+		const struct page *page = pfn_to_page(target->offset / sizeof(*page));
+
+		target->name = use_of(page);
+		if (!target->name)
+			return false;
+		target->number = sizeof(*page);
+		target->offset %= sizeof(*page);
+	}
+	return true;
+}
+
+bool heap_draw(enum inject_heap kind, u64 *random, struct flip_target *target)
+{
+	bool in_ram = kind == HEAP_SLAB || kind == HEAP_PAGE_TABLE;
+	unsigned long ram = kind > HEAP_PAGE_TABLE ? 0 : __pa(high_memory);
+	unsigned long bytes = ram + (in_ram ? 0 : areas_bytes());
 	unsigned int tries;
 
-	for (tries = 0; tries < TRIES; tries++)
-		if (hit(__va(next_random(random) % bytes), target))
+	for (tries = 0; tries < TRIES; tries++) {
+		unsigned long rank = next_random(random) % bytes;
+		bool found = rank < ram ?
+			hit_object(__va(rank), target) || hit_table(__va(rank), target) :
+			hit_area(rank - ram, target);
+
+		if (found && (kind == HEAP_ANY || target->kind == kind))
 			return true;
+	}
 	return false;
+}
+
+int heap_prepare(void)
+{
+	int ret = tables_prepare();
+
+	return ret ?: areas_prepare();
+}
+
+void heap_release(void)
+{
+	areas_release();
+	tables_release();
+}
+
+void heap_apply(void)
+{
+	tables_find();
 }
 
 void heap_describe(const void *block, const char **cache, unsigned long *size)

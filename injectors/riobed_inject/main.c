@@ -2,24 +2,21 @@
 /*
  * Fault injector of riobed: /dev/riobed-inject takes a batch of commands
  * (parse.c), one per line. One open file is one batch. Nothing is changed before
- * `go`. Then the whole batch is checked, and either all of it takes effect at
- * once, with all CPUs stopped, or none. The module takes only one batch, and it
- * cannot be unloaded afterwards.
+ * `go`. Then the whole batch is checked and everything that may fail or sleep is
+ * done, for all of it or for nothing. Later, or at once, it takes effect, with all
+ * CPUs stopped (trigger.c). The module takes only one batch, and it cannot be
+ * unloaded afterwards.
  *
- * read(2) returns the state of every fault of the applied batch.
+ * read(2) returns the state of every fault of the batch.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
-#include <linux/cpumask.h>
 #include <linux/miscdevice.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
-#include <linux/stop_machine.h>
 #include <linux/uaccess.h>
-
-#include <asm/sync_core.h>
 
 #include "calls.h"
 
@@ -36,33 +33,16 @@ static const struct fault_kind *const kinds[] = {
 };
 
 static DEFINE_MUTEX(inject_lock);
-static struct batch *applied;		/* owns its commands for ever */
+static struct batch *loaded;		/* owns its commands for ever */
 
-/* --- applying --- */
+/* --- loading --- */
 
-static atomic_t arrived;
-static bool written;
-
-/*
- * Runs on every CPU with interrupts off: one CPU applies the faults, then all
- * discard fetched instructions.
- */
-static int apply(void *unused)
+static void apply_all(void)
 {
 	unsigned int i;
 
-	if (atomic_inc_return(&arrived) == 1) {
-		for (i = 0; i < ARRAY_SIZE(kinds); i++)
-			kinds[i]->apply();
-		/* pairs with the acquire below: the text is changed, then told */
-		smp_store_release(&written, true);
-	}
-	/* pairs with the release above */
-	while (!smp_load_acquire(&written))
-		cpu_relax();
-	sync_core();
-	watch_apply_cpu();
-	return 0;
+	for (i = 0; i < ARRAY_SIZE(kinds); i++)
+		kinds[i]->apply();
 }
 
 static bool conflict(const struct inject_command *a, const struct inject_command *b)
@@ -104,12 +84,12 @@ static int prepare(const struct batch *batch)
 	return ret;
 }
 
-static int go(struct batch *batch)
+static int go(struct batch *batch, const struct inject_command *cmd)
 {
 	int ret;
 
 	lockdep_assert_held(&inject_lock);
-	if (applied)
+	if (loaded)
 		return -EBUSY;
 	if (batch->refused)
 		return -EINVAL;
@@ -118,9 +98,9 @@ static int go(struct batch *batch)
 	ret = prepare(batch);
 	if (ret)
 		return ret;
-	applied = batch;
-	stop_machine(apply, NULL, cpu_online_mask);
-	return 0;
+	loaded = batch;
+	evidence_ready(batch->count);
+	return trigger_arm(cmd, apply_all);
 }
 
 /* --- the device --- */
@@ -130,7 +110,7 @@ static int run_line(struct batch *batch, unsigned int len)
 	struct inject_command *cmd = &batch->cmds[batch->count];
 	const char *wrong;
 
-	if (applied)
+	if (loaded)
 		return -EBUSY;
 	wrong = inject_parse(batch->line, len, cmd);
 	if (!wrong && cmd->kind != INJECT_GO && batch->count == INJECT_MAX)
@@ -140,7 +120,7 @@ static int run_line(struct batch *batch, unsigned int len)
 		return -EINVAL;
 	}
 	if (cmd->kind == INJECT_GO)
-		return go(batch);
+		return go(batch, cmd);
 	batch->count++;
 	return 0;
 }
@@ -204,8 +184,8 @@ static int inject_show(struct seq_file *s, void *unused)
 	unsigned int i;
 
 	mutex_lock(&inject_lock);
-	seq_puts(s, applied ? "applied\n" : "idle\n");
-	for (i = 0; applied && i < ARRAY_SIZE(kinds); i++)
+	seq_printf(s, "%s\n", trigger_state());
+	for (i = 0; loaded && i < ARRAY_SIZE(kinds); i++)
 		kinds[i]->show(s);
 	mutex_unlock(&inject_lock);
 	return 0;
@@ -229,7 +209,7 @@ static int inject_release(struct inode *inode, struct file *file)
 {
 	struct batch *batch = ((struct seq_file *)file->private_data)->private;
 
-	if (batch != applied)
+	if (batch != loaded)
 		kvfree(batch);
 	return single_release(inode, file);
 }
@@ -256,15 +236,22 @@ static int __init inject_init(void)
 
 	if (ret)
 		return ret;
-	ret = misc_register(&inject_device);
+	ret = trigger_init();
 	if (ret)
-		text_exit();
+		goto no_trigger;
+	ret = misc_register(&inject_device);
+	if (!ret)
+		return 0;
+	trigger_exit();
+no_trigger:
+	text_exit();
 	return ret;
 }
 
 static void __exit inject_exit(void)
 {
 	misc_deregister(&inject_device);
+	trigger_exit();
 	text_exit();
 }
 

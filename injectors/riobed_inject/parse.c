@@ -3,15 +3,15 @@
  * Parser of the injector's commands:
  *
  *	text ID ADDR OLDHEX NEWHEX PROBE
- *	heap ID SEED
+ *	heap ID SEED [KIND]
  *	stack ID SEED
  *	allocation ID CALLS MS
  *	copy_overrun ID CALLS EXTRA
  *	synchronization ID CALLS
- *	go
+ *	go | go nmi | go after MS
  *
  * Words are separated by single spaces. ADDR is hexadecimal without a prefix,
- * the other numbers are decimal.
+ * the other numbers are decimal. CALLS may be a time in milliseconds, as 15000ms.
  */
 #include "parse.h"
 
@@ -115,14 +115,46 @@ static const char *parse_text(struct cursor *line, struct inject_command *cmd)
 	return (void *)0;
 }
 
+const char *const inject_heap_kinds[HEAP_KINDS] = {
+	[HEAP_ANY] = "",
+	[HEAP_SLAB] = "slab",
+	[HEAP_PAGE_TABLE] = "page_table",
+	[HEAP_STRUCT_PAGE] = "struct_page",
+	[HEAP_PERCPU] = "percpu",
+	[HEAP_VMALLOC] = "vmalloc",
+};
+
 static const char *parse_flip(struct cursor *line, struct inject_command *cmd)
 {
 	return decimal(line, 0, ~0U, &cmd->seed) ? "SEED is out of range" : (void *)0;
 }
 
+static const char *parse_heap(struct cursor *line, struct inject_command *cmd)
+{
+	const char *wrong = parse_flip(line, cmd);
+	struct cursor kind = next_word(line);
+
+	for (cmd->heap = HEAP_ANY; !wrong && cmd->heap < HEAP_KINDS; cmd->heap++)
+		if (is_word(kind, inject_heap_kinds[cmd->heap]))
+			return (void *)0;
+	return wrong ? wrong : "KIND is none of the heap's";
+}
+
 static const char *parse_calls(struct cursor *line, struct inject_command *cmd)
 {
-	return decimal(line, 1, INJECT_CALLS_MAX, &cmd->calls) ? "CALLS is out of range" : (void *)0;
+	struct cursor word = next_word(line);
+	unsigned long v, most = INJECT_CALLS_MAX;
+	int in_ms = word.end - word.at > 2 && word.end[-2] == 'm' && word.end[-1] == 's';
+
+	if (in_ms) {
+		word.end -= 2;
+		most = INJECT_WAIT_MAX;
+	}
+	if (number(word, 10, 1, most, &v))
+		return "CALLS is out of range";
+	cmd->calls = in_ms ? 0 : v;
+	cmd->wait = in_ms ? v : 0;
+	return (void *)0;
 }
 
 static const char *parse_allocation(struct cursor *line, struct inject_command *cmd)
@@ -150,7 +182,7 @@ static const struct {
 	const char *(*parse)(struct cursor *line, struct inject_command *cmd);
 } commands[] = {
 	{ "text", INJECT_TEXT, parse_text },
-	{ "heap", INJECT_HEAP, parse_flip },
+	{ "heap", INJECT_HEAP, parse_heap },
 	{ "stack", INJECT_STACK, parse_flip },
 	{ "allocation", INJECT_ALLOCATION, parse_allocation },
 	{ "copy_overrun", INJECT_COPY_OVERRUN, parse_copy_overrun },
@@ -173,15 +205,34 @@ static const char *parse_fault(struct cursor name, struct cursor *line,
 	return "unknown command";
 }
 
+static const char *parse_go(struct cursor *line, struct inject_command *cmd)
+{
+	struct cursor when = next_word(line);
+
+	cmd->kind = INJECT_GO;
+	if (is_word(when, "")) {
+		cmd->when = INJECT_NOW;
+	} else if (is_word(when, "nmi")) {
+		cmd->when = INJECT_AT_NMI;
+	} else if (is_word(when, "after")) {
+		cmd->when = INJECT_AFTER;
+		if (decimal(line, 1, INJECT_WAIT_MAX, &cmd->ms))
+			return "MS is out of range";
+	} else {
+		return "go is followed by nothing, nmi, or after";
+	}
+	return (void *)0;
+}
+
 const char *inject_parse(const char *text, unsigned long len,
 			 struct inject_command *cmd)
 {
 	struct cursor line = { text, text + len };
 	struct cursor name = next_word(&line);
-	const char *wrong = (void *)0;
+	const char *wrong;
 
 	if (is_word(name, "go"))
-		cmd->kind = INJECT_GO;
+		wrong = parse_go(&line, cmd);
 	else
 		wrong = parse_fault(name, &line, cmd);
 	if (!wrong && line.at != line.end)

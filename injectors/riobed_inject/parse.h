@@ -10,8 +10,10 @@
 #define INJECT_LINE_MAX		160		/* longest command, with room */
 #define INJECT_ID_MAX		65535
 #define INJECT_CALLS_MAX	1000000000
+#define INJECT_WAIT_MAX		3600000
 #define INJECT_EXTRA_MAX	1048576
 #define INJECT_MS_MAX		60000
+#define INJECT_WAIT_MAX		3600000		/* milliseconds */
 
 enum inject_kind {
 	INJECT_TEXT,
@@ -21,6 +23,25 @@ enum inject_kind {
 	INJECT_COPY_OVERRUN,
 	INJECT_SYNCHRONIZATION,
 	INJECT_GO,
+};
+
+/* What a flip in the heap hits; HEAP_ANY: the more bytes of a kind, the likelier. */
+enum inject_heap {
+	HEAP_ANY,
+	HEAP_SLAB,
+	HEAP_PAGE_TABLE,
+	HEAP_STRUCT_PAGE,
+	HEAP_PERCPU,
+	HEAP_VMALLOC,
+	HEAP_KINDS,
+};
+
+extern const char *const inject_heap_kinds[HEAP_KINDS];
+
+enum inject_when {
+	INJECT_NOW,
+	INJECT_AT_NMI,
+	INJECT_AFTER,
 };
 
 struct inject_command {
@@ -36,11 +57,16 @@ struct inject_command {
 
 	/* INJECT_HEAP, INJECT_STACK */
 	unsigned int seed;
+	enum inject_heap heap;		/* INJECT_HEAP */
 
 	/* INJECT_ALLOCATION, INJECT_COPY_OVERRUN, INJECT_SYNCHRONIZATION */
-	unsigned int calls;		/* fires at this many further calls, >= 1 */
+	unsigned int calls;		/* fires at this many further calls, or 0 and */
+	unsigned int wait;		/* at the first call so many milliseconds later */
 	unsigned int ms;		/* INJECT_ALLOCATION: milliseconds until the free */
 	unsigned int extra;		/* INJECT_COPY_OVERRUN: bytes, >= 1 */
+
+	/* INJECT_GO; with INJECT_AFTER, ms is how long to wait, >= 1 */
+	enum inject_when when;
 };
 
 /*

@@ -5,11 +5,15 @@
  * procedure's other effects are left out, too: interrupts, softirqs and
  * preemption stay as they are.
  *
- * Acquire and release of spinlocks, mutexes and rwsems are hooked, and they
- * count together. Not hooked are trylocks, which may fail anyway, rwlocks, and
- * locks that are not procedures (bit locks, seqcounts, RCU).
+ * Acquire and release of spinlocks, mutexes, rwsems, folios and buffers are
+ * hooked, and they count together. The compiler makes the acquire of a folio or
+ * buffer inline and calls a procedure only to wait for another owner: the fault is
+ * then not to wait. Not hooked are trylocks, which may fail anyway, rwlocks, and
+ * locks that are not procedures (other bit locks, seqcounts, RCU).
  */
+#include <linux/buffer_head.h>
 #include <linux/mutex.h>
+#include <linux/pagemap.h>
 #include <linux/rwsem.h>
 #include <linux/spinlock.h>
 
@@ -38,6 +42,11 @@ static const struct hook procedures[] = {
 	PROCEDURE(down_write),
 	PROCEDURE(down_write_killable),
 	PROCEDURE(up_write),
+	PROCEDURE(__folio_lock),
+	PROCEDURE(__folio_lock_killable),
+	PROCEDURE(folio_unlock),
+	PROCEDURE(__lock_buffer),
+	PROCEDURE(unlock_buffer),
 };
 
 static struct call_faults skips = {

@@ -179,7 +179,7 @@ static int text_prepare(const struct inject_command *cmds, unsigned int count)
 	unsigned int i;
 	int ret = 0;
 
-	faults = vcalloc(count, sizeof(*faults));	/* no slab object: no site of ours */
+	faults = vzalloc(array_size(count, sizeof(*faults)));	/* none of areas.c */
 	if (!faults)
 		return -ENOMEM;
 	for (i = 0; i < count && !ret; i++)

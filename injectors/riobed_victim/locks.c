@@ -4,8 +4,10 @@
  * often a lock was not held after it was taken, or still held after it was freed.
  * A second release then frees it.
  */
+#include <linux/buffer_head.h>
 #include <linux/debugfs.h>
 #include <linux/mutex.h>
+#include <linux/pagemap.h>
 #include <linux/rwsem.h>
 #include <linux/seq_file.h>
 #include <linux/spinlock.h>
@@ -17,6 +19,8 @@
 static DEFINE_SPINLOCK(spin);
 static DEFINE_MUTEX(mutex);
 static DECLARE_RWSEM(rwsem);
+static struct folio *folio;
+static struct buffer_head *buffer;
 
 /*
  * One statement that takes, one that frees, and a test whether the lock is held. The
@@ -40,7 +44,7 @@ static DECLARE_RWSEM(rwsem);
 } while (0)
 
 static unsigned int *counters[16];
-static const char *names[16];
+static const char *names[16];	/* the acquire of a folio or buffer is inline here */
 static unsigned int nr;
 
 static void one_round(void)
@@ -56,12 +60,18 @@ static void one_round(void)
 	TRY(mutex_lock(&mutex), mutex_unlock(&mutex), mutex_is_locked(&mutex));
 	TRY(down_read(&rwsem), up_read(&rwsem), rwsem_is_locked(&rwsem));
 	TRY(down_write(&rwsem), up_write(&rwsem), rwsem_is_locked(&rwsem));
+	TRY(folio_lock(folio), folio_unlock(folio), folio_test_locked(folio));
+	TRY(lock_buffer(buffer), unlock_buffer(buffer), buffer_locked(buffer));
 }
 
 static int locks_show(struct seq_file *s, void *unused)
 {
 	unsigned int i;
 
+	folio = folio ?: folio_alloc(GFP_KERNEL, 0);
+	buffer = buffer ?: alloc_buffer_head(GFP_KERNEL);
+	if (!folio || !buffer)
+		return -ENOMEM;
 	for (i = 0; i < ROUNDS; i++)
 		one_round();
 	for (i = 0; i < nr; i++)

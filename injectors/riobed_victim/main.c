@@ -10,6 +10,7 @@ static int __init victim_init(void)
 
 	text_create(folder);
 	heap_create(folder);
+	vmalloc_create(folder);
 	stack_create(folder);
 	allocation_create(folder);
 	copies_create(folder);

@@ -12,6 +12,7 @@ struct dentry;
 /* Each makes its file in the module's folder. */
 void text_create(struct dentry *folder);
 void heap_create(struct dentry *folder);
+void vmalloc_create(struct dentry *folder);
 void stack_create(struct dentry *folder);
 void allocation_create(struct dentry *folder);
 void copies_create(struct dentry *folder);

@@ -25,7 +25,7 @@ BASIS = """
 from riobed.guest import MachineSpec, guest_setup, provenance
 from riobed.products import CHECKOUT
 setup = guest_setup(MachineSpec(accelerator="tcg"))
-print(provenance(setup, "", CHECKOUT / "workloads/memtest").model_dump_json(exclude={"created"}))
+print(provenance(setup, "", [CHECKOUT / "workloads/memtest"]).model_dump_json(exclude={"created"}))
 """
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands that read results: `table`, `trials`, `log`, `report`, `publish` and `claims`.
+"""The commands that read results: `table`, `trials`, `log`, `report`, `publish`, `claims`, `adjudicate`.
 
 They need neither QEMU nor libvirt. They raise StoreError; the program that mounts them prints the error as
 one line and exits with its `exit_code`.
@@ -9,6 +9,7 @@ import inspect
 import shutil
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,6 +18,7 @@ import typer
 
 from riobed_results.errors import StoreError, StoreUsageError
 from riobed_results.files import write_whole
+from riobed_results.report.blind import check_cases, write_cases
 from riobed_results.report.claims import read_claims, unbacked, write_claims
 from riobed_results.report.publish import publish
 from riobed_results.store import (
@@ -29,6 +31,7 @@ from riobed_results.store import (
     read_results,
     trials_parquet,
 )
+from riobed_results.tables.adjudication import adjudicate, adjudication_page, cases, read_answers
 from riobed_results.tables.registry import CAMPAIGN_TABLES, FOLDER_TABLES
 from riobed_results.tables.render import printable, render
 from riobed_results.tables.table import CampaignTable, FolderTable, Table
@@ -83,8 +86,8 @@ def _add_campaign_table(table: CampaignTable[Any]) -> None:
         output: OutputOption = None,
         **options: Any,
     ) -> None:
-        results = table.read(open_store(store), campaign)
-        emit(render(table.of(results, **options), form), output)
+        page = table.of(read_results(open_store(store), campaign), **options)
+        emit(render(page, form), output)
 
     _add_command(table, command)
 
@@ -150,13 +153,15 @@ def log(
 ) -> None:
     """Print the console log of a trial, from a file or from the archive of a published campaign."""
     opened = open_store(store)
-    results = read_results(opened, campaign, faults=False)
-    named = {label(row.log): row.log for row in results.rows if row.log}
+    found = opened.campaign(campaign)
+    stored = opened.logs(found.id)
+    named = {label(log): log for _, log in stored}
     # Only the last attempt at a position can have a result.
-    named |= {str(row.position): row.log for row in results.rows if row.log}
+    named |= {str(position): log for position, log in stored}
     if which not in named:
-        name = results.campaign.name
-        raise StoreUsageError(f"campaign {name!r} has no log {which!r}; 'riobed trials' lists its trials")
+        raise StoreUsageError(
+            f"campaign {found.name!r} has no log {which!r}; 'riobed trials' lists its trials"
+        )
     text = Logs(logs or opened.location.folder).read(named[which])
     if output is None and sys.stdout.isatty():
         # A crashing guest may have written control characters.
@@ -207,14 +212,45 @@ def report_page(
     emit(report(opened, campaign, link, reload), place)
 
 
+def adjudicate_corruptions(
+    store: Annotated[str, typer.Argument(help="Database URL, SQLite file, or folder with store.sqlite.")],
+    folder: Annotated[Path, typer.Argument(help="Folder of the cases; without ANSWERS they are written.")],
+    answers: Annotated[
+        list[Path] | None, typer.Argument(help="The answers of two readers, made from answers.csv.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the order of the cases.")] = 1,
+    reveal: Annotated[bool, typer.Option("--reveal", help="Show the modes.")] = False,
+    campaign: CampaignOption = None,
+    logs: LogsOption = None,
+    form: FormOption = TableFormat.MD,
+    output: OutputOption = None,
+) -> None:
+    """Write each corruption as a case without its mode; compare what two readers say of its cause."""
+    opened = open_store(store)
+    results = read_results(opened, campaign)
+    if not answers:
+        count = write_cases(results, Logs(logs or opened.location.folder), folder, seed)
+        typer.echo(f"{folder}: {count} cases; README.md there says how to answer")
+        return
+    if len(answers) != 2:
+        raise StoreUsageError(f"answers: want the files of two readers, not {len(answers)}")
+    check_cases(folder, results, seed)
+    known = list(cases(results, seed))
+    first, second = (read_answers(path, known) for path in answers)
+    table = adjudicate(results, seed, first, second, reveal)
+    page = replace(adjudication_page(table), title=f"Adjudication of {table.campaign}")
+    emit(render(page, form), output)
+
+
 def mount(app: typer.Typer) -> None:
-    """Add the commands `table`, `trials`, `log`, `report`, `publish` and `claims` to `app`."""
+    """Add the commands `table`, `trials`, `log`, `report`, `publish`, `claims` and `adjudicate` to `app`."""
     app.add_typer(table_app, name="table")
     app.command("trials")(trials)
     app.command("log")(log)
     app.command("report")(report_page)
     app.command("publish")(publish_campaign)
     app.command("claims")(claims)
+    app.command("adjudicate")(adjudicate_corruptions)
 
 
 def emit(content: str | bytes, output: Path | None) -> None:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import yaml
+from riobed_results.store import CONTROLS
 from riobed_results.store.check_report import CheckReport
 from riobed_results.store.models import CampaignRow, FaultRow, Outcome, TrialRow
 from riobed_results.store.queries import Results, read_results
 from riobed_results.store.recovery_report import RecoveryReport
 from riobed_results.store.store import Store
-from riobed_results.tables.controls import CONTROLS
 
 FORK = multiprocessing.get_context("fork")
 NOBODY = 65534
@@ -42,11 +42,13 @@ def recovery(**parts: Any) -> RecoveryReport:
     return RecoveryReport.model_validate(base | parts)
 
 
-def trial(campaign_id: int, position: int, outcome: Outcome = "crash", **fields: Any) -> TrialRow:
-    """A row that the schema allows; a crash is a panic that corrupted nothing unless `fields` say more.
+def trial(campaign_id: int, position: int, outcome: Outcome | None = None, **fields: Any) -> TrialRow:
+    """A row that the schema allows; a panic that corrupted nothing unless `fields` say more.
 
-    A control is reset. `recovery` may have parts of a report, `check` be what a check prints.
+    A control survives and is reset. `recovery` may have parts of a report, `check` be what a check prints.
     """
+    control = fields.get("fault_class") in CONTROLS
+    outcome = outcome or ("survived" if control else "panic")
     base: dict[str, Any] = {
         "attempt": 1,
         "mode": "rio",
@@ -55,8 +57,8 @@ def trial(campaign_id: int, position: int, outcome: Outcome = "crash", **fields:
         "started": "2026-01-02T03:04:05.000+00:00",
         "finished": "2026-01-02T03:04:09.000+00:00",
     }
-    if outcome == "crash":
-        kind = "reset" if fields.get("fault_class") in CONTROLS else "panic"
+    if outcome not in ("discard", "infra_error"):
+        kind = "reset" if control else "panic"
         base |= {"crash_kind": kind, "crash_title": f"{kind}: it died", "corruption": "none"}
     if (report := fields.get("recovery")) is not None:
         fields["recovery"] = recovery(**report)
@@ -95,9 +97,11 @@ def recovered(
     return made | {"checksums": sums, "mount_error": 0} | cut | more
 
 
-def planted(kind: str, corruption: str, **fields: Any) -> dict[str, Any]:
+def planted(
+    kind: str, corruption: str, params: dict[str, Any] | None = None, **fields: Any
+) -> dict[str, Any]:
     """The fields of a trial in which a change of that kind was planted."""
-    fault = FaultRow(index=0, fault_class="planted", injected=True, params={"kind": kind})
+    fault = FaultRow(index=0, fault_class="planted", injected=True, params={"kind": kind} | (params or {}))
     return {"fault_class": "planted", "corruption": corruption, "faults": [fault]} | fields
 
 

@@ -12,16 +12,21 @@ from typing import Any
 import pytest
 from results_builders import fill, planted, recovered
 from riobed_results.report.claims.campaign import campaign_claims
-from riobed_results.store.queries import PANICS, Results
+from riobed_results.report.claims.controls import planted as planted_claims
+from riobed_results.store.models import PANICS
+from riobed_results.store.queries import Results
 from riobed_results.store.store import Store
 from riobed_results.tables.by_mode import Design, mode_page, mode_table
 from riobed_results.tables.controls import failed_controls
 from riobed_results.tables.losses import NO_FAULT, PANIC, RECOVERY_CRASH, RESTARTS
 from riobed_results.tables.oracles import ORACLES
+from riobed_results.tables.parked import PARKED
 from riobed_results.tables.planted import PLANTED
 from riobed_results.tables.registry import campaign_pages
 from riobed_results.tables.render import render
+from riobed_results.tables.severity import SEVERITY
 from riobed_results.tables.starts import STARTS
+from riobed_results.tables.victims import VICTIMS
 from riobed_results.tables.windows import WINDOWS
 
 MODES = ["rio", "rio-protected"]
@@ -61,7 +66,7 @@ def test_resets_without_a_fault(store: Store) -> None:
         {"recovery": recovered(mount_error=22), "check": None, "corruption": "indirect"},
         {"recovery": recovered(phase="e2fsck")},
         {"fault_class": "kernel_text", "recovery": recovered(rejected=7)},
-        {"outcome": "discard", "recovery": None, "check": None},
+        {"outcome": "infra_error", "recovery": None, "check": None},
         {"mode": "rio-protected"},
     )
     assert column(results, NO_FAULT) == {
@@ -130,6 +135,29 @@ def test_which_oracle_found_what(store: Store) -> None:
     assert set(column(results, ORACLES, "rio-protected").values()) == {None}
 
 
+def test_severity(store: Store) -> None:
+    def bad(files: int | None, size: int | None, total: bool = False, **fields: Any) -> dict[str, Any]:
+        lost = {"files_lost": files, "bytes_lost": size, "total_loss": total}
+        return {"fault_class": "kernel_text", "corruption": "direct"} | lost | fields
+
+    results = filled(
+        store,
+        bad(1, 1),
+        bad(3, 10),
+        bad(750, 1 << 33, total=True, outcome="hang"),
+        bad(None, None, total=True, corruption_where="disk"),
+        bad(2, 8192, outcome="survived"),
+        # Not known, planted, and sound.
+        {"fault_class": "kernel_text", "corruption": "indirect"},
+        bad(9, 9, fault_class="planted"),
+        bad(0, 0, corruption="none"),
+    )
+    lines = column(results, SEVERITY)
+    assert list(lines.values())[:6] == [4, 2, 3, 750, 10, 1 << 33]
+    assert list(lines.values())[6:] == [1, 0, 2, 2, 8192, 8192]
+    assert set(column(results, SEVERITY, "rio-protected").values()) == {None}
+
+
 def test_panics_on_request_and_what_came_after(store: Store) -> None:
     def after(dirty: int, up: bool | None) -> dict[str, Any]:
         return recovered(
@@ -145,7 +173,7 @@ def test_panics_on_request_and_what_came_after(store: Store) -> None:
         panic | {"recovery": after(410, True)},
         panic | {"crash_title": PANICS["sysrq"], "recovery": after(490, False)},
         # It crashed by itself.
-        panic | {"crash_title": "panic: Fatal", "recovery": after(1, None)},
+        panic | {"outcome": "panic", "crash_title": "panic: Fatal", "recovery": after(1, None)},
         fault_class="panic",
     )
     lines = column(results, PANIC)
@@ -184,18 +212,19 @@ def test_as_text(store: Store) -> None:
 
 
 def test_a_campaign_has_the_tables_that_say_something_of_it(store: Store) -> None:
+    counted = {"outcomes", "sensitivity"}
     for name, fields, pages in [
         ("none", {"recovery": OLD}, {"no-fault"}),
         ("cut", {"recovery": recovered(phase="data")}, {"recovery-crash"}),
-        ("faults", {"fault_class": "kernel_text"}, {"corruption", "titles", "oracles"}),
-        ("before", {"fault_class": "kernel_text", "recovery": OLD}, {"corruption", "titles"}),
+        ("faults", {"fault_class": "kernel_text"}, {"corruption", "titles", "oracles", "direct", *counted}),
+        ("before", {"fault_class": "kernel_text", "recovery": OLD}, {"corruption", "titles", *counted}),
     ]:
         assert set(campaign_pages(filled(store, fields, name=name))) == {"phases", *pages}
 
 
 def test_trials_from_power_on_beside_those_from_the_snapshot(store: Store) -> None:
     rows: list[dict[str, Any]] = [{"restore_checked": n < 2} for n in range(6)]
-    rows += [{"fresh_boot": True, "outcome": "discard" if n else "crash"} for n in range(4)]
+    rows += [{"fresh_boot": True, "outcome": "survived" if n else "panic"} for n in range(4)]
     results = fill(store, *rows, {"outcome": "infra_error"}, {"fault_class": "none"}, modes=["rio"])
     assert "starts" in campaign_pages(results)
     # Of 7 crashes among 10 trials 1 or none is among 4 of them: 4 of 120 ways, and no likelier ones.
@@ -229,14 +258,46 @@ def test_starts_against_all_ways_they_could_have_fallen(store: Store, seed: int)
         booted = [crashed for crashed, fresh in trials if fresh]
         crashed = sum(crashed for crashed, _ in trials)
         classes.append((crashed, len(trials) - crashed, len(booted), sum(booted)))
-        rows += [start("crash" if crashed else "discard", name, fresh) for crashed, fresh in trials]
+        rows += [start("panic" if crashed else "survived", name, fresh) for crashed, fresh in trials]
     assert column(fill(store, *rows, modes=["rio"]), STARTS)[P] == round(p_by_hand(classes), 3)
 
 
 def test_a_class_that_never_crashes_says_nothing_of_starts(store: Store) -> None:
-    rows = [start("crash", "kernel_text", number % 5 == 4) for number in range(15)]
-    rows += [start("discard", "off_by_one", number > 0) for number in range(5)]
+    rows = [start("panic", "kernel_text", number % 5 == 4) for number in range(15)]
+    rows += [start("survived", "off_by_one", number > 0) for number in range(5)]
     assert column(fill(store, *rows, modes=["rio"]), STARTS)[P] is None
+
+
+def test_restarts_by_the_parked_stage_0_beside_resets(store: Store) -> None:
+    rows: list[dict[str, Any]] = [{"restart": "reset", "corruption": "direct"}, {"restart": "both"}]
+    rows += [
+        {"restart": "both", "restart_differs": "check.equal"},
+        *({"restart": "parked"} for _ in range(3)),
+    ]
+    results = fill(store, *rows, {"outcome": "infra_error"}, modes=["rio"])
+    assert column(results, PARKED) == {
+        "Reset": 1,
+        "Reset: corrupted": 1,
+        "Parked stage 0": 3,
+        "Parked stage 0: corrupted": 0,
+        # One of four, and it is the one.
+        "Corrupted, within classes: p": 0.25,
+        "Both, compared": 2,
+        "Both: reports differ": 1,
+    }
+
+
+def test_the_task_that_ran_at_a_crash(store: Store) -> None:
+    names = ("kworker/0:1H", "kworker/u4:2", "sh", "memtest")
+    rows: list[dict[str, Any]] = [{"victim": name} for name in names]
+    results = fill(store, *rows, {"victim": None}, {"victim": "cat", "outcome": "survived"}, modes=["rio"])
+    assert column(results, VICTIMS) == {
+        "Crashes": 4,
+        "Of the harness": 1,
+        "kworker": 2,
+        "sh": 1,
+        "memtest": 1,
+    }
 
 
 def test_planted_changes(store: Store) -> None:
@@ -258,3 +319,63 @@ def test_planted_changes(store: Store) -> None:
     assert [cells["rio"] for cells in lines.values()] == [5, 2, 1, 0, 2, 4, 3, 1]
     assert [cells["write-through"] for cells in lines.values()] == [3, 0, 0, 1, 2, 3, 2, 0]
     assert "planted" in campaign_pages(results)
+
+
+def wrong_block(index: int) -> dict[str, Any]:
+    """A recovery that found another checksum for that block of the device."""
+    made = recovered(corrupt=1)
+    page = {"ino": 0, "index": index, "dirty": True, "metadata": True}
+    return made | {"checksums": made["checksums"] | {"mismatches": [page]}}
+
+
+def test_planted_changes_of_each_kind_at_each_moment(store: Store) -> None:
+    rest, step = {"during": "rest"}, {"during": "step", "step": 7}
+    disk = {"mode": "write-through", "recovery": OLD}
+    results = filled(
+        store,
+        planted("directory", "direct", rest, recovery=wrong_block(41)),
+        planted("directory", "none", step, recovery=wrong_block(41)),
+        planted("block", "indirect", step, recovery=recovered()),
+        planted("bitmap", "none", rest | {"block": 9, "e2fsck": True}, recovery=wrong_block(9)),
+        planted("bitmap", "none", step | {"block": 9, "e2fsck": False}, recovery=wrong_block(8)),
+        planted("bitmap", "none", rest | {"block": 9, "e2fsck": True}, **disk),
+        planted("journal", "none", rest | {"block": 5, "e2fsck": True}, **disk),
+        planted("journal", "unclassified", step | {"e2fsck": True}, **disk),
+        planted("journal", "none", step | {"e2fsck": False}, **disk),
+        fault_class="planted",
+    )
+    lines = mode_table(results, PLANTED).lines
+    told = {
+        name: (cells["rio"], cells["write-through"]) for name, cells in lines.items() if any(cells.values())
+    }
+    assert told == {
+        "Changes": (5, 4),
+        "in a block of the disk": (1, None),
+        "in a block of the disk: found": (1, None),
+        "in a directory": (2, None),
+        "in a directory: found": (1, None),
+        "in a bitmap": (2, 1),
+        "in a bitmap: found": (1, 1),
+        "in the journal": (None, 3),
+        "in the journal: found": (None, 2),
+        "at rest": (2, 2),
+        "at rest: found": (2, 2),
+        "during a step": (3, 2),
+        "during a step: found": (1, 1),
+        "Found": (3, 3),
+        "by the check": (2, 1),
+        "by a checksum alone": (1, 0),
+        "by e2fsck alone": (0, 2),
+        "Found and rightly classed": (3, 3),
+        "Not found": (2, 1),
+    }
+    claims = {claim.key: claim.value for claim in planted_claims(results)}
+    assert claims == {
+        "planted": 9,
+        "planted_found": 6,
+        "planted_classed": 6,
+        "planted_missed": 3,
+        "planted_kinds": 4,
+        "planted_kinds_min": 1,
+        "planted_in_step": 5,
+    }

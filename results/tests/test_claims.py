@@ -73,6 +73,9 @@ def test_claims_are_published_and_checked_by_a_command(
     assert invoke("publish", folder, "--store", path).exit_code == 0
     claims = {claim.key: claim.text for claim in read_claims(folder)}
     assert (claims["crashes"], claims["corrupted_rio"]) == ("1 crash", "0 of 1 (0.0 %)")
+    assert (claims["judged_share"], claims["ends_rio"]) == ("1 of 1 (100.0 %)", "1 + 0 + 0")
+    # One trial in four seconds.
+    assert claims["judged_runs_per_hour"] == "900 judged runs an hour"
     (folder / "README.md").write_text("1 crash, 2 hangs\n")
     (folder / "claims.json").unlink()
     result = invoke("claims", folder)

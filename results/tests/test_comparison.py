@@ -23,7 +23,7 @@ from riobed_results.tables.comparison import (
 from riobed_results.tables.corruption import corruption_page, corruption_table
 
 MODES = ["write-through", "rio", "rio-protected"]
-DISCARD = {"outcome": "discard"}
+DISCARD = {"outcome": "survived"}
 
 
 def counts(corrupted: int, crashes: int) -> Counts:

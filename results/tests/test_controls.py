@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from results_builders import Invoke, fill, planted, recovered
-from riobed_results.store.queries import PANICS, Results
+from riobed_results.store.models import PANICS
+from riobed_results.store.queries import Results
 from riobed_results.store.store import Store
 from riobed_results.tables.controls import failed_controls, losing_modes, missing_controls
 from riobed_results.tables.corruption import corruption_table
@@ -56,7 +57,7 @@ def filled(store: Store, *fields: dict[str, Any], spec: str = "") -> Results:
         ([reset(), astray(log={"inconsistent": 1})], ["that makes no sense"]),
         ([reset(), astray(entries={"duplicates": 2})], ["two dirty registry entries for one page"]),
         # What a guest that died by itself lost is no reset's doing.
-        ([reset(), reset("direct") | {"crash_kind": "oops"}], ["rio: 1 of 2 guests without a fault crashed"]),
+        ([reset(), reset("direct") | {"outcome": "panic"}], ["rio: 1 of 2 guests without a fault crashed"]),
         # Where data is lost anyway, the check finds something after each change.
         ([plant("stray", "indirect", "delayed"), plant("written", "none", "delayed")], []),
     ],
@@ -75,19 +76,39 @@ def test_a_mode_of_ones_own_may_lose_data(store: Store) -> None:
     assert "mode kept" in sentence
 
 
-ABOUT_FAULTS = ["corruption", "comparison", "faults", "titles", "stories", "oracles", "starts"]
+ABOUT_FAULTS = [
+    "corruption",
+    "protocol",
+    "outcomes",
+    "direct",
+    "severity",
+    "exposure",
+    "comparison",
+    "noninferiority",
+    "sensitivity",
+    "survival",
+    "faults",
+    "titles",
+    "stories",
+    "oracles",
+    "starts",
+    "victims",
+]
 
 
 @pytest.mark.parametrize("table", CAMPAIGN_TABLES, ids=lambda table: table.name)
 def test_every_table_about_faults_says_first_what_its_controls_say(
     invoke: Invoke, store: Store, path: Path, table: CampaignTable[Any]
 ) -> None:
-    fault = {"requested": 1, "recovery": RECOVERY, "fresh_boot": True}
-    others = [plant("written", "none"), {"mode": "delayed", "outcome": "discard", "phases": {"check": 1.0}}]
+    fault = {"requested": 1, "recovery": RECOVERY, "fresh_boot": True, "cache_share": 0.5}
+    fault |= {"restart": "parked", "victim": "sh", "injection_guest_s": 2.0, "crash_guest_s": 3.0}
+    others = [plant("written", "none"), {"mode": "delayed", "outcome": "survived", "phases": {"check": 1.0}}]
     others += [reset("direct", "delayed"), reset(mode="odd") | {"recovery": recovered(phase="data")}]
     panic = {"fault_class": "panic", "mode": "odd", "crash_title": PANICS["nmi"]}
     others.append(panic | {"recovery": recovered(log={}, production=True)})
-    page = table.of(filled(store, fault, fault | {"corruption": "direct"}, *others))
+    bad = {"corruption": "direct", "files_lost": 1, "bytes_lost": 1, "total_loss": False}
+    spec = "protocol: {claims: [{mode: rio, than: delayed}]}"
+    page = table.of(filled(store, fault, fault | bad, *others, {"mode": "delayed"}, spec=spec))
     failed, missing = "Control failed in mode rio: 1 of 1 planted", "have not run: class none in mode rio."
     for form in ("md", "latex", "html"):
         shown = invoke("table", table.name, "--store", path, "--format", form).stdout
@@ -106,7 +127,7 @@ def test_a_program_is_told_of_controls(store: Store) -> None:
     assert len(statistics.failed_controls) == 2 and statistics.missing_controls == []
 
 
-FAULTS = [{}, {"mode": "delayed"}, {"mode": "write-through", "outcome": "discard"}]
+FAULTS = [{}, {"mode": "delayed"}, {"mode": "write-through", "outcome": "survived"}]
 NONE, PLANTED = "class none in modes rio, delayed", "class planted in mode rio"
 
 
@@ -115,7 +136,7 @@ NONE, PLANTED = "class none in modes rio, delayed", "class planted in mode rio"
     [
         ([], "", ""),
         ([reset(), plant("written", "none")], "", ""),
-        ([{"outcome": "discard"}, {"outcome": "infra_error"}], "", ""),
+        ([{"outcome": "survived"}, {"outcome": "infra_error"}], "", ""),
         (FAULTS, "", f"{NONE}; {PLANTED}"),
         ([*FAULTS, reset(), reset("direct", "delayed")], "", PLANTED),
         ([*FAULTS, plant("stray", "direct")], "", NONE),

@@ -26,8 +26,8 @@ def random_rows(rng: random.Random, campaign_id: int) -> list[TrialRow]:
         fields: dict[str, Any] = {"mode": rng.choice(modes), "fault_class": rng.choice(classes)}
         errors = rng.choice([0, 0, 0, 1, 3])
         rows += [trial(campaign_id, position, "infra_error", attempt=n + 1, **fields) for n in range(errors)]
-        outcome: Outcome | None = rng.choice(["crash", "crash", "discard", None])
-        if outcome == "crash":
+        outcome: Outcome | None = rng.choice(["panic", "hang", "stuck", "survived", None])
+        if outcome:
             fields["crash_kind"] = rng.choice(["panic", "oops", "trap", "hang", "reset"])
             fields["corruption"] = rng.choice(["none", "none", "direct", "indirect", "unclassified"])
         if outcome or not errors:
@@ -38,11 +38,12 @@ def random_rows(rng: random.Random, campaign_id: int) -> list[TrialRow]:
 
 def counted_by_hand(rows: list[TrialRow], mode: str, fault_class: str | None) -> dict[str, int]:
     of_cell = [row for row in rows if row.mode == mode and fault_class in (None, row.fault_class)]
-    crashes = [row for row in of_cell if row.outcome == "crash"]
+    crashes = [row for row in of_cell if row.outcome in ("panic", "hang")]
     return {
         "trials": len({row.position for row in of_cell if row.outcome != "infra_error"}),
         "crashes": len(crashes),
         "corrupted": sum(row.corruption in ("direct", "indirect", "unclassified") for row in crashes),
+        **{name: sum(row.outcome == name for row in of_cell) for name in ("stuck", "survived")},
         "discards": sum(row.outcome == "discard" for row in of_cell),
         "infra_errors": sum(row.outcome == "infra_error" for row in of_cell),
         "traps": sum(row.crash_kind == "trap" for row in crashes),
@@ -70,13 +71,20 @@ def test_random_rows_against_a_count_by_hand(store: Store, seed: int) -> None:
     assert table["totals"] == {mode: counted_by_hand(rows, mode, None) for mode in modes}
     assert [list(row["cells"]) for row in table["rows"]] == [modes] * len(classes)
     assert list(table["totals"]) == modes
-    assert all(total["trials"] == total["crashes"] + total["discards"] for total in table["totals"].values())
+    for outcome, blocks in table["outcomes"].items():
+        ended = [row for row in rows if row.outcome == outcome]
+        for row in blocks:
+            for mode, cell in row["cells"].items():
+                mine = [each for each in ended if (each.mode, each.fault_class) == (mode, row["fault_class"])]
+                bad = sum(each.corruption != "none" for each in mine)
+                assert (cell["crashes"], cell["corrupted"]) == (len(mine), bad)
+    assert set(table["outcomes"]) == {row.outcome for row in rows} - {"discard", "infra_error"}
 
 
 def test_the_contract_of_the_keys(store: Store) -> None:
     table = corruption_table(fill(store, {}, modes=["rio"], classes=["kernel_text"])).model_dump()
-    assert list(table) == ["campaign", "modes", "rows", "totals", "statistics"]
-    cell = ["trials", "crashes", "corrupted", "discards", "infra_errors", "traps"]
+    assert list(table) == ["campaign", "modes", "rows", "totals", "outcomes", "judges_all", "statistics"]
+    cell = ["trials", "crashes", "corrupted", "stuck", "survived", "discards", "infra_errors", "traps"]
     assert list(table["rows"][0]["cells"]["rio"]) == list(table["totals"]["rio"]) == cell
     assert (table["campaign"], table["statistics"]["environment"]["accelerator"]) == ("first", "tcg")
 
@@ -92,9 +100,9 @@ def test_a_spec_without_lists_leaves_the_order_of_appearance(store: Store, spec:
 
 
 def test_the_modes_of_the_spec_are_columns_before_their_first_trial(store: Store) -> None:
-    discard = {"outcome": "discard", "mode": "delayed", "fault_class": "copy_overrun"}
-    table = corruption_table(fill(store, discard, modes=["rio", "delayed", "rio"], classes=CLASSES))
-    assert table.totals == {"rio": Counts(), "delayed": Counts(trials=1, discards=1)}
+    survived = {"outcome": "survived", "mode": "delayed", "fault_class": "copy_overrun"}
+    table = corruption_table(fill(store, survived, modes=["rio", "delayed", "rio"], classes=CLASSES))
+    assert table.totals == {"rio": Counts(), "delayed": Counts(trials=1, survived=1)}
     assert table.modes == ["rio", "delayed"]
     assert table.statistics.totals["delayed"].model_dump() == {"share": None, "low": None, "high": None}
 
@@ -119,15 +127,15 @@ def test_intervals_leave_a_fortieth_on_either_side(corrupted: int, crashes: int)
 
 
 def test_a_reset_in_recovery_that_came_too_late_is_a_trial_but_no_crash(store: Store) -> None:
-    """Nor a discard: the harness runs another one for it, so the bar of the report must not have it."""
+    """The harness runs another one for it, so the bar of the report must not have it."""
     late, hit = ({"recovery": recovered(phase=phase)} for phase in ("done", "e2fsck"))
     trap = {"crash_kind": "trap", "corruption": "direct", "seed": "same"}
     rows = [late | trap, late | trap, hit, {"mode": "delayed"} | trap]
     spec = {"modes": ["rio", "delayed"], "classes": ["kernel_text"], "spec": "crashes_per_cell: 2"}
     results = fill(store, *rows, **spec)  # type: ignore[arg-type]
     assert corruption_table(results).rows[0].cells["rio"] == Counts(trials=3, crashes=1)
-    found = progress(results.campaign, results.rows)
-    assert (found.crashes, found.corrupted, found.discards, found.have) == (2, 1, 0, 2)
+    found = progress(results)
+    assert (found.crashes, found.corrupted, found.others, found.have) == (2, 1, "0 stuck, 0 survived", 2)
     assert comparison_table(results).comparisons[0].pairs == 0
 
 
@@ -138,6 +146,6 @@ def test_controls_are_rows_but_not_in_the_totals(store: Store) -> None:
     assert [row.fault_class for row in table.rows] == ["none", "kernel_text", "planted"]
     assert all(row.cells["rio"].corrupted == 1 for row in table.rows)
     assert (table.totals["rio"].crashes, table.totals["rio"].corrupted) == (1, 1)
-    faults, controls, *_ = corruption_page(table).grids
+    faults, _after_a_panic, controls, *_ = corruption_page(table).grids
     assert ([line[0] for line in faults.body], faults.foot[0][1]) == (["kernel_text"], "1 of 1 (100.0 %)")
     assert controls.body == [["negative control (none)", "1 of 1"], ["positive control (planted)", "1 of 1"]]

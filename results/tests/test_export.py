@@ -27,7 +27,7 @@ def test_every_column_of_every_row_comes_back(invoke: Invoke, store: Store, path
         store,
         {"outcome": "infra_error", "detail": "nul \0, surrogate \ud800, ünï"},
         {"position": 0, "attempt": 2, "faults": faults(3), "injected": 3, "check": check, "fresh_boot": True},
-        {"outcome": "discard", "time_to_crash_s": None, "phases": {"watch": 15.0}},
+        {"outcome": "survived", "time_to_crash_s": None, "phases": {"watch": 15.0}},
     )
     output = path.with_name("trials.parquet")
     result = invoke("trials", "--store", path, "--format", "parquet", "--output", output)
@@ -42,7 +42,7 @@ def test_every_column_of_every_row_comes_back(invoke: Invoke, store: Store, path
 
 def test_types_do_not_depend_on_the_rows(invoke: Invoke, store: Store, path: Path) -> None:
     """Files of two campaigns can be read as one."""
-    fill(store, {"outcome": "discard"}, name="bare")
+    fill(store, {"outcome": "survived"}, name="bare")
     fill(store, {"faults": faults(2), "time_to_crash_s": 1.0}, name="full")
     schemas = []
     for name in ("bare", "full"):

@@ -22,9 +22,9 @@ def rows() -> list[dict[str, Any]]:
         crash | {"faults": unwatched, "time_to_crash_s": 1.0},
         crash | {"faults": faults(4), "time_to_crash_s": 4.0},
         {"requested": 4, "faults": faults(4), "time_to_crash_s": 9.0, "crash_kind": "hang"},
-        {"outcome": "discard", "requested": 4, "faults": [fault for fault in faults(5) if fault.index]},
+        {"outcome": "stuck", "requested": 4, "faults": [fault for fault in faults(5) if fault.index]},
         {"outcome": "infra_error", "requested": 4, "faults": faults(4)},
-        {"outcome": "discard", "mode": "delayed", "requested": 1, "faults": faults(1)},
+        {"outcome": "survived", "mode": "delayed", "requested": 1, "faults": faults(1)},
     ]
 
 
@@ -33,14 +33,14 @@ def test_counts(store: Store) -> None:
     assert (table.modes, table.fault_classes) == (["rio", "delayed"], ["kernel_text"])
     assert table.lines["rio"]["kernel_text"].model_dump() == {
         **{"trials": 4, "requested": 16, "injected": 15, "watched": 14, "activated": 3},
-        **{"trials_activated": 3, "crashed": 3, "hung": 1, "discarded": 1, "infra_errors": 1},
-        **{"median_s": 4.0, "titles": 2},
+        **{"trials_activated": 3, "crashed": 3, "hung": 1, "stuck": 1, "survived": 0, "discarded": 0},
+        **{"infra_errors": 1, "median_s": 4.0, "titles": 2},
     }
     assert table.lines["delayed"]["kernel_text"].median_s is None
     assert table.totals["rio"] == table.lines["rio"]["kernel_text"]
     text = render(class_page(table), "md")
-    assert "| kernel_text | 16 | 15 | 21.4 % | 4 | 75.0 % | 75.0 % | 1 | 25.0 % | 4.00 | 2 | 1 |" in text
-    assert "| kernel_text | 1 | 1 | 100.0 % | 1 | 100.0 % | 0.0 % | 0 | 100.0 % | - | 0 | 0 |" in text
+    assert "| 16 | 15 | 21.4 % | 4 | 75.0 % | 75.0 % | 1 | 25.0 % | 0.0 % | 4.00 | 2 | 1 |" in text
+    assert "| 1 | 1 | 100.0 % | 1 | 100.0 % | 0.0 % | 0 | 0.0 % | 100.0 % | - | 0 | 0 |" in text
 
 
 def test_a_total_counts_each_title_once(store: Store) -> None:

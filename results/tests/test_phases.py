@@ -15,14 +15,14 @@ def results(store: Store) -> Results:
     return fill(
         store,
         {"phases": {"restore": 1.0, "check": 4.0}},
-        {"outcome": "discard", "phases": {"restore": 9.0}},
+        {"outcome": "survived", "phases": {"restore": 9.0}},
         {"phases": {"restore": 2.0, "check": 8.0}},
         {"phases": {"restore": 6.0, "check": 1.0}},
         {"phases": {"restore": 99.0, "check": 99.0}, "fresh_boot": True},
         {"outcome": "infra_error", "phases": {"restore": 99.0}},
         {"mode": "delayed", "phases": {"restore": 3.0016}},
         {"fault_class": "none", "phases": {"restore": 0.5}},
-        {"outcome": "discard", "fault_class": "planted", "phases": {"restore": 1.5}},
+        {"outcome": "survived", "fault_class": "planted", "phases": {"restore": 1.5}},
         modes=["delayed", "rio"],
     )
 
@@ -42,8 +42,8 @@ def test_medians_and_quartiles(results: Results) -> None:
         ("crash", "rio", "restore"): (3, 2.0, 1.5, 4.0),
         ("crash", "rio", "check"): (3, 4.0, 2.5, 6.0),
         ("crash", "rio", WHOLE): (3, 7.0, 6.0, 8.5),  # the sums are 5, 10 and 7
-        ("discard", "rio", "restore"): (1, 9.0, 9.0, 9.0),
-        ("discard", "rio", WHOLE): (1, 9.0, 9.0, 9.0),
+        ("survived", "rio", "restore"): (1, 9.0, 9.0, 9.0),
+        ("survived", "rio", WHOLE): (1, 9.0, 9.0, 9.0),
         ("control", "rio", "restore"): (2, 1.0, 0.75, 1.25),
         ("control", "rio", WHOLE): (2, 1.0, 0.75, 1.25),
     }
@@ -54,7 +54,7 @@ def test_as_text(results: Results) -> None:
     text = render(page, "md")
     assert "| check |  | 4.00 (2.50 to 6.00; 3) |" in text
     assert f"| {WHOLE} |  | 9.00 (9.00 to 9.00; 1) |" in text
-    assert [grid.title.split("(")[0].split()[-1] for grid in page.grids] == ["crash", "discard", "controls"]
+    assert [grid.title.split("(")[0].split()[-1] for grid in page.grids] == ["crash", "down", "controls"]
     assert [[line[0] for line in grid.foot] for grid in page.grids] == [[WHOLE]] * 3
 
 

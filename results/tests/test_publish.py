@@ -33,10 +33,10 @@ def test_a_published_folder_is_complete(invoke: Invoke, filled: Store, path: Pat
     result = invoke("publish", folder, "--store", path)
     assert result.exit_code == 0, result.output
     names = {file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()}
-    tables = {f"{what}.md" for what in ("corruption", "titles", "stories", "phases")}
+    whats = ("corruption", "outcomes", "sensitivity", "titles", "stories", "phases")
+    tables = {f"{what}.md" for what in whats}
     assert names == {"spec.yaml", "store.sqlite", "report.html", "claims.json", ARCHIVE} | tables
-    # Position 1 has the title of position 0.
-    assert Logs(folder).members == {"logs/0.log", "logs/2.log", "logs/3.log"}
+    assert Logs(folder).members == {f"logs/{position}.log" for position in range(4)}
     assert Logs(folder).read("logs/2.log.gz") == b"console 2"
     copy = open_store(str(folder))
     assert [row.name for row in copy.campaigns()] == ["wanted"]

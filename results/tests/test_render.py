@@ -14,20 +14,28 @@ from riobed_results.tables.corruption import CorruptionTable, corruption_page, c
 from riobed_results.tables.render import Grid, Page, render
 
 MODES = ["write-through", "rio_%", "late"]
+ENDS = ["crashes", "stuck", "survived"]
 HEAD = ["Fault class", *MODES]
 CORRUPTIONS = [
     HEAD,
     ["kernel_text", "", "2", "-"],
     ["delete_branch", "-", "", "-"],
-    ["Total", "0 of 3 (0.0 %)", "2 of 5 (40.0 %)", "0 of 0"],
+    ["Total (panic + hang)", "0 of 3 (0.0 %)", "2 of 5 (40.0 %)", "0 of 0"],
     ["95 % interval", "0.0 to 70.8 %", "5.3 to 85.3 %", "-"],
     ["Years to a corruption", "more than 0.2", "0.4 (0.2 to 3.2)", "-"],
 ]
+STUCK = [
+    HEAD,
+    ["kernel_text", "-", "1 of 1", "-"],
+    ["delete_branch", "-", "-", "-"],
+    ["Total", "0 of 0", "1 of 1 (100.0 %)", "0 of 0"],
+    ["95 % interval", "-", "2.5 to 100.0 %", "-"],
+]
 TRIALS = [
     HEAD,
-    ["kernel_text", "3 + 0", "4 + 1", "0 + 0"],
-    ["delete_branch", "0 + 2", "1 + 0", "0 + 0"],
-    ["Total", "3 + 2", "5 + 1", "0 + 0"],
+    ["kernel_text", "3 + 0 + 0", "4 + 1 + 0", "0 + 0 + 0"],
+    ["delete_branch", "0 + 0 + 2", "1 + 0 + 0", "0 + 0 + 0"],
+    ["Total", "3 + 0 + 2", "5 + 1 + 0", "0 + 0 + 0"],
     ["Protection traps", "0", "1", "0"],
     ["Infra errors", "0", "2", "0"],
 ]
@@ -45,7 +53,7 @@ PAPER = [
     ["95 % interval", "0.0 to 70.8 %", "0.6 to 8.5 %"],
     ["Fisher's p", "1.00", ""],
 ]
-ALL = [CORRUPTIONS, TRIALS, COMPARED, PAPER]
+ALL = [CORRUPTIONS, STUCK, TRIALS, COMPARED, PAPER]
 
 
 @pytest.fixture
@@ -56,14 +64,14 @@ def table(store: Store) -> CorruptionTable:
     results = fill(
         store,
         first,
-        first | {"crash_kind": "hang"},
+        first | {"outcome": "hang", "crash_kind": "hang"},
         first,
         second | {"corruption": "direct"},
         second | {"corruption": "unclassified", "corruption_where": "disk"},
         second,
         second | {"crash_kind": "trap"},
-        second | {"outcome": "discard"},
-        *[first | {"outcome": "discard", "fault_class": "delete_branch"}] * 2,
+        second | {"outcome": "stuck", "corruption": "direct"},
+        *[first | {"outcome": "survived", "fault_class": "delete_branch"}] * 2,
         deleted | error,
         deleted | error | {"attempt": 2},
         deleted | {"position": 10, "attempt": 3},
@@ -74,14 +82,21 @@ def table(store: Store) -> CorruptionTable:
 
 
 def test_the_table_for_people(table: CorruptionTable) -> None:
-    assert [[grid.head, *grid.body, *grid.foot] for grid in corruption_page(table).grids] == ALL
+    grids = corruption_page(table).grids
+    blocks = ["Corruptions after a panic", "Corruptions after a hang", "Corruptions of stuck workloads"]
+    assert [grid.title.partition(" (")[0] for grid in grids[1:4]] == blocks
+    del grids[1:3], grids[2]
+    assert [[grid.head, *grid.body, *grid.foot] for grid in grids] == ALL
 
 
 def test_the_table_for_programs(table: CorruptionTable) -> None:
     lines = list(csv.DictReader(io.StringIO(render(corruption_page(table), "csv"))))
-    assert [[line["fault_class"], *(line[mode] for mode in MODES)] for line in lines] == CORRUPTIONS[1:4]
+    assert [[line["fault_class"], *(line[mode] for mode in MODES)] for line in lines] == [
+        *CORRUPTIONS[1:3],
+        ["Total", *CORRUPTIONS[3][1:]],
+    ]
     behind = [
-        [line["fault_class"], *(f"{line[f'{m} crashes']} + {line[f'{m} discards']}" for m in MODES)]
+        [line["fault_class"], *(" + ".join(line[f"{m} {end}"] for end in ENDS) for m in MODES)]
         for line in lines
     ]
     assert behind == TRIALS[1:4]

@@ -29,7 +29,7 @@ def made(store: Store, path: Path, **options: Any) -> Html:
 
 
 def filled(store: Store, folder: Path) -> Store:
-    """All there can be: corruptions, discards, infra errors, controls, logs."""
+    """All there can be: corruptions, survivors, infra errors, controls, logs."""
     (folder / "logs").mkdir()
     (folder / "logs/a b.log.gz").write_bytes(b"console")
     bad: dict[str, Any] = {"corruption": "direct", "check": CHECK, "recovery": RECOVERY}
@@ -37,16 +37,16 @@ def filled(store: Store, folder: Path) -> Store:
     disk, none = {"mode": "write-through"}, {"fault_class": "none"}
     rows: list[dict[str, Any]] = [
         faulty | {"faults": faults(2), "time_to_crash_s": 0.5, "log": "logs/a b.log.gz"},
-        faulty | {"faults": faults(2), "time_to_crash_s": 2.5, "injected": 2} | bad,
+        faulty | {"faults": faults(2), "time_to_crash_s": 2.5, "injected": 2, "cache_share": 0.5} | bad,
         {"mode": "delayed", "time_to_crash_s": 2.0, "crash_title": "odd title"} | bad,
         disk | {"fault_class": "copy_overrun", "crash_kind": "hang"},
-        disk | {"outcome": "discard", "phases": {"watch": 15.0}},
+        disk | {"outcome": "survived", "phases": {"watch": 15.0}},
         disk | {"outcome": "infra_error"},
         none | {"mode": "rio", "recovery": recovered()},
         none | {"mode": "delayed", "corruption": "direct"},
         none | disk,
         disk | planted("written", "unclassified"),
-        {"mode": "rio", "fresh_boot": True, "outcome": "discard"},
+        {"mode": "rio", "fresh_boot": True, "outcome": "survived"},
         {"mode": "rio", "requested": 1} | planted("stray", **bad),
     ]
     modes, classes = ["write-through", "delayed", "rio"], ["kernel_text", "copy_overrun", "none", "planted"]
@@ -61,13 +61,12 @@ def test_everything_is_in_it(store: Store, path: Path) -> None:
     page = made(filled(store, path.parent), path)
     assert page.headings == [*SECTIONS, "Controls", "Environment"]
     text = " ".join(page.text.split())
-    counts = "4 crashes (2 with corruption), 2 discards, beside them 5 trials of controls; 1 infra errors."
-    assert counts in text
+    assert "4 crashes (2 with corruption), 0 stuck, 2 survived, beside them 5 trials of controls" in text
     for grid in corruption_page(corruption_table(read_results(store))).grids:
         assert page.tables[page.captions.index(grid.title)] == [grid.head, *grid.body, *grid.foot]
     beside = {"Modes compared", "Beside the paper", "Planted changes", "Resets without a fault"}
     assert beside <= set(page.captions)
-    assert len(page.values("svg", "aria-label")) == 4
+    assert len(page.values("svg", "aria-label")) == 5
     assert "vfs_read at fs/read_write.c:450" in page.text
     assert "All that ran held." in page.text and "Controls that have not run" not in page.text
     # What is about faults stands with the corruptions, what is about controls with these.
@@ -103,7 +102,7 @@ def test_what_controls_say_is_said_at_the_top(
     [
         ([], ["Controls", "Environment"]),
         ([{"outcome": "infra_error"}], ["Controls", "Environment"]),
-        ([{"outcome": "discard"}], ["Corruptions", "Phase times", "Controls", "Environment"]),
+        ([{"outcome": "survived"}], ["Corruptions", "Phase times", "Controls", "Environment"]),
         ([{"fault_class": "none"}], ["Phase times", "Controls", "Environment"]),
         ([{}], ["Corruptions", "Crash titles", "Phase times", "Controls", "Environment"]),
     ],
@@ -224,13 +223,13 @@ def test_it_shows_one_moment_though_rows_are_added(
     from riobed_results.report import report as module
 
     campaign_id = filled(store, path.parent).campaign().id
-    pages: Callable[..., Any] = module.campaign_pages
+    tables: Callable[..., Any] = module.present_tables
 
     def later(*arguments: Any) -> Any:
         store.add_trial(trial(campaign_id, 50, mode="rio", crash_title="came late", finished=utc_now()))
-        return pages(*arguments)
+        return tables(*arguments)
 
-    monkeypatch.setattr(module, "campaign_pages", later)
+    monkeypatch.setattr(module, "present_tables", later)
     page = made(store, path)
     assert "came late" not in page.text
     with store.session() as session:

@@ -65,7 +65,7 @@ def test_a_campaign_is_picked_by_name(invoke: Invoke, filled: Store, path: Path)
 
 def test_trials_as_json_have_their_faults(invoke: Invoke, filled: Store, path: Path) -> None:
     first, second = json.loads(invoke("trials", "--store", path, "--format", "json").stdout)
-    assert (first["outcome"], second["outcome"], second["campaign"]) == ("infra_error", "crash", "new")
+    assert (first["outcome"], second["outcome"], second["campaign"]) == ("infra_error", "panic", "new")
     assert (first["faults"], len(second["faults"])) == ([], 3)
     assert second["faults"][2]["address"] == "0xffffffff81000002"
 
@@ -75,7 +75,7 @@ def test_trials_as_text(invoke: Invoke, filled: Store, path: Path) -> None:
     assert head.split()[:3] == ["position", "attempt", "mode"]
     assert error.split()[:5] == ["0", "1", "rio", "kernel_text", "infra_error"]
     assert error.endswith("QEMU [red]died")
-    assert crash.split()[4:10] == ["crash", "panic", "none", "0", "of", "3"]
+    assert crash.split()[4:10] == ["panic", "panic", "none", "0", "of", "3"]
     assert crash.endswith("panic: it died")
 
 
@@ -164,7 +164,7 @@ def test_a_writer_leaves_alone_what_is_no_sound_store(
         (not_a_database, "is not an SQLite database"),
         (Path.touch, "is not a riobed store"),
         (another_database, "is not a riobed store"),
-        (ANOTHER_VERSION, "has schema version 99, this riobed works with 2"),
+        (ANOTHER_VERSION, "has schema version 99, this riobed works with 4"),
         (NO_VERSION, "has schema version None"),
         (DAMAGED, "is damaged"),
         (no_campaign, "holds no campaign"),

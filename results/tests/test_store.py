@@ -57,7 +57,7 @@ def test_positions_and_attempts(url: str) -> None:
     store.add_trial(trial(one, 0))
     store.add_trial(trial(one, 1, "infra_error"))
     store.add_trial(trial(one, 2, "infra_error"))
-    store.add_trial(trial(one, 2, "discard", attempt=2))
+    store.add_trial(trial(one, 2, "survived", attempt=2))
     store.add_trial(trial(other, 3))
     assert store.complete_positions(one) == {0, 2}
     assert [store.next_attempt(one, position) for position in range(4)] == [2, 2, 3, 1]
@@ -65,20 +65,21 @@ def test_positions_and_attempts(url: str) -> None:
 
 # Outcome and fields of a row that tables would count wrongly, and what the database says of it.
 REFUSED: list[tuple[Any, dict[str, Any], str]] = [
-    ("crashed", {}, "known_outcome|only_crashes"),
-    ("crash", {"crash_kind": "smoke"}, "known_crash_kind"),
-    ("crash", {"crash_kind": None}, "only_crashes_have_a_kind"),
-    ("crash", {"corruption": None}, "only_crashes_are_judged"),
-    ("crash", {"corruption": "some"}, "known_corruption"),
-    ("crash", {"corruption_where": "cache"}, "only_corruption_has_a_place"),
-    ("crash", {"corruption": "direct", "corruption_where": "tape"}, "known_corruption_where"),
-    ("discard", {"crash_kind": "panic"}, "only_crashes_have_a_kind"),
-    ("discard", {"corruption": "none"}, "only_crashes_are_judged"),
+    ("crashed", {}, "known_outcome|only_judged"),
+    ("panic", {"crash_kind": "smoke"}, "known_crash_kind"),
+    ("panic", {"crash_kind": None}, "only_judged_have_a_kind"),
+    ("panic", {"corruption": None}, "only_judged_have_a_verdict"),
+    ("panic", {"corruption": "some"}, "known_corruption"),
+    ("panic", {"corruption_where": "cache"}, "only_corruption_has_a_place"),
+    ("panic", {"corruption": "direct", "corruption_where": "tape"}, "known_corruption_where"),
+    ("survived", {"corruption": None}, "only_judged_have_a_verdict"),
+    ("discard", {"crash_kind": "panic"}, "only_judged_have_a_kind"),
+    ("discard", {"corruption": "none"}, "only_judged_have_a_verdict"),
     ("discard", {"corruption_where": "disk"}, "only_corruption_has_a_place"),
-    ("infra_error", {"corruption": "direct"}, "only_crashes_are_judged"),
-    ("crash", {"campaign_id": 99}, "(?i)foreign key"),
-    ("crash", {"position": 0, "attempt": 2}, "(?i)unique"),
-    ("discard", {"position": 0, "attempt": 2}, "(?i)unique"),
+    ("infra_error", {"corruption": "direct"}, "only_judged_have_a_verdict"),
+    ("panic", {"campaign_id": 99}, "(?i)foreign key"),
+    ("panic", {"position": 0, "attempt": 2}, "(?i)unique"),
+    ("survived", {"position": 0, "attempt": 2}, "(?i)unique"),
     ("infra_error", {"position": 0}, "(?i)unique"),
 ]
 

@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every table there is, in every form, made from what is published and read back by a parser of that form."""
+"""Every table there is, in every form, made from what is published and read back by a parser of that form.
 
+Where nothing is published yet that has a table, it is made from one row.
+"""
+
+import atexit
 import csv
 import functools
 import io
 import json
+import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
-from results_builders import Invoke, campaign
+from results_builders import Invoke, campaign, fill, recovered
 from results_readers import READERS
 from riobed_results.errors import StoreError
 from riobed_results.store.queries import read_results
@@ -39,7 +45,23 @@ def source(table: Table[Any]) -> Any:
     """The smallest published campaign, or the folder, that has this table."""
     if not isinstance(table, CampaignTable):
         return FOLDERS[table.name]
-    return next(published(store) for store in STORES if table.present(published(store).rows))
+    stores = (*STORES, one_corruption())
+    return next(published(store) for store in stores if table.has(published(store)))
+
+
+@functools.cache
+def one_corruption() -> Path:
+    """A store with a corruption in one of two modes, which outlives the test that asks for it first."""
+    path = Path(tempfile.mkdtemp()) / "store.sqlite"
+    atexit.register(shutil.rmtree, path.parent)
+    store = open_store(str(path), create=True)
+    lost = {"files_lost": 1, "bytes_lost": 9, "total_loss": False}
+    known = {"recovery": recovered(), "injection_guest_s": 2.0, "crash_guest_s": 3.0, "restart": "parked"}
+    known["victim"] = "sh"
+    asked = "protocol: {claims: [{mode: rio, than: delayed}]}"
+    lost |= {"corruption": "direct", "cache_share": 0.6}
+    fill(store, {**lost, **known}, {"mode": "delayed", **known}, spec=asked)
+    return path
 
 
 @functools.cache

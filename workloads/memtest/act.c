@@ -18,9 +18,13 @@ static uint8_t content[FILE_MAX], found[FILE_MAX];
 static bool failed(struct actor *actor, const char *call, const char *path)
 {
 	const char *name = strerrorname_np(errno);
+	char subject[PATH_SIZE];
 
 	actor->status = EXIT_SYSCALL;
-	snprintf(actor->text, sizeof(actor->text), "%s %s %s", name ? name : "EUNKNOWN", call, path);
+	snprintf(actor->how, sizeof(actor->how), "%s", name ? name : "EUNKNOWN");
+	step_path(actor->step, subject);
+	snprintf(actor->text, sizeof(actor->text), "%s %s %s %s%s%s", actor->how, step_names[actor->step->kind], subject,
+		 call, strcmp(path, subject) ? " " : "", strcmp(path, subject) ? path : "");
 	return false;
 }
 
@@ -35,7 +39,8 @@ static bool mismatch(struct actor *actor, const char *path, const char *format, 
 	vsnprintf(what, sizeof(what), format, args);
 	va_end(args);
 	actor->status = EXIT_DIFFERS;
-	snprintf(actor->text, sizeof(actor->text), "mismatch %s %s", path, what);
+	strcpy(actor->how, "mismatch");
+	snprintf(actor->text, sizeof(actor->text), "%s read %s %s", actor->how, path, what);
 	return false;
 }
 
@@ -158,7 +163,7 @@ static bool do_change(struct actor *actor, const struct step *step)
 		well = write_all(fd, step);
 	}
 	if (!well) {
-		failed(actor, step_names[step->kind], path);
+		failed(actor, step->kind == STEP_TRUNCATE ? "ftruncate" : "write", path);
 		close(fd);
 		return false;
 	}
@@ -232,5 +237,6 @@ static bool (*const actions[STEP_KINDS])(struct actor *actor, const struct step 
 
 bool act(struct actor *actor, const struct step *step)
 {
+	actor->step = step;
 	return actions[step->kind](actor, step);
 }

@@ -10,8 +10,10 @@ struct actor {
 	int root;			/* the test directory */
 	bool fsync;			/* a step is durable before it is done */
 	const struct model *model;	/* as it is before the step */
+	const struct step *step;
 	enum exit_status status;	/* of a step that failed */
-	char text[PATH_SIZE + 256];	/* ... for its E record: errno's name or "mismatch", and where */
+	char how[HOW_SIZE];		/* ... errno's name, or "mismatch" */
+	char text[2 * PATH_SIZE + 256];	/* ... and for its E record also the kind of step, its path, and what failed */
 };
 
 /* False when a system call failed or a read does not match; then @actor says which. */

@@ -70,6 +70,7 @@ static void compare_bytes(const struct comparison *comparison, size_t size, bool
 	for (size_t i = 0; i < size; i++) {
 		if (found[i] == right[i] || (mixed && found[i] == also_right[i]))
 			continue;
+		comparison->report->bytes_lost++;
 		if (to && i - to >= GAP) {
 			report_stretch(comparison, from, to);
 			to = 0;
@@ -88,6 +89,8 @@ static void compare_size(const struct comparison *comparison, uint64_t low, uint
 
 	if (size >= low && size <= high)
 		return;
+	if (size < low)
+		comparison->report->bytes_lost += low - size;
 	report_add(comparison->report, comparison->twin ? DIFFERENCE_TWIN : DIFFERENCE_SIZE, comparison->path,
 		   least(size, bound), size < low ? low - size : size - high, "size %llu, should be %llu%s",
 		   (unsigned long long)size, (unsigned long long)bound, low == high ? "" : " (step in flight)");
@@ -156,12 +159,15 @@ void compare_file(struct report *report, int fd, const char *path, const struct 
 	struct stat stat;
 
 	if (fstat(fd, &stat)) {
+		report->bytes_lost += file->size;
 		report_add(report, DIFFERENCE_UNREADABLE, path, 0, 0, "fstat: %s", strerror(errno));
 		return;
 	}
 	comparison.size = (uint64_t)stat.st_size;
-	if (!read_found(&comparison, fd))
+	if (!read_found(&comparison, fd)) {
+		report->bytes_lost += file->size;
 		return;
+	}
 	if (other && expect->mixed)
 		compare_mixed(&comparison, file, other);
 	/* Where it is neither, the one that it has the size of is meant. */

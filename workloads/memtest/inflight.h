@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a step that may have begun, and may not have ended, allows. It changes
- * what may stand under at most two names; everything else must be as before it.
+ * What steps that may have begun, and may not have ended, allow: the one that was
+ * going on at the crash, and all that failed before it. Each changes what may stand
+ * under at most two names, no other step has to do with these, and everything else must
+ * be as before the step.
  */
 #ifndef MEMTEST_INFLIGHT_H
 #define MEMTEST_INFLIGHT_H
@@ -9,10 +11,15 @@
 #include "steps.h"
 
 struct inflight {
-	const struct step *step;	/* NULL: none in flight */
+	const struct step *step;
 	struct node made;		/* what create or mkdir makes */
 	struct file after;		/* what write, append or truncate makes of the step's file */
 	bool left;			/* rename: nothing stands under the old name any more */
+};
+
+struct flights {
+	struct inflight *flight;
+	size_t count;
 };
 
 /* What may stand under one name. */
@@ -26,14 +33,18 @@ struct expect {
 	/* ... or node's with zeros behind other's end, as far as that page goes. */
 	bool cut;
 	bool absent_is_right;
+	/* The step that allows it; NULL: none has to do with it. */
+	const struct inflight *flight;
 };
 
-/* @root is the test directory on disk, or -1 if it cannot be opened. @step may be NULL. */
-void inflight_init(struct inflight *inflight, const struct step *step, int root);
-void inflight_free(struct inflight *inflight);
+/* Adds @step. @root is the test directory on disk, or -1 if it cannot be opened. */
+void flights_add(struct flights *flights, const struct step *step, int root);
+/* Whether a step makes, moves or removes @node, which may then have a link too many. */
+bool flights_link(const struct flights *flights, const struct node *node);
+void flights_free(struct flights *flights);
 
-/* What may stand under the name of @node, which is in the model before the step. */
-struct expect inflight_at(const struct inflight *inflight, const struct node *node);
+/* What may stand under the name of @node, which is in the model before the steps. */
+struct expect flights_at(const struct flights *flights, const struct node *node);
 /* Whether the step brings a new name into @dir, and what may then stand under it. */
 bool inflight_new(const struct inflight *inflight, const struct node *dir, struct expect *expect);
 

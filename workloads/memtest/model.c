@@ -13,6 +13,7 @@
  * when a trial's seed is not known yet: their content has a seed of its own.
  */
 #define TWIN_SEED 0x7477696e73u
+#define ATTRIBUTE_SEED 0x7861747472u
 #define TWIN_SIZE_MAX (32u * 1024)
 /* Above any step of a run, so that no twin holds what a step writes. */
 #define TWIN_STEP (1ull << 63)
@@ -128,11 +129,23 @@ void model_free(struct model *model)
 	free_node(model->root);
 	free(model->files.node);
 	free(model->dirs.node);
+	free(model->failure);
 }
 
 uint64_t model_seed_of(const struct model *model, const struct node *node)
 {
 	return node->twin ? TWIN_SEED : model->seed;
+}
+
+/* No two twins have the same: a file system may keep equal values once. */
+size_t model_attribute(const struct node *twin, unsigned int most, uint8_t value[ATTRIBUTE_MAX])
+{
+	uint64_t number = 2 * strtoul(twin->name, NULL, 10) + (strchr(twin->name, 'b') != NULL);
+	struct rng rng = rng_start(ATTRIBUTE_SEED, number);
+	size_t size = 1 + rng_below(&rng, most);
+
+	content_fill(ATTRIBUTE_SEED, number, 0, value, size);
+	return size;
 }
 
 static struct nodes *list_of(struct model *model, enum node_type type)
@@ -157,6 +170,31 @@ void model_move(struct node *node, struct node *parent, const char *name)
 {
 	detach(node);
 	attach(parent, node, name);
+}
+
+static void pin(struct node *dir)
+{
+	for (; dir; dir = dir->parent)
+		dir->pinned = true;
+}
+
+static void forget_below(struct model *model, struct node *node)
+{
+	list_remove(list_of(model, node->type), node);
+	for (size_t i = 0; i < node->children; i++)
+		forget_below(model, node->child[i]);
+}
+
+void model_freeze(struct model *model, struct node *node)
+{
+	forget_below(model, node);
+	pin(node->parent);
+}
+
+void model_close(struct node *dir)
+{
+	dir->closed = true;
+	pin(dir);
 }
 
 void node_path(const struct node *node, char path[PATH_SIZE])

@@ -21,7 +21,11 @@
 #define PATH_SIZE (DEPTH_MAX * NAME_SIZE)
 
 #define TWINS_DEFAULT 8
-#define TWINS_MAX 10000		/* NNN has three digits or four */
+#define TWINS_MAX 99999		/* NNN has three to five digits */
+
+/* The extended attribute that twins may have, and the size of its value: one block has room for that. */
+#define ATTRIBUTE "user.memtest"
+#define ATTRIBUTE_MAX 3000u
 
 #define MAX_BYTES_DEFAULT (8u << 20)
 #define MAX_BYTES_LEAST 4096u
@@ -35,6 +39,8 @@ struct node {
 	char name[NAME_SIZE];
 	struct node *parent;	/* NULL: the test directory */
 	size_t slot;		/* index in the model's files or dirs */
+	bool closed;		/* NODE_DIR: it takes no new names, since a step failed to bring one in */
+	bool pinned;		/* NODE_DIR: not renamed or removed: it is closed, or something below it is frozen */
 	struct file file;	/* NODE_FILE */
 	struct node **child;	/* NODE_DIR: by name */
 	size_t children;
@@ -47,14 +53,18 @@ struct nodes {
 	size_t room;
 };
 
+struct failure;
+
 struct model {
 	uint64_t seed;
 	uint64_t max_bytes;	/* of all files below tree/ together */
 	uint64_t bytes;		/* ... as they are now */
 	uint64_t steps;		/* applied */
 	struct node *root;
-	struct nodes files;	/* those below tree/, for drawing one */
-	struct nodes dirs;	/* [0] is tree/ itself, which stays */
+	struct nodes files;	/* those below tree/ that are not frozen, for drawing one */
+	struct nodes dirs;	/* the same; [0] is tree/ itself, which stays */
+	struct failure *failure;	/* the steps that failed, in order (steps.h) */
+	size_t failures;
 };
 
 /* A model before the first step, with @twins pairs of twins. */
@@ -64,11 +74,18 @@ void model_free(struct model *model);
 /* The seed of a file's content: twins do not depend on the model's. */
 uint64_t model_seed_of(const struct model *model, const struct node *node);
 
+/* The value of @twin's extended attribute: 1 to @most bytes, 3000 at most. Returns how many. */
+size_t model_attribute(const struct node *twin, unsigned int most, uint8_t value[ATTRIBUTE_MAX]);
+
 /* A new empty file or directory below tree/. */
 void model_add(struct model *model, struct node *parent, const char *name, enum node_type type);
 /* @node, if a directory, is empty. */
 void model_remove(struct model *model, struct node *node);
 void model_move(struct node *node, struct node *parent, const char *name);
+/* No later step works on @node or anything below it; it stays where it is. */
+void model_freeze(struct model *model, struct node *node);
+/* @dir takes no new names and stays where it is; what is in it may still be changed. */
+void model_close(struct node *dir);
 
 /* The node's path from the test directory; "." for that itself. */
 void node_path(const struct node *node, char path[PATH_SIZE]);

@@ -4,6 +4,8 @@
 #include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +18,8 @@ static const struct option all[] = {
 	{ "twins", required_argument, NULL, 't' },  { "max-bytes", required_argument, NULL, 'b' },
 	{ "steps", required_argument, NULL, 'n' },  { "progress", required_argument, NULL, 'p' },
 	{ "done", required_argument, NULL, 'o' },   { "intent", required_argument, NULL, 'i' },
-	{ "fsync", no_argument, NULL, 'f' },	    { "json", no_argument, NULL, 'j' },
+	{ "failed", required_argument, NULL, 'x' }, { "fsync", no_argument, NULL, 'f' },
+	{ "json", no_argument, NULL, 'j' },	    { "xattrs", required_argument, NULL, 'a' },
 	{ NULL, 0, NULL, 0 },
 };
 
@@ -42,6 +45,30 @@ static uint64_t number(const char *command, int letter, uint64_t least, uint64_t
 	return value;
 }
 
+/* STEP:HOW,STEP:HOW...; empty if no step failed. */
+static struct failed_list failed_steps(const char *command)
+{
+	struct failed_list list = { 0 };
+	const char *text = optarg;
+
+	while (*text) {
+		struct failed failed;
+		int used = 0;
+
+		/* The width is HOW_SIZE - 1. */
+		if (!isdigit((unsigned char)*text) ||
+		    sscanf(text, "%9" SCNu64 ":%23[A-Za-z0-9]%n", &failed.step, failed.how, &used) != 2 || !used ||
+		    (text[used] && (text[used] != ',' || !text[used + 1])) || list.count == FAILURES_MAX ||
+		    failed.step <= (list.count ? list.failed[list.count - 1].step : 0))
+			die(EXIT_USAGE, "%s: --failed must be STEP:HOW,STEP:HOW... with rising steps, at most %u", command,
+			    FAILURES_MAX);
+		list.failed = grow(list.failed, list.count + 1, sizeof(failed));
+		list.failed[list.count++] = failed;
+		text += used + (text[used] == ',');
+	}
+	return list;
+}
+
 static void set(struct options *options, const char *command, int letter)
 {
 	switch (letter) {
@@ -57,6 +84,9 @@ static void set(struct options *options, const char *command, int letter)
 	case 't':
 		options->twins = (unsigned int)number(command, letter, 0, TWINS_MAX);
 		break;
+	case 'a':
+		options->xattrs = (unsigned int)number(command, letter, 0, ATTRIBUTE_MAX);
+		break;
 	case 'b':
 		options->max_bytes = number(command, letter, MAX_BYTES_LEAST, MAX_BYTES_MOST);
 		break;
@@ -68,6 +98,9 @@ static void set(struct options *options, const char *command, int letter)
 		break;
 	case 'i':
 		options->intent = number(command, letter, 0, STEPS_MAX + 1);
+		break;
+	case 'x':
+		options->failed = failed_steps(command);
 		break;
 	case 'f':
 		options->fsync = true;

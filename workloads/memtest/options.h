@@ -3,7 +3,21 @@
 #define MEMTEST_OPTIONS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+#define HOW_SIZE 24		/* of a failure's name, with its NUL */
+/* More steps than these do not fail in one run: it ends. */
+#define FAILURES_MAX 1000u
+
+/* Steps that run reported as failed, by rising number. */
+struct failed_list {
+	size_t count;
+	struct failed {
+		uint64_t step;
+		char how[HOW_SIZE];
+	} *failed;
+};
 
 struct options {
 	const char *dir;
@@ -13,7 +27,9 @@ struct options {
 	uint64_t steps;		/* UINT64_MAX: no end */
 	uint64_t done;
 	uint64_t intent;	/* 0: none */
+	struct failed_list failed;
 	unsigned int twins;
+	unsigned int xattrs;	/* largest value of an extended attribute of twins; 0: they have none */
 	bool fsync;
 	bool json;
 };

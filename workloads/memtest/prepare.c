@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "commands.h"
@@ -34,7 +35,17 @@ static void make_file(int root, const char *path, size_t size)
 	die(EXIT_ENVIRONMENT, "cannot make file %s: %s", path, strerror(errno));
 }
 
-static void make_tree(const struct model *model, int root, const struct node *dir)
+static void set_attribute(int root, const char *path, const struct node *twin, unsigned int most)
+{
+	size_t size = model_attribute(twin, most, content);
+	int fd = openat(root, path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 || fsetxattr(fd, ATTRIBUTE, content, size, XATTR_CREATE))
+		die(EXIT_ENVIRONMENT, "cannot set " ATTRIBUTE " of %s: %s", path, strerror(errno));
+	close(fd);
+}
+
+static void make_tree(const struct model *model, int root, const struct node *dir, unsigned int xattrs)
 {
 	for (size_t i = 0; i < dir->children; i++) {
 		const struct node *node = dir->child[i];
@@ -43,10 +54,12 @@ static void make_tree(const struct model *model, int root, const struct node *di
 		node_path(node, path);
 		if (node->type == NODE_DIR) {
 			make_dir(root, path);
-			make_tree(model, root, node);
+			make_tree(model, root, node, xattrs);
 		} else {
 			file_read(&node->file, model_seed_of(model, node), 0, content, node->file.size);
 			make_file(root, path, node->file.size);
+			if (node->twin && xattrs)
+				set_attribute(root, path, node, xattrs);
 		}
 	}
 }
@@ -62,7 +75,7 @@ int command_prepare(const struct options *options)
 	if (root < 0)
 		die(EXIT_ENVIRONMENT, "cannot open directory %s: %s", options->dir, strerror(errno));
 	model_init(&model, options->seed, options->max_bytes, options->twins);
-	make_tree(&model, root, model.root);
+	make_tree(&model, root, model.root, options->xattrs);
 	if (syncfs(root))
 		die(EXIT_ENVIRONMENT, "cannot sync %s: %s", options->dir, strerror(errno));
 	model_free(&model);

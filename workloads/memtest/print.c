@@ -51,7 +51,7 @@ int command_model(const struct options *options)
 	struct model model;
 
 	model_init(&model, options->seed, options->max_bytes, options->twins);
-	steps_replay(&model, options->steps);
+	steps_replay(&model, options->steps, &options->failed, NULL);
 	if (options->json)
 		printf("{\"steps\": %" PRIu64 ", \"entries\": [", model.steps);
 	print_dir(&model, model.root, options->json);
@@ -66,10 +66,7 @@ static void print_step(const struct step *step)
 	char path[PATH_SIZE];
 
 	printf("{\"step\": %" PRIu64 ", \"kind\": \"%s\", \"path\": ", step->number, step_names[step->kind]);
-	if (step->node)
-		node_path(step->node, path);
-	else
-		step_new_path(step, path);
+	step_path(step, path);
 	json_string(stdout, path);
 	if (step->kind == STEP_RENAME) {
 		step_new_path(step, path);
@@ -88,14 +85,9 @@ static void print_step(const struct step *step)
 int command_steps(const struct options *options)
 {
 	struct model model;
-	struct step step;
 
 	model_init(&model, options->seed, options->max_bytes, 0);
-	while (model.steps < options->steps) {
-		step_plan(&model, &step);
-		print_step(&step);
-		step_apply(&model, &step);
-	}
+	steps_replay(&model, options->steps, &options->failed, print_step);
 	model_free(&model);
 	return 0;
 }

@@ -11,12 +11,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "model.h"
+
 enum record {
 	RECORD_START = 'S',
 	RECORD_INTENT = 'I',	/* before the step */
 	RECORD_DONE = 'D',	/* after it */
-	RECORD_FINISH = 'F',	/* all steps that were asked for are done */
-	RECORD_ERROR = 'E',
+	RECORD_FINISH = 'F',	/* the last record; with a text when no further step was possible */
+	RECORD_ERROR = 'E',	/* the step failed; the run goes on */
 };
 
 struct progress {
@@ -24,7 +26,7 @@ struct progress {
 	unsigned short port;	/* 0: there is a file, fd */
 	uint64_t seed;
 	size_t used;
-	char buffer[1024];
+	char buffer[2 * PATH_SIZE + 512];
 };
 
 /*

@@ -14,7 +14,7 @@ static const char *const kinds[] = {
 	[DIFFERENCE_MISSING] = "missing", [DIFFERENCE_EXTRA] = "extra",
 	[DIFFERENCE_TYPE] = "type",	  [DIFFERENCE_SIZE] = "size",
 	[DIFFERENCE_CONTENT] = "content", [DIFFERENCE_TWIN] = "twin",
-	[DIFFERENCE_UNREADABLE] = "unreadable",
+	[DIFFERENCE_METADATA] = "metadata", [DIFFERENCE_UNREADABLE] = "unreadable",
 };
 
 static size_t listed(const struct report *report)
@@ -38,16 +38,71 @@ void report_add(struct report *report, enum difference_kind kind, const char *pa
 		vsnprintf(detail, sizeof(detail), format, args);
 		va_end(args);
 		report->listed[report->count] =
-			(struct difference){ kind, copy(path), offset, length, copy(detail) };
+			(struct difference){ report->at, kind, copy(path), offset, length, copy(detail) };
 	}
 	report->count++;
+	if (report->at)
+		report->at->differences++;
+}
+
+static void describe(const struct step *step, char *text, size_t size)
+{
+	unsigned long long before = step->node ? step->node->file.size : 0, after = step->offset + step->length;
+	char to[PATH_SIZE];
+
+	switch (step->kind) {
+	case STEP_CREATE:
+	case STEP_MKDIR:
+		snprintf(text, size, "nothing, or an empty %s", step->kind == STEP_MKDIR ? "dir" : "file");
+		break;
+	case STEP_UNLINK:
+		snprintf(text, size, "nothing, or a file of size %llu", before);
+		break;
+	case STEP_RMDIR:
+		snprintf(text, size, "nothing, or an empty dir");
+		break;
+	case STEP_RENAME:
+		step_new_path(step, to);
+		snprintf(text, size, "the %s here, at %s, or at both", step->node->type == NODE_DIR ? "dir" : "file", to);
+		break;
+	case STEP_TRUNCATE:
+		snprintf(text, size, "a file of size %llu or %llu", before, after);
+		break;
+	case STEP_READ:
+		snprintf(text, size, "a file of size %llu", before);
+		break;
+	default:
+		snprintf(text, size, "a file of size %llu to %llu, each byte old or new", before,
+			 after > before ? after : before);
+	}
+}
+
+void report_failures(struct report *report, const struct model *model)
+{
+	report->frozen = grow(NULL, model->failures, sizeof(*report->frozen));
+	report->frozen_count = model->failures;
+	for (size_t i = 0; i < model->failures; i++) {
+		struct frozen *frozen = &report->frozen[i];
+
+		*frozen = (struct frozen){ .failure = &model->failure[i] };
+		step_path(&frozen->failure->step, frozen->path);
+		describe(&frozen->failure->step, frozen->expected, sizeof(frozen->expected));
+	}
+}
+
+static const char *found(const struct frozen *frozen)
+{
+	return frozen->differences ? "differs" : frozen->reached ? "equal" : "not reached";
 }
 
 static void print_json(const struct report *report)
 {
 	printf("{\"done\": %" PRIu64 ", \"intent\": %" PRIu64 ", \"files\": %" PRIu64 ", \"dirs\": %" PRIu64
-	       ", \"bytes\": %" PRIu64 ", \"difference_count\": %" PRIu64 ", \"differences\": [",
-	       report->done, report->intent, report->files, report->dirs, report->bytes, report->count);
+	       ", \"bytes\": %" PRIu64 ", \"files_expected\": %" PRIu64 ", \"bytes_expected\": %" PRIu64
+	       ", \"files_lost\": %" PRIu64 ", \"bytes_lost\": %" PRIu64 ", \"difference_count\": %" PRIu64
+	       ", \"differences\": [", report->done, report->intent, report->files, report->dirs, report->bytes,
+	       report->files_expected, report->bytes_expected, report->files_lost, report->bytes_lost,
+	       report->count);
 	for (size_t i = 0; i < listed(report); i++) {
 		const struct difference *difference = &report->listed[i];
 
@@ -56,9 +111,22 @@ static void print_json(const struct report *report)
 		printf(", \"kind\": \"%s\", \"offset\": %" PRIu64 ", \"length\": %" PRIu64 ", \"detail\": ",
 		       kinds[difference->kind], difference->offset, difference->length);
 		json_string(stdout, difference->detail);
+		if (difference->frozen)
+			printf(", \"frozen_at\": %" PRIu64, difference->frozen->failure->step.number);
 		putchar('}');
 	}
-	printf("], \"truncated\": %s}\n", report->count > REPORT_LISTED ? "true" : "false");
+	printf("], \"truncated\": %s, \"frozen\": [", report->count > REPORT_LISTED ? "true" : "false");
+	for (size_t i = 0; i < report->frozen_count; i++) {
+		const struct frozen *frozen = &report->frozen[i];
+
+		printf("%s\n{\"step\": %" PRIu64 ", \"operation\": \"%s\", \"how\": \"%s\", \"path\": ", i ? "," : "",
+		       frozen->failure->step.number, step_names[frozen->failure->step.kind], frozen->failure->how);
+		json_string(stdout, frozen->path);
+		printf(", \"expected\": ");
+		json_string(stdout, frozen->expected);
+		printf(", \"found\": \"%s\"}", found(frozen));
+	}
+	printf("]}\n");
 }
 
 static void print_text(const struct report *report)
@@ -72,9 +140,18 @@ static void print_text(const struct report *report)
 		json_string(stdout, difference->detail);
 		putchar('\n');
 	}
+	for (size_t i = 0; i < report->frozen_count; i++) {
+		const struct frozen *frozen = &report->frozen[i];
+
+		printf("frozen %s at step %" PRIu64 " (%s: %s), expected %s: %s\n", frozen->path,
+		       frozen->failure->step.number, step_names[frozen->failure->step.kind], frozen->failure->how,
+		       frozen->expected, found(frozen));
+	}
 	printf("%s after step %" PRIu64 ": %" PRIu64 " differences (%zu shown) in %" PRIu64 " files, %" PRIu64
-	       " directories, %" PRIu64 " bytes\n", report->count ? "differs" : "equal", report->done,
-	       report->count, listed(report), report->files, report->dirs, report->bytes);
+	       " directories, %" PRIu64 " bytes; lost %" PRIu64 " of %" PRIu64 " files, %" PRIu64 " of %" PRIu64
+	       " bytes\n", report->count ? "differs" : "equal", report->done, report->count, listed(report),
+	       report->files, report->dirs, report->bytes, report->files_lost, report->files_expected,
+	       report->bytes_lost, report->bytes_expected);
 }
 
 void report_print(const struct report *report, bool json)
@@ -91,4 +168,5 @@ void report_free(struct report *report)
 		free(report->listed[i].path);
 		free(report->listed[i].detail);
 	}
+	free(report->frozen);
 }

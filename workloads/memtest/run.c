@@ -26,6 +26,14 @@ static int open_root(const char *path)
 	return root;
 }
 
+/* Why the run cannot go on after a step that failed; NULL if it can. */
+static const char *end_after(const struct actor *actor, const struct model *model)
+{
+	if (!strcmp(actor->how, "EROFS"))
+		return "read-only";
+	return model->failures == FAILURES_MAX ? "failures" : NULL;
+}
+
 static volatile sig_atomic_t told_to_stop;
 
 static void stop(int signal)
@@ -40,7 +48,8 @@ int command_run(const struct options *options)
 	struct actor actor = { .fsync = options->fsync, .model = &model };
 	struct progress progress;
 	struct step step;
-	int status = EXIT_EQUAL;
+	const char *end = NULL;
+	enum exit_status status = EXIT_EQUAL;
 
 	/* What these two stand for comes as an error of write(2), too. */
 	signal(SIGXFSZ, SIG_IGN);
@@ -51,24 +60,32 @@ int command_run(const struct options *options)
 	model_init(&model, options->seed, options->max_bytes, 0);
 	progress_open(&progress, options->progress, options->seed);
 	progress_add(&progress, RECORD_START, 0, NULL);
-	while (model.steps < options->steps && !told_to_stop) {
-		step_plan(&model, &step);
+	while (model.steps < options->steps && !told_to_stop && !end) {
+		if (!step_plan(&model, &step)) {
+			end = "frozen";
+			break;
+		}
 		/* Goes out together with the D record of the step before. */
 		progress_add(&progress, RECORD_INTENT, step.number, NULL);
 		progress_send(&progress);
 		if (!act(&actor, &step)) {
 			progress_add(&progress, RECORD_ERROR, step.number, actor.text);
 			progress_send(&progress);
-			if (actor.status != EXIT_DIFFERS)
-				die(actor.status, "step %llu: %s", (unsigned long long)step.number, actor.text);
-			/* A wrong read changes nothing on disk: go on, as the load that may yet crash the system. */
-			status = EXIT_DIFFERS;
+			/* Go on with the rest, as the load that may yet crash the system. */
+			step_fail(&model, &step, actor.how);
+			end = end_after(&actor, &model);
+			if (actor.status > status)
+				status = actor.status;
+		} else {
+			step_apply(&model, &step);
 		}
-		step_apply(&model, &step);
 		progress_add(&progress, RECORD_DONE, step.number, NULL);
 	}
-	progress_add(&progress, RECORD_FINISH, model.steps, NULL);
+	progress_add(&progress, RECORD_FINISH, model.steps, end);
 	progress_send(&progress);
+	if (end)
+		die(status, "ended after step %llu: %s; the last of %zu failures: %s", (unsigned long long)model.steps, end,
+		    model.failures, actor.text);
 	model_free(&model);
 	return status;
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "steps.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "content.h"
+#include "util.h"
 
 const char *const step_names[STEP_KINDS] = {
 	[STEP_CREATE] = "create",	[STEP_WRITE] = "write",	  [STEP_APPEND] = "append",
@@ -75,18 +77,28 @@ static struct node *draw_file(const struct model *model, struct rng *rng)
 	return model->files.node[rng_below(rng, model->files.count)];
 }
 
+static bool takes_names(const struct node *dir, unsigned int height)
+{
+	return !dir->closed && node_depth(dir) + 1 + height <= DEPTH_MAX;
+}
+
 /*
  * Where a new name goes; leaves room for @height levels below it. Old directories
- * are drawn more often, or hardly one would ever be empty for rmdir.
+ * are drawn more often, or hardly one would ever be empty for rmdir. NULL when all are closed.
  */
 static struct node *draw_parent(const struct model *model, struct rng *rng, unsigned int height)
 {
 	uint64_t one = rng_below(rng, model->dirs.count), two = rng_below(rng, model->dirs.count);
 	struct node *dir = model->dirs.node[one < two ? one : two];
 
-	while (node_depth(dir) + 1 + height > DEPTH_MAX)
+	while (dir != model->root && !takes_names(dir, height))
 		dir = dir->parent;
-	return dir;
+	if (dir != model->root)
+		return dir;
+	for (size_t i = 0; i < model->dirs.count; i++)
+		if (takes_names(model->dirs.node[i], height))
+			return model->dirs.node[i];
+	return NULL;
 }
 
 /* Never used before, and of any length. */
@@ -99,10 +111,11 @@ static void draw_name(struct step *step, struct rng *rng, enum node_type type)
 		 (unsigned long long)step->number, extra, letters);
 }
 
-static void plan_new(const struct model *model, struct step *step, struct rng *rng, enum node_type type)
+static bool plan_new(const struct model *model, struct step *step, struct rng *rng, enum node_type type)
 {
 	step->parent = draw_parent(model, rng, type == NODE_DIR);
 	draw_name(step, rng, type);
+	return step->parent;
 }
 
 /* When there is no room to grow: half of the file goes, more or less. */
@@ -168,7 +181,17 @@ static void plan_read(struct step *step, struct rng *rng)
 	step->length = whole || !size ? size : 1 + rng_below(rng, size - step->offset);
 }
 
-static void plan_rename_file(const struct model *model, struct step *step, struct rng *rng)
+/* In the stead of what cannot be done. */
+static bool plan_other_read(const struct model *model, struct step *step, struct rng *rng)
+{
+	if (!model->files.count)
+		return false;
+	*step = (struct step){ .number = step->number, .kind = STEP_READ, .node = draw_file(model, rng) };
+	plan_read(step, rng);
+	return true;
+}
+
+static bool plan_rename_file(const struct model *model, struct step *step, struct rng *rng)
 {
 	struct node *victim = draw_file(model, rng);
 
@@ -176,65 +199,65 @@ static void plan_rename_file(const struct model *model, struct step *step, struc
 		step->victim = victim;
 		step->parent = victim->parent;
 		strcpy(step->name, victim->name);
-	} else {
-		plan_new(model, step, rng, NODE_FILE);
+		return true;
 	}
+	return plan_new(model, step, rng, NODE_FILE);
 }
 
-static void plan_rename(const struct model *model, struct step *step, struct rng *rng)
+static bool plan_rename(const struct model *model, struct step *step, struct rng *rng)
 {
 	size_t dirs = model->dirs.count;
+	struct node *dir;
 
 	step->node = draw_file(model, rng);
-	if (dirs < 2 || rng_below(rng, 3) != 0) {
-		plan_rename_file(model, step, rng);
-		return;
-	}
-	step->node = model->dirs.node[1 + rng_below(rng, dirs - 1)];
-	step->parent = draw_parent(model, rng, node_height(step->node));
-	if (node_is_below(step->parent, step->node))
-		step->parent = step->node->parent;
+	if (dirs < 2 || rng_below(rng, 3) != 0)
+		return plan_rename_file(model, step, rng);
+	dir = model->dirs.node[1 + rng_below(rng, dirs - 1)];
+	if (dir->pinned)
+		return plan_rename_file(model, step, rng);
+	step->node = dir;
+	step->parent = draw_parent(model, rng, node_height(dir));
+	if (step->parent && node_is_below(step->parent, dir))
+		step->parent = dir->parent->closed ? NULL : dir->parent;
 	draw_name(step, rng, NODE_DIR);
+	return step->parent;
 }
 
 /* An empty directory; where there is none, a file is read in its stead, or made. */
-static void plan_rmdir(const struct model *model, struct step *step, struct rng *rng)
+static bool plan_rmdir(const struct model *model, struct step *step, struct rng *rng)
 {
 	size_t dirs = model->dirs.count - 1, start = rng_below(rng, dirs);
 
 	for (size_t i = 0; i < dirs; i++) {
 		step->node = model->dirs.node[1 + (start + i) % dirs];
-		if (!step->node->children)
-			return;
+		if (!step->node->children && !step->node->pinned)
+			return true;
 	}
-	if (model->files.count) {
-		step->kind = STEP_READ;
-		step->node = draw_file(model, rng);
-		plan_read(step, rng);
-	} else {
-		step->kind = STEP_CREATE;
-		step->node = NULL;
-		plan_new(model, step, rng, NODE_FILE);
-	}
+	if (model->files.count)
+		return plan_other_read(model, step, rng);
+	step->kind = STEP_CREATE;
+	step->node = NULL;
+	return plan_new(model, step, rng, NODE_FILE);
 }
 
-void step_plan(const struct model *model, struct step *step)
+bool step_plan(const struct model *model, struct step *step)
 {
 	struct rng rng = rng_start(model->seed, model->steps + 1);
+	bool possible = true;
 
 	*step = (struct step){ .number = model->steps + 1, .kind = draw_kind(model, &rng) };
 	switch (step->kind) {
 	case STEP_CREATE:
-		plan_new(model, step, &rng, NODE_FILE);
+		possible = plan_new(model, step, &rng, NODE_FILE);
 		break;
 	case STEP_MKDIR:
-		plan_new(model, step, &rng, NODE_DIR);
+		possible = plan_new(model, step, &rng, NODE_DIR);
 		break;
 	case STEP_RMDIR:
-		plan_rmdir(model, step, &rng);
+		possible = plan_rmdir(model, step, &rng);
 		break;
 	case STEP_RENAME:
-		plan_rename(model, step, &rng);
+		possible = plan_rename(model, step, &rng);
 		break;
 	case STEP_WRITE:
 	case STEP_APPEND:
@@ -252,6 +275,7 @@ void step_plan(const struct model *model, struct step *step)
 	default:
 		step->node = draw_file(model, &rng);
 	}
+	return possible || plan_other_read(model, step, &rng);
 }
 
 void step_change_file(const struct step *step, struct file *file)
@@ -293,14 +317,49 @@ void step_apply(struct model *model, const struct step *step)
 	model->steps = step->number;
 }
 
-void steps_replay(struct model *model, uint64_t steps)
+void step_fail(struct model *model, const struct step *step, const char *how)
 {
+	struct failure *failure;
+
+	if (step->node)
+		model_freeze(model, step->node);
+	if (step->victim)
+		model_freeze(model, step->victim);
+	if (step->parent)
+		model_close(step->parent);
+	model->failure = grow(model->failure, model->failures + 1, sizeof(*failure));
+	failure = &model->failure[model->failures++];
+	failure->step = *step;
+	snprintf(failure->how, sizeof(failure->how), "%s", how);
+	model->steps = step->number;
+}
+
+void steps_replay(struct model *model, uint64_t steps, const struct failed_list *failed,
+		  void (*before)(const struct step *step))
+{
+	const struct failed *next = failed->failed, *end = next + failed->count;
 	struct step step;
 
 	while (model->steps < steps) {
-		step_plan(model, &step);
-		step_apply(model, &step);
+		if (!step_plan(model, &step))
+			die(EXIT_USAGE, "no step %" PRIu64 " is possible after those that failed", step.number);
+		if (before)
+			before(&step);
+		if (next < end && next->step == step.number)
+			step_fail(model, &step, next++->how);
+		else
+			step_apply(model, &step);
 	}
+	if (next < end)
+		die(EXIT_USAGE, "step %" PRIu64 " cannot have failed before it was begun", next->step);
+}
+
+void step_path(const struct step *step, char path[PATH_SIZE])
+{
+	if (step->node)
+		node_path(step->node, path);
+	else
+		step_new_path(step, path);
 }
 
 void step_new_path(const struct step *step, char path[PATH_SIZE])

@@ -7,11 +7,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "commands.h"
@@ -27,7 +29,8 @@
 
 struct verify {
 	const struct model *model;
-	struct inflight inflight;
+	unsigned int xattrs;	/* as in the options */
+	struct flights flights;	/* the model's failures, in order, then the step at the crash */
 	struct report report;
 };
 
@@ -51,16 +54,33 @@ static int by_name(const void *a, const void *b)
 	return strcmp(((const struct slot *)a)->expect.name, ((const struct slot *)b)->expect.name);
 }
 
+/* Counts the files at and below @node, and their bytes. */
+static void weigh(const struct node *node, uint64_t *files, uint64_t *bytes)
+{
+	if (node->type == NODE_FILE) {
+		++*files;
+		*bytes += node->file.size;
+	}
+	for (size_t i = 0; i < node->children; i++)
+		weigh(node->child[i], files, bytes);
+}
+
+static void lose(struct report *report, const struct node *node)
+{
+	weigh(node, &report->files_lost, &report->bytes_lost);
+}
+
 static size_t make_slots(const struct verify *verify, const struct node *dir, struct slot **slots)
 {
 	struct expect new;
 	size_t count = 0;
 
-	*slots = grow(NULL, dir->children + 1, sizeof(**slots));
+	*slots = grow(NULL, dir->children + verify->flights.count + 1, sizeof(**slots));
 	for (; count < dir->children; count++)
-		(*slots)[count] = (struct slot){ inflight_at(&verify->inflight, dir->child[count]), false };
-	if (inflight_new(&verify->inflight, dir, &new))
-		(*slots)[count++] = (struct slot){ new, false };
+		(*slots)[count] = (struct slot){ flights_at(&verify->flights, dir->child[count]), false };
+	for (size_t i = 0; i < verify->flights.count; i++)
+		if (inflight_new(&verify->flights.flight[i], dir, &new))
+			(*slots)[count++] = (struct slot){ new, false };
 	qsort(*slots, count, sizeof(**slots), by_name);
 	return count;
 }
@@ -114,6 +134,51 @@ static void list_names(struct verify *verify, DIR *listing, struct slot *slots, 
 		report_add(&verify->report, DIFFERENCE_UNREADABLE, path, 0, 0, "readdir: %s", strerror(errno));
 }
 
+/* Twins have one if they were made so; nothing else has any. */
+static void check_attributes(struct verify *verify, int fd, const struct node *node, const char *path)
+{
+	bool one = node->twin && verify->xattrs;
+	uint8_t right[ATTRIBUTE_MAX], found[ATTRIBUTE_MAX];
+	struct report *report = &verify->report;
+	ssize_t names = flistxattr(fd, NULL, 0);
+	size_t size = one ? model_attribute(node, verify->xattrs, right) : 0;
+
+	if (names < 0 && (one || errno != ENOTSUP))
+		report_add(report, DIFFERENCE_UNREADABLE, path, 0, 0, "flistxattr: %s", strerror(errno));
+	else if (!one && names > 0)
+		report_add(report, DIFFERENCE_METADATA, path, 0, 0, "extended attributes, should have none");
+	else if (one && (names != sizeof(ATTRIBUTE) ||
+			 fgetxattr(fd, ATTRIBUTE, found, sizeof(found)) != (ssize_t)size ||
+			 memcmp(found, right, size)))
+		report_add(report, DIFFERENCE_METADATA, path, 0, 0,
+			   "extended attributes, should have " ATTRIBUTE " alone, of %zu bytes", size);
+}
+
+/* What the model knows of an inode beside its content. Nobody but memtest made it, and it made all alike. */
+static void check_metadata(struct verify *verify, int fd, const struct node *node, const char *path)
+{
+	mode_t mode = node->type == NODE_DIR ? 0755 : 0644;
+	struct report *report = &verify->report;
+	struct stat stat;
+
+	if (fstat(fd, &stat)) {
+		report_add(report, DIFFERENCE_UNREADABLE, path, 0, 0, "fstat: %s", strerror(errno));
+		return;
+	}
+	if ((stat.st_mode & 07777) != mode)
+		report_add(report, DIFFERENCE_METADATA, path, 0, 0, "mode %04o, should be %04o",
+			   (unsigned int)stat.st_mode & 07777, (unsigned int)mode);
+	if (stat.st_uid != geteuid() || stat.st_gid != getegid())
+		report_add(report, DIFFERENCE_METADATA, path, 0, 0, "owner %u:%u, should be %u:%u",
+			   (unsigned int)stat.st_uid, (unsigned int)stat.st_gid, (unsigned int)geteuid(),
+			   (unsigned int)getegid());
+	/* Those of directories follow from their names, which are compared. */
+	if (node->type == NODE_FILE && stat.st_nlink != 1 && !flights_link(&verify->flights, node))
+		report_add(report, DIFFERENCE_METADATA, path, 0, 0, "%llu links, should be 1",
+			   (unsigned long long)stat.st_nlink);
+	check_attributes(verify, fd, node, path);
+}
+
 /* What @expect says is there, and of the right type. */
 static void check_node(struct verify *verify, int dir, const struct expect *expect, const char *path)
 {
@@ -123,13 +188,34 @@ static void check_node(struct verify *verify, int dir, const struct expect *expe
 
 	if (fd < 0) {
 		report_add(&verify->report, DIFFERENCE_UNREADABLE, path, 0, 0, "open: %s", strerror(errno));
+		lose(&verify->report, expect->node);
 	} else if (is_dir) {
+		check_metadata(verify, fd, expect->node, path);
 		check_dir(verify, fd, expect->node, path);
 	} else {
+		uint64_t before = verify->report.count;
+
 		verify->report.files++;
+		check_metadata(verify, fd, expect->node, path);
 		compare_file(&verify->report, fd, path, expect, model_seed_of(verify->model, expect->node));
+		verify->report.files_lost += verify->report.count != before;
 		close(fd);
 	}
+}
+
+static void wrong_type(struct report *report, const struct node *node, const char *path, mode_t mode)
+{
+	report_add(report, DIFFERENCE_TYPE, path, 0, 0, "%s, should be a %s", type_name(mode),
+		   node->type == NODE_DIR ? "dir" : "file");
+	lose(report, node);
+}
+
+/* What the report has for the failed step that @expect comes from; NULL if it comes from none. */
+static struct frozen *frozen_at(struct verify *verify, const struct expect *expect)
+{
+	size_t index = expect->flight ? (size_t)(expect->flight - verify->flights.flight) : SIZE_MAX;
+
+	return index < verify->report.frozen_count ? &verify->report.frozen[index] : NULL;
 }
 
 static void check_slot(struct verify *verify, int dir, const struct slot *slot, const char *dir_path)
@@ -138,26 +224,32 @@ static void check_slot(struct verify *verify, int dir, const struct slot *slot, 
 	bool is_dir = expect->node->type == NODE_DIR;
 	struct report *report = &verify->report;
 	char path[PATH_SIZE + NAME_MAX + 2];
+	uint64_t before = report->files_lost;
 	struct stat stat;
 
 	join(path, sizeof(path), dir_path, expect->name);
 	if (fstatat(dir, expect->name, &stat, AT_SYMLINK_NOFOLLOW)) {
+		if (errno == ENOENT && !slot->listed && expect->absent_is_right)
+			return;
 		if (errno != ENOENT)
 			report_add(report, DIFFERENCE_UNREADABLE, path, 0, 0, "stat: %s", strerror(errno));
 		else if (slot->listed)
 			report_add(report, DIFFERENCE_MISSING, path, 0, 0, "listed, but not found by its name");
-		else if (!expect->absent_is_right)
+		else
 			report_add(report, DIFFERENCE_MISSING, path, 0, 0, "should be a %s of size %llu",
 				   is_dir ? "dir" : "file", (unsigned long long)expect->node->file.size);
+		lose(report, expect->node);
 		return;
 	}
 	if (!slot->listed)
 		report_add(report, DIFFERENCE_MISSING, path, 0, 0, "found by its name, but not listed");
 	if (is_dir ? !S_ISDIR(stat.st_mode) : !S_ISREG(stat.st_mode))
-		report_add(report, DIFFERENCE_TYPE, path, 0, 0, "%s, should be a %s", type_name(stat.st_mode),
-			   is_dir ? "dir" : "file");
+		wrong_type(report, expect->node, path, stat.st_mode);
 	else
 		check_node(verify, dir, expect, path);
+	/* Who lists the directory does not find it, so it counts as lost even if its bytes are right. */
+	if (!slot->listed && !is_dir && report->files_lost == before)
+		report->files_lost++;
 }
 
 /* Compares the directory open as @fd, which it closes, with @dir. */
@@ -172,8 +264,16 @@ static void check_dir(struct verify *verify, int fd, const struct node *dir, con
 	verify->report.dirs++;
 	count = make_slots(verify, dir, &slots);
 	list_names(verify, listing, slots, count, path);
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count; i++) {
+		struct frozen *outer = verify->report.at, *frozen = frozen_at(verify, &slots[i].expect);
+
+		if (frozen) {
+			frozen->reached = true;
+			verify->report.at = frozen;
+		}
 		check_slot(verify, fd, &slots[i], path);
+		verify->report.at = outer;
+	}
 	free(slots);
 	closedir(listing);
 }
@@ -208,23 +308,36 @@ int command_verify(const struct options *options)
 	static struct verify verify;
 	struct model model;
 	struct step step;
+	bool failed;
 	int root;
 
 	if (options->intent && options->intent != options->done + 1)
 		die(EXIT_USAGE, "verify: --intent must be 0 or one more than --done");
 	verify.report.done = options->done;
 	verify.report.intent = options->intent;
+	verify.xattrs = options->xattrs;
 	root = open_root(&verify.report, options->dir);
 	model_init(&model, options->seed, options->max_bytes, options->twins);
-	steps_replay(&model, options->done);
-	step_plan(&model, &step);
+	/* A step may have failed and not have been reported as over. */
+	failed = options->failed.count && options->failed.failed[options->failed.count - 1].step == options->intent;
+	steps_replay(&model, failed ? options->intent : options->done, &options->failed, NULL);
+	weigh(model.root, &verify.report.files_expected, &verify.report.bytes_expected);
 	verify.model = &model;
-	inflight_init(&verify.inflight, options->intent ? &step : NULL, root);
+	report_failures(&verify.report, &model);
+	for (size_t i = 0; i < model.failures; i++)
+		flights_add(&verify.flights, &model.failure[i].step, root);
+	if (options->intent && !failed) {
+		if (!step_plan(&model, &step))
+			die(EXIT_USAGE, "verify: no step %" PRIu64 " is possible after those that failed", options->intent);
+		flights_add(&verify.flights, &step, root);
+	}
 	if (root >= 0)
 		check_dir(&verify, root, model.root, ".");
+	else
+		lose(&verify.report, model.root);
 	report_print(&verify.report, options->json);
-	inflight_free(&verify.inflight);
-	model_free(&model);
+	flights_free(&verify.flights);
 	report_free(&verify.report);
+	model_free(&model);
 	return verify.report.count ? EXIT_DIFFERS : EXIT_EQUAL;
 }

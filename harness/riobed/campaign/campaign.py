@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
-from riobed_results.store import CAMPAIGN, CampaignRow, Store, TrialRow, counted, kernels, trial_rows
+from riobed_results.store import CAMPAIGN, CampaignRow, Row, Store, TrialRow, counted, kernels, read_results
 
 from riobed.campaign.workers import Attempt, Workers
 from riobed.errors import EnvironmentFault, UsageError
@@ -38,10 +38,10 @@ class Cell:
     trials: int = 0
     crashes: int = 0
 
-    def count(self, row: TrialRow) -> None:
-        """Count a trial; a crash in recovery whose reset came too late is not a counted crash."""
-        self.trials += 1
-        self.crashes += counted(row)
+    def count(self, row: Row) -> None:
+        """Count trials; a crash in recovery whose reset came too late is not a counted crash."""
+        self.trials += row.times
+        self.crashes += row.times * counted(row)
 
 
 @dataclass
@@ -54,7 +54,11 @@ class Task:
 
 
 class Campaign:
-    """One run of a campaign, new or resumed; `catalogues` maps each mode to the fault sites of its kernel."""
+    """One run of a campaign, new or resumed; `catalogues` maps each mode to the fault sites of its kernel.
+
+    `decided` is given the facts of each stored row in order, those of earlier runs first, and says why the
+    campaign is to stop, empty if it is not. `stopped` has what it said.
+    """
 
     def __init__(
         self,
@@ -63,12 +67,15 @@ class Campaign:
         catalogues: Mapping[str, Catalogue],
         store: Store,
         logs: Path,
+        decided: Callable[[Row], str] | None = None,
     ) -> None:
         self.spec = spec
         self.store = store
         self._setup = setup
         self._catalogues = catalogues
         self._logs = logs
+        self._decided = decided
+        self.stopped = ""
         self._row = self._enter()
         self._complete = store.complete_positions(self._row.id)
         self.cells = {(m, c): Cell() for m in spec.modes for c in spec.classes}
@@ -85,14 +92,14 @@ class Campaign:
         pending: dict[Future[Attempt], Task] = {}
         try:
             for planned in plan(self.spec):
-                if self._complete_cells():
+                if self.stopped or self._complete_cells():
                     break
                 if planned.position in self._complete or self._enough(planned):
                     continue
                 while len(pending) >= workers.slots():
                     self._collect(workers, pending, report)
                 # The trial that just ended may have given the last crash that this cell needs.
-                if self._enough(planned):
+                if self.stopped or self._enough(planned):
                     continue
                 task = Task(planned, draw_faults(self.spec, planned, self._catalogues[planned.mode]))
                 pending[workers.submit(task.planned, task.faults)] = task
@@ -110,12 +117,12 @@ class Campaign:
 
     def missing(self) -> list[PlannedTrial]:
         """Return the trials that this run gave up but cells still need; the next run tries them again."""
-        return [planned for planned in self._given_up if not self._enough(planned)]
+        return [planned for planned in self._given_up if not (self.stopped or self._enough(planned))]
 
     def _enter(self) -> CampaignRow:
         """Return the campaign's row; UsageError if the stored one has another spec or provenance."""
         text = yaml.safe_dump(spec_data(self.spec), sort_keys=False)
-        here = provenance(self._setup, str(self.spec.seed), self.spec.workload.path, self.spec.cache_modes)
+        here = provenance(self._setup, str(self.spec.seed), self.spec.workload.folders, self.spec.cache_modes)
         names = [row.name for row in self.store.campaigns()]
         if self.spec.name not in names:
             host = {
@@ -143,10 +150,17 @@ class Campaign:
         return kernels(self._row)
 
     def _count_what_is_there(self) -> None:
-        for row in trial_rows(self.store, self._row.id, faults=False):
+        found = read_results(self.store, self._row.name)
+        for row in found.trials:
             cell = self.cells.get((row.mode, row.fault_class))
             if cell and row.outcome != "infra_error":
                 cell.count(row)
+        for row, _, _ in found.each("position") if self._decided else ():
+            self._decide(row)
+
+    def _decide(self, row: Row) -> None:
+        if self._decided:
+            self.stopped = self._decided(row) or self.stopped
 
     def _complete_cells(self) -> bool:
         return all(cell.crashes >= self.spec.crashes_wanted(name) for (_, name), cell in self.cells.items())
@@ -167,6 +181,7 @@ class Campaign:
             if row.outcome != "infra_error":
                 self._failures = 0
                 self.cells[row.mode, row.fault_class].count(row)
+            self._decide(row)
             report(row)
             if row.outcome == "infra_error" and self._again(task, row, workers):
                 pending[workers.submit(task.planned, task.faults)] = task
@@ -201,4 +216,5 @@ def failed(future: Future[Attempt]) -> bool:
 
 def draw_faults(spec: CampaignSpec, planned: PlannedTrial, catalogue: Catalogue) -> list[Fault]:
     """Draw a trial's faults. Not thread-safe: catalogue and disassembler serve one thread at a time."""
-    return spec.fault_class(planned.fault_class).draw(catalogue, planned.fault_rng(), spec.faults)
+    name = planned.fault_class
+    return spec.fault_class(name).draw(catalogue, planned.fault_rng(), spec.fault_count(name))

@@ -74,7 +74,7 @@ class CampaignPlugin(WorkerPlugin):
     def _make_guests(self, count: int) -> Guests:
         spec = stored_spec(self._campaign, self._spec)
         uri = os.environ.get(URI_VARIABLE)
-        setup = guest_setup(spec.machine, uri, spec.workload)
+        setup = guest_setup(spec.machine, uri, spec.workload, spec.parked is not None)
         if difference := self._wanted.difference(host_provenance(setup, spec), WORKER):
             raise UsageError(f"its {difference}; set it up from the same sources as the campaign's host")
         return Guests(spec, setup, count)
@@ -82,7 +82,7 @@ class CampaignPlugin(WorkerPlugin):
 
 def host_provenance(setup: GuestSetup, spec: CampaignSpec) -> Provenance:
     """Return the provenance of a campaign's trials on this host."""
-    here = provenance(setup, str(spec.seed), spec.workload.path, spec.cache_modes)
+    here = provenance(setup, str(spec.seed), spec.workload.folders, spec.cache_modes)
     return here.model_copy(update={"dask": version("distributed")})
 
 
@@ -130,7 +130,9 @@ def run_on_worker(token: str, planned: PlannedTrial, faults: list[Fault]) -> Att
     try:
         if not isinstance(plugin, CampaignPlugin) or not plugin.guests:
             raise Stopped("the campaign has left this worker")
-        return plugin.guests.attempt(planned, faults)
+        attempt = plugin.guests.attempt(planned, faults)
+        attempt.record.worker = f"{worker.name} {attempt.record.worker}"
+        return attempt
     except Stopped:
         # The worker is leaving, or the campaign has ended and no longer needs the trial.
         time.sleep(_BREATH_S)

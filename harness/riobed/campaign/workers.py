@@ -97,7 +97,7 @@ class Guests:
         return {name: open_guest(self._setup, mode, f"w{number}-{name}") for name, mode in modes}
 
     def _attempt(self, planned: PlannedTrial, faults: list[Fault], guest: Guest) -> Attempt:
-        record = TrialRecord(planned, faults)
+        record = TrialRecord(planned, faults, worker=guest.machine.config.folder.name)
         started, error = utc_now(), ""
         try:
             if not self._stopped.is_set():

@@ -39,9 +39,19 @@ def list_classes(as_json: bool, width: int) -> str:
     return _json(rows) if as_json else _class_table(rows, width)
 
 
-def site_filter(subsystems: list[str] | None, functions: list[str] | None, file: Path | None) -> SiteFilter:
+def site_filter(
+    subsystems: list[str] | None,
+    functions: list[str] | None,
+    functions_file: Path | None,
+    instructions_file: Path | None,
+) -> SiteFilter:
     """Make the site filter that the options describe; UsageError if they contradict each other."""
-    given = {"subsystems": subsystems or None, "functions": functions or None, "functions_file": file}
+    given = {
+        "subsystems": subsystems or None,
+        "functions": functions or None,
+        "functions_file": functions_file,
+        "instructions_file": instructions_file,
+    }
     try:
         return SiteFilter.model_validate(given).with_list(Path())
     except ValidationError as error:

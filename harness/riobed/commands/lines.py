@@ -4,7 +4,7 @@
 import os
 from typing import IO
 
-from riobed_results.store import TrialRow
+from riobed_results.store import OTHERS, TrialRow
 from riobed_results.tables.render import printable
 from riobed_results.tables.replays import Ending, ReplayRun
 
@@ -29,7 +29,9 @@ def named(trial: TrialRow | ReplayRun) -> str:
 
 
 def ending(trial: TrialRow | Ending) -> str:
-    """Say how a trial ended: crash kind, seconds since injection and crash title, or no crash."""
+    """Say how a trial ended: what it was, seconds since injection and crash title, or no crash."""
+    if trial.outcome in OTHERS:
+        return f"{trial.outcome} {trial.time_to_crash_s:.1f} s: {trial.crash_title}"
     if trial.outcome == "discard":
         return f"discard, {trial.activated} faults activated"
     return f"{trial.crash_kind} {trial.time_to_crash_s:.1f} s: {trial.crash_title}"

@@ -227,9 +227,9 @@ class Replay:
 
 
 def _patient(stored: StoredTrial) -> CampaignSpec:
-    """Return the spec with a longer time limit, unless the original crash came after the limit."""
+    """Return the spec with a longer time limit, unless the original trial did not crash within the limit."""
     spec, seconds = stored.spec, stored.row.time_to_crash_s
-    if seconds is None or seconds > spec.limit_s:
+    if stored.row.outcome == "survived" or seconds is None or seconds > spec.limit_s:
         return spec
     return spec.model_copy(update={"limit_s": spec.limit_s * _PATIENCE})
 
@@ -242,7 +242,9 @@ def compare(stored: StoredTrial, setup: GuestSetup, record: TrialRecord) -> Repl
     """Compare a replay with the original trial."""
     row = stored.row
     now = trial_row(record, stored.campaign.id, row.attempt, utc_now(), "")
-    then = Ending.model_validate(row).model_copy(update={"crash_title": title_then(stored)})
+    then = Ending.model_validate(row).model_copy(
+        update={"outcome": outcome_then(row), "crash_title": title_then(stored)}
+    )
     return ReplayRun(
         campaign=stored.campaign.name,
         position=row.position,
@@ -252,8 +254,17 @@ def compare(stored: StoredTrial, setup: GuestSetup, record: TrialRecord) -> Repl
         accelerator=stored.campaign.accelerator,
         then=then,
         now=Ending.model_validate(now),
-        on=provenance(setup, stored.campaign.seed, stored.spec.workload.path, stored.spec.cache_modes),
+        on=provenance(setup, stored.campaign.seed, stored.spec.workload.folders, stored.spec.cache_modes),
     )
+
+
+def outcome_then(row: TrialRow) -> str:
+    """Return how the original trial ended; stores before schema 3 called three outcomes a crash."""
+    if row.outcome != "crash":
+        return row.outcome
+    if (row.crash_title or "").startswith("workload stuck"):
+        return "stuck"
+    return "hang" if row.crash_kind == "hang" else "panic"
 
 
 def title_then(stored: StoredTrial) -> str | None:

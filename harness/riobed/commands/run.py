@@ -3,6 +3,8 @@
 
 import threading
 import time
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,9 +12,21 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 from riobed_results.report.live import FreshReport
-from riobed_results.store import REPORT_FILE, TrialRow, locate, locked, open_store, try_store
+from riobed_results.store import (
+    CONTROLS,
+    OTHERS,
+    REPORT_FILE,
+    Row,
+    TrialRow,
+    crashed,
+    locate,
+    locked,
+    open_store,
+    try_store,
+)
 from riobed_results.tables.comparison import kernel_note
-from riobed_results.tables.controls import CONTROLS, LOSING_MODES, failed_controls, losing_modes
+from riobed_results.tables.controls import LOSING_MODES, failed_controls, losing_modes
+from riobed_results.tables.protocol import Monitor
 
 from riobed.campaign import Campaign, Cell, LocalWorkers, Workers
 from riobed.commands.lines import columns, ending, fitted, named
@@ -34,11 +48,15 @@ class Where:
 
 def run_campaign(spec_path: Path, store: str, logs: Path | None, where: Where) -> None:
     """Run or resume the campaign in a spec file; rows go to `store`, console logs to `logs`."""
-    spec = load_spec(spec_path)
+    run_spec(load_spec(spec_path), store, logs, where)
+
+
+def run_spec(spec: CampaignSpec, store: str, logs: Path | None, where: Where) -> None:
+    """Run or resume a campaign; rows go to `store`, console logs to `logs`, by default beside the store."""
     try_store(store)
     console = Console()
     with console.status("Looking for built products, trying accelerators (up to a minute the first time)"):
-        setup = guest_setup(spec.machine, where.uri, spec.workload)
+        setup = guest_setup(spec.machine, where.uri, spec.workload, spec.parked is not None)
     # This builds the kernels that are missing.
     for mode in spec.modes:
         check_mode(mode, spec.mode(mode), setup)
@@ -56,7 +74,7 @@ def run_campaign(spec_path: Path, store: str, logs: Path | None, where: Where) -
         logs = logs.resolve()
     opened = open_store(store, create=True)
     with locked(store, spec.name):
-        campaign = Campaign(spec, setup, catalogues, opened, logs)
+        campaign = Campaign(spec, setup, catalogues, opened, logs, stopping(spec))
         if note := kernel_note(campaign.kernels()):
             console.print(note, highlight=False, markup=False)
         workers = make_workers(spec, setup, where, console)
@@ -70,7 +88,13 @@ def run_campaign(spec_path: Path, store: str, logs: Path | None, where: Where) -
         finally:
             if fresh.error:
                 console.print(f"No report: {fresh.error}", highlight=False, markup=False)
-    console.print(f"Campaign {spec.name!r} is complete. Console logs: {logs}", highlight=False)
+    end = f"stopped by its protocol: {campaign.stopped}" if campaign.stopped else "complete"
+    console.print(f"Campaign {spec.name!r} is {end}. Console logs: {logs}", highlight=False, markup=False)
+
+
+def stopping(spec: CampaignSpec) -> Callable[[Row], str] | None:
+    """Return what says after each row why the campaign is to stop; None if the spec has no protocol."""
+    return Monitor(spec.protocol, spec.fault_classes).add if spec.protocol else None
 
 
 def read_catalogues(spec: CampaignSpec, setup: GuestSetup) -> dict[str, Catalogue]:
@@ -78,7 +102,8 @@ def read_catalogues(spec: CampaignSpec, setup: GuestSetup) -> dict[str, Catalogu
     kernels = {mode: setup.products(spec.mode(mode)).kernel for mode in spec.modes}
     by_build = {kernel.build_id: catalogue_of(kernel).filtered(spec.sites) for kernel in kernels.values()}
     for catalogue in by_build.values():
-        check_classes(catalogue, map(spec.fault_class, spec.classes), spec.faults)
+        for name in spec.classes:
+            check_classes(catalogue, [spec.fault_class(name)], spec.fault_count(name))
     return {mode: by_build[kernel.build_id] for mode, kernel in kernels.items()}
 
 
@@ -154,8 +179,9 @@ class ProgressView:
         self._accelerator = accelerator
         self._start = time.monotonic()
         self._lock = threading.Lock()
-        self._outcomes = {"crash": 0, "discard": 0, "infra_error": 0}
-        self._corrupted = self._controls = 0
+        self._outcomes: Counter[str] = Counter()
+        self._corrupted: Counter[str] = Counter()
+        self._controls = 0
 
     def count(self, row: TrialRow) -> None:
         """Count a row that was stored."""
@@ -163,8 +189,9 @@ class ProgressView:
             if row.fault_class in CONTROLS and row.outcome != "infra_error":
                 self._controls += 1
                 return
-            self._outcomes[row.outcome] += 1
-            self._corrupted += row.corruption not in (None, "none")
+            outcome = "crash" if crashed(row) else row.outcome
+            self._outcomes[outcome] += 1
+            self._corrupted[outcome] += row.corruption not in (None, "none")
 
     def __rich__(self) -> Table:
         table = Table(title=f"{self._spec.name} ({self._accelerator}): crashes")
@@ -182,11 +209,12 @@ class ProgressView:
 
     def _caption(self) -> str:
         hours = max(time.monotonic() - self._start, 1e-3) / 3600
-        crashes, discards = self._outcomes["crash"], self._outcomes["discard"]
+        crashes = self._outcomes["crash"]
+        others = sum(self._outcomes[name] for name in OTHERS)
         cells = self._campaign.cells.items()
         have = sum(min(cell.crashes, self._spec.crashes_wanted(name)) for (_, name), cell in cells)
         rest = ""
-        if ended := crashes + discards + self._controls:
+        if ended := crashes + others + self._controls:
             needs = [(cell, trials_left(cell, name, self._spec)) for (_, name), cell in cells]
             time_left = span(sum(left for _, left in needs) / ended * hours)
             # For a cell without a crash only the upper limit of its trials is known.
@@ -198,7 +226,9 @@ class ProgressView:
             failures += f" ({missing} trials given up for now)"
         return (
             f"{have} of {self._wanted()} crashes ({have / self._wanted():.0%}). In {hours * 60:.1f} min: "
-            f"{crashes} crashes ({self._corrupted} with corruption), {discards} discards, "
+            f"{crashes} crashes ({self._corrupted['crash']} with corruption), "
+            f"{self._outcomes['stuck']} stuck ({self._corrupted['stuck']}), "
+            f"{self._outcomes['survived']} survived ({self._corrupted['survived']}), "
             f"{self._controls} trials of controls, {failures}; {crashes / hours:.0f} crashes an hour{rest}"
         )
 

@@ -40,4 +40,4 @@ def _probes(catalogue: Catalogue) -> str:
 
 
 def _flips() -> str:
-    return "".join(f"heap {index} {index}\n" for index in range(_WATCHED)) + "go\n"
+    return "".join(f"heap {index} {index} slab\n" for index in range(_WATCHED)) + "go\n"

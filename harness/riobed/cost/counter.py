@@ -1,27 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The emulator's plugin that counts what a guest executes (harness/emulator/counter.c).
 
-It is compiled in the toolchain root, because a host need not have a compiler. The work to be measured lies
-between two marks: the guest executes comm_write(), a function of the kernel that nobody else calls, when a
-shell writes to /proc/self/comm.
+The work to be measured lies between two marks: the guest executes comm_write(), a function of the kernel that
+nobody else calls, when a shell writes to /proc/self/comm.
 """
 
-import shutil
 import struct
 from pathlib import Path
 
-from riobed_results.files import replacing
-
 from riobed.errors import InfraError
 from riobed.faults import function_address
-from riobed.products import CHECKOUT, KernelPart, Manifest, cache_dir, content_key
-from riobed.vm import Plugin, run_tool
+from riobed.products import KernelPart, Manifest
+from riobed.vm import Plugin, compiled
 
 # A shell's command that executes a mark.
 MARK = "echo riobed >/proc/self/comm"
 _FUNCTION = "comm_write"
-_SOURCES = CHECKOUT / "harness/emulator"
-_FLAGS = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-fvisibility=hidden"]
 COUNTERS = "counters"
 # struct counts and struct counters of counter.c.
 NAMES = ("instructions", "repetitions", "invlpg", "wrmsr")
@@ -32,23 +26,9 @@ _NR_MARKS = struct.Struct("<Q")
 
 def counter(manifest: Manifest, kernel: KernelPart) -> Plugin:
     """Return the plugin for guests of a kernel, compiled first if missing; EnvironmentFault if that fails."""
-    built = cache_dir() / "emulator" / f"{content_key(_SOURCES)}-{manifest.toolchain.key}" / "counter.so"
-    if not built.exists():
-        _build(manifest, built)
-    return Plugin(built, COUNTERS, (f"mark={function_address(kernel, _FUNCTION):#x}",))
-
-
-def _build(manifest: Manifest, built: Path) -> None:
-    root = manifest.toolchain.root
-    place = root / "build" / f"emulator-{built.parent.name}"
-    shutil.copytree(_SOURCES, place, dirs_exist_ok=True)
-    inside = Path("/") / place.relative_to(root)
-    made = ["gcc", *_FLAGS, "-o", str(inside / built.name), str(inside / "counter.c")]
-    run_tool(["chroot", str(root), *made], "build of the emulator's counter")
-    built.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(built) as new:
-        shutil.copyfile(place / built.name, new)
-    shutil.rmtree(place)
+    return Plugin(
+        compiled(manifest, "counter"), COUNTERS, (f"mark={function_address(kernel, _FUNCTION):#x}",)
+    )
 
 
 def marks(counters: Path) -> int:

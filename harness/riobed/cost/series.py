@@ -94,7 +94,7 @@ def run_cost(
 
 def _provenance(setup: GuestSetup, seed: int, folder: Path, compared: list[Variant]) -> dict[str, Provenance]:
     """Return the provenance of each variant: with its own kernel."""
-    common = provenance(setup, str(seed), folder.resolve())
+    common = provenance(setup, str(seed), [folder.resolve()])
     found = {}
     for variant in compared:
         kernel = setup.products(variant.mode).kernel

@@ -83,9 +83,11 @@ _FOLLOWS = re.compile(r"Kernel panic - not syncing: Fatal exception|Oops: Oops: 
 _COUNT = re.compile(r"\[#(\d+)\]")
 _STARTED = re.compile("|".join(row.pattern.pattern for row in _FORMATS).replace("?P<where>", "").encode())
 # Somewhere before the report in its line: firmware or a program may have begun the line.
-_STAMPED = re.compile(rb"\[ *\d+\.\d+\][^\n\r]*\Z")
+_STAMPED = re.compile(rb"\[ *(\d+\.\d+)\][^\n\r]*\Z")
 # The kernel has stopped for good; everything of interest has been printed.
 _END = re.compile(rb"---\[ end Kernel panic")
+# dump_stack_print_info() in lib/dump_stack.c; UID since Linux 6.12.
+_TASK = re.compile(rb"CPU: \d+ (?:UID: \d+ )?PID: \d+ Comm: ([ -~]{1,15}?) (?:Tainted|Not tainted|Kdump)")
 _STAMP = re.compile(r"^(?:<\d>)?\[ *\d+\.\d+\](?:\[[^\]]*\])? ?", re.MULTILINE)
 # The most telling line of an unknown crash, best first: die() counts its reports; BUG may be a warning.
 _TELLING = [
@@ -119,6 +121,24 @@ def started(console: bytes) -> bool:
     return any(_by_kernel(match) for match in _STARTED.finditer(console))
 
 
+def moment(console: bytes) -> float | None:
+    """Return the time stamp, in seconds, of the line that begins the first crash report; None without one."""
+    begun = _begun(console)
+    stamp = _stamp_before(begun) if begun else None
+    return float(stamp[1]) if stamp else None
+
+
+def victim(console: bytes) -> str | None:
+    """Return the name of the task that the first crash report says ran; None without one."""
+    begun = _begun(console)
+    task = _TASK.search(console, begun.start()) if begun else None
+    return task[1].decode() if task else None
+
+
+def _begun(console: bytes) -> re.Match[bytes] | None:
+    return next(filter(_by_kernel, _STARTED.finditer(console)), None)
+
+
 def ended(console: bytes) -> bool:
     """Return whether the kernel has finished its report and stopped."""
     return bool(_END.search(console))
@@ -144,7 +164,11 @@ def recognise(console: bytes) -> Crash | None:
 
 def _by_kernel(match: re.Match[bytes]) -> bool:
     """Is this in a line that the kernel wrote?"""
-    return bool(_STAMPED.search(match.string[max(match.start() - _LONGEST, 0) : match.start()]))
+    return _stamp_before(match) is not None
+
+
+def _stamp_before(match: re.Match[bytes]) -> re.Match[bytes] | None:
+    return _STAMPED.search(match.string[max(match.start() - _LONGEST, 0) : match.start()])
 
 
 def telling_line(console: bytes) -> str:

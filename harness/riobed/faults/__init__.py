@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from riobed.errors import UsageError
 from riobed.faults.base import Fault, FaultClass
 from riobed.faults.classes.allocation import ALLOCATION
-from riobed.faults.classes.controls import NONE, PANIC, PLANTED
+from riobed.faults.classes.controls import NONE, PANIC, PLANTED, Kind, PlantedParameters
 from riobed.faults.classes.copy_overrun import COPY_OVERRUN
 from riobed.faults.classes.data_flips import KERNEL_HEAP, KERNEL_STACK
 from riobed.faults.classes.kernel_text import KERNEL_TEXT
@@ -40,9 +40,13 @@ CLASSES: dict[str, FaultClass] = {
 }
 
 
-def commands(faults: Iterable[Fault]) -> str:
-    """Return the batch for /dev/riobed-inject: a line per fault, then `go`. Write it with one open file."""
-    return "".join(f"{CLASSES[fault.fault_class].command(fault)}\n" for fault in faults) + "go\n"
+def commands(faults: Iterable[Fault], when: str = "") -> str:
+    """Return the batch for /dev/riobed-inject: a line per fault, then `go`. Write it with one open file.
+
+    The faults take effect at once, or `when` is `nmi`, or `after MS`.
+    """
+    lines = [CLASSES[fault.fault_class].command(fault) for fault in faults]
+    return "".join(f"{line}\n" for line in [*lines, f"go {when}".strip()])
 
 
 def catalogue_of(kernel: KernelPart) -> Catalogue:
@@ -74,6 +78,8 @@ __all__ = [
     "Catalogue",
     "Fault",
     "FaultClass",
+    "Kind",
+    "PlantedParameters",
     "SiteFilter",
     "catalogue_of",
     "check_classes",

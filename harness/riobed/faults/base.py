@@ -33,7 +33,7 @@ class Fault:
     old_asm: str = ""
     new_asm: str = ""
     probe: bool = True
-    params: dict[str, int] = field(default_factory=dict)
+    params: dict[str, int | str] = field(default_factory=dict)
     why: str = ""
 
 

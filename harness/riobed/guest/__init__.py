@@ -8,13 +8,24 @@ from riobed.guest.accelerator import boots
 from riobed.guest.boot import BOOT_S, STAGE0, STAGE0_READY, boot_error, boot_production, wait_stage0
 from riobed.guest.config import MachineSpec, Strict, WorkloadSpec, as_value_error
 from riobed.guest.filesystems import TEST_DEVICE
-from riobed.guest.guest import Guest, GuestSetup, open_guest
+from riobed.guest.guest import Guest, GuestSetup, WarmStart, open_guest
 from riobed.guest.images import workload_image
 from riobed.guest.layout import ENTRY_SIZE, MIB, PAGE, Layout
-from riobed.guest.modes import CacheMode, ModeName, all_modes, cache_mode, find_mode, not_shipped, read_modes
+from riobed.guest.meminfo import CacheUse
+from riobed.guest.modes import (
+    CacheMode,
+    CacheShare,
+    ModeName,
+    all_modes,
+    cache_mode,
+    find_mode,
+    not_shipped,
+    read_modes,
+)
+from riobed.guest.parking import Parking
 from riobed.guest.setup import check_mode, guest_setup, provenance
 from riobed.guest.transfer import copy_in
-from riobed.guest.workload import GUEST_DIR, GUEST_FOLDER, PROGRESS_PORT
+from riobed.guest.workload import GUEST_DIR, GUEST_FOLDER, PROGRESS_PORT, Beside
 
 __all__ = [
     "BOOT_S",
@@ -27,13 +38,18 @@ __all__ = [
     "STAGE0",
     "STAGE0_READY",
     "TEST_DEVICE",
+    "Beside",
     "CacheMode",
+    "CacheShare",
+    "CacheUse",
     "Guest",
     "GuestSetup",
     "Layout",
     "MachineSpec",
     "ModeName",
+    "Parking",
     "Strict",
+    "WarmStart",
     "WorkloadSpec",
     "all_modes",
     "as_value_error",

@@ -28,11 +28,23 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class WorkloadSpec(Strict):
-    """The workload to run in the guest; `path` is absolute or relative to the spec's folder."""
+class BesideSpec(Strict):
+    """A workload that runs beside another; `path` is absolute or relative to the spec's folder."""
+
+    path: Path
+    options: dict[str, str | int] = {}
+
+
+class WorkloadSpec(BesideSpec):
+    """The workload to run in the guest, which is judged, and others that run at the same time."""
 
     path: Path = CHECKOUT / "workloads/memtest"
-    options: dict[str, str | int] = {}
+    beside: tuple[BesideSpec, ...] = ()
+
+    @property
+    def folders(self) -> list[Path]:
+        """The folders of all these workloads, of the judged one first."""
+        return [self.path, *(each.path for each in self.beside)]
 
 
 class MachineSpec(Strict):

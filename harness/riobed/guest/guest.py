@@ -16,9 +16,11 @@ from riobed.guest.images import make_empty_disk
 from riobed.guest.kernel import kernel_products
 from riobed.guest.layout import LARGE_STAGE0_SIZE, MIB, STAGE0_SIZE, Layout
 from riobed.guest.mailbox import open_mailbox, put_command
+from riobed.guest.meminfo import CacheUse, cache_use
 from riobed.guest.modes import CacheMode, Device
+from riobed.guest.parking import Parking
 from riobed.guest.snapshots import keep_snapshot, restore_disks
-from riobed.guest.workload import Workload
+from riobed.guest.workload import Beside, Workload
 from riobed.products import KernelPart, Manifest
 from riobed.vm import (
     REPEATABLE,
@@ -34,7 +36,10 @@ from riobed.vm import (
 )
 
 _PREPARE_S = 300.0
+# Commands that are for all workloads, and what follows each but the last.
+_TOGETHER = {"prepare": " || exit", "start": " >/dev/null 2>&1 &", "stop": ""}
 _SNAPSHOT = "ready"
+_WARM = "warm"
 # Serial number of the swap disk in domain.xml.j2.
 _SWAP = "swap"
 # Raise this when a driver makes a different machine from the same MachineConfig, e.g. by a change of
@@ -57,6 +62,8 @@ _COMMON += ["printk.time=1"]
 _CLOCK = ["tsc=unstable", "clocksource=hpet"]
 # The processor never sleeps: a clock that counts instructions must also advance while it waits for a disk.
 _AWAKE = ["idle=poll"]
+# Every trial boots stage 0, and its ACPI tables and PCI links were a third of that; it finds all by the BIOS.
+_STAGE0 = ["acpi=off"]
 _PRODUCTION = ["root=/dev/vda", "ro", "init=/usr/sbin/riobed-init", "softlockup_panic=1", "nokaslr", *_CLOCK]
 
 
@@ -70,12 +77,23 @@ class GuestSetup:
     workload: Workload | None = None
     workload_image: Path | None = None
     options: dict[str, str | int] | None = None
+    # Restart crashed guests by a stage 0 that was kept, not by a reset.
+    parked: bool = False
+    # Workloads that run beside it.
+    beside: tuple[Beside, ...] = ()
     # Trace the file cache, for `riobed replay --trace`.
     trace: bool = False
     # Folder of the snapshot cache of deterministic guests, from which replays start; None: no cache.
     snapshots: Path | None = None
     # The back-end that makes its machine.
     driver: Driver = field(default_factory=driver)
+
+    def options_in(self, mode: CacheMode) -> dict[str, str | int]:
+        """Return the workload's options in a mode; UsageError if it cannot fill the mode's share of RAM."""
+        given = dict(self.options or {})
+        if self.workload and mode.cache_share:
+            given |= self.workload.filling(mode.cache_share * self.machine.memory_mib * MIB)
+        return given
 
     def products(self, mode: CacheMode) -> Manifest:
         """Return what guests of a mode run on; build the mode's own kernel first if it is missing."""
@@ -102,7 +120,7 @@ def machine_config(
     mode.check_machine(setup.machine)
     layout = setup.layout(mode)
     common = [*_COMMON, *(_AWAKE if setup.accelerator == REPEATABLE else [])]
-    stage0 = [*common, *layout.stage0_parameters, f"riobed.memory={layout.ram}"]
+    stage0 = [*common, *_STAGE0, *layout.stage0_parameters, f"riobed.memory={layout.ram}"]
     stage0 += mode.file_system.stage0_parameters(mode.filesystem)
     if mode.restores_memory:
         stage0.append(f"riobed.registry={layout.registry}")
@@ -154,6 +172,19 @@ def open_guest(
     return Guest(setup, mode, setup.driver(replace(config, plugin=plugin)))
 
 
+@dataclass(frozen=True)
+class WarmStart:
+    """Where trials of one round begin: the workload `pid` runs, and has reported `progress`.
+
+    `memory` is the SHA-256 of all RAM at that moment.
+    """
+
+    round_seed: str
+    pid: int
+    progress: bytes
+    memory: bytes
+
+
 class Guest:
     """One machine in one mode."""
 
@@ -163,11 +194,31 @@ class Guest:
         self.machine = machine
         self._snapshot = False
         self._memory = b""
+        self._warm: WarmStart | None = None
+        # The file cache when the snapshot was taken; None if that was in another process.
+        self.cache: CacheUse | None = None
+        folder = machine.config.folder
+        self.parking = Parking(machine, setup.layout(mode), folder / "parked.ram") if setup.parked else None
 
     @property
     def reports_steps(self) -> bool:
         """Whether the workload reports its steps."""
         return bool(self.setup.workload and self.setup.workload.progress != "none")
+
+    @property
+    def snapshot(self) -> str:
+        """The memory that trials start from: the first digits of its SHA-256."""
+        return self._memory.hex()[:16]
+
+    @property
+    def beside(self) -> tuple[Beside, ...]:
+        """The workloads that run beside the one that is judged."""
+        return self.setup.beside
+
+    @property
+    def streams(self) -> int:
+        """How many processes of the workload report, each in a stream of its own; 0: one, in no stream."""
+        return self.setup.workload.streams if self.setup.workload else 0
 
     @property
     def repeatable(self) -> bool:
@@ -177,6 +228,7 @@ class Guest:
     def boot(self) -> None:
         """Boot the production kernel with a new, empty file system under test mounted."""
         self._snapshot = False
+        self._warm = None
         self.machine.destroy()
         config = self.machine.config
         disk_size = self.setup.machine.disk_mib * MIB
@@ -190,6 +242,8 @@ class Guest:
         if config.swap_disk:
             make_empty_disk(config.swap_disk, swap_size)
         self.machine.start()
+        if self.parking:
+            self.parking.park()
         wait_stage0(self.machine, BOOT_S)
         self._make_file_system()
         try:
@@ -250,11 +304,38 @@ class Guest:
             # The guest of the previous trial may have printed until now.
             self._clear_logs()
             self.machine.resume()
-        if not self.machine.agent_answers(10):
-            raise InfraError(f"{self.machine.config.name}: no agent after the snapshot was restored")
+        self._need_agent()
         if self.setup.trace:
             self._start_trace()
         return restored and check
+
+    def keep_warm(self, round_seed: str, pid: int) -> WarmStart:
+        """Keep this moment, at which the workload `pid` is warm, as the start of this round's trials.
+
+        The guest goes on from there with empty logs.
+        """
+        # Paused first: what the workload has reported must be what its snapshot thinks it has.
+        self.machine.pause()
+        progress = self.machine.progress.text()
+        self.machine.save(_WARM)
+        self._warm = WarmStart(round_seed, pid, progress, self._hash_memory())
+        self._clear_logs()
+        self.machine.resume()
+        return self._warm
+
+    def start_warm(self, round_seed: str, check: bool = False) -> WarmStart | None:
+        """Go back to where this round's trials begin, with empty logs; None if this guest has not been there.
+
+        With `check`, InfraError if memory is not as it was then.
+        """
+        warm = self._warm
+        if not warm or warm.round_seed != round_seed or not self.machine.alive():
+            return None
+        self._load(check, _WARM, warm.memory)
+        self._clear_logs()
+        self.machine.resume()
+        self._need_agent()
+        return warm
 
     def start(self, argv: list[str], stdin: bytes, fresh: bool = False, check: bool = False) -> int:
         """Bring a deterministic guest to where a trial begins, as ready() does, and start a command in it.
@@ -272,22 +353,35 @@ class Guest:
     def discard(self) -> None:
         """Destroy the machine; the next ready() starts from power-on."""
         self._snapshot = False
+        self._warm = None
         self.machine.destroy()
 
-    def command(self, key: str, *, seed: int, done: int = 0, intent: int = 0) -> list[str]:
-        """Return one of the workload's commands for this mode; `key` is its key in workload.yaml."""
+    def command(self, key: str, *, seed: int, **reported: int | str) -> list[str]:
+        """Return one of the workload's commands for this mode; `key` is its key in workload.yaml.
+
+        `reported` is what the check must know: the values of {done}, {intent} and {failed}.
+        """
         workload = self.setup.workload
         if not workload:
             raise InfraError("a guest without a workload has no commands")
-        return workloads.command(
+        argv = workloads.command(
             getattr(workload, key),
             workload,
             seed=seed,
             sync=self.mode.sync_writes,
-            done=done,
-            intent=intent,
-            options=self.setup.options,
+            options=self.setup.options_in(self.mode),
+            place=None,
+            **reported,
         )
+        # The others first: the command's status is that of the workload itself.
+        for beside in self.beside if key in _TOGETHER else ():
+            text = beside.text(key, seed=seed, sync=self.mode.sync_writes)
+            argv[-1] = f"(\n{text}\n){_TOGETHER[key]}\n{argv[-1]}"
+        return argv
+
+    def check_beside(self, beside: Beside, *, seed: int, **reported: int | str) -> list[str]:
+        """Return the check of a workload that ran beside the one that is judged."""
+        return ["/bin/sh", "-c", beside.text("check", seed=seed, sync=self.mode.sync_writes, **reported)]
 
     @property
     def measure_operations(self) -> int | None:
@@ -295,7 +389,8 @@ class Guest:
         workload = self.setup.workload
         if not workload or workload.measure_operations is None:
             return None
-        return int(workloads.filled(workload.measure_operations, workload, self.setup.options))
+        options = self.setup.options_in(self.mode)
+        return int(workloads.filled(workload.measure_operations, workload, options))
 
     def _prepare(self) -> None:
         loaded = self.machine.run(["/sbin/insmod", _INJECTOR])
@@ -308,16 +403,22 @@ class Guest:
                 raise BootError(f"workload's prepare failed with status {done.status}: {error}")
             # A trial tests what is written after injection, not the prepared files.
             self.machine.run(["/bin/sync"], timeout=_PREPARE_S)
+        meminfo = self.machine.run(["/bin/cat", "/proc/meminfo"]).stdout
+        self.cache = cache_use(meminfo, self.machine.config.memory)
 
     def _hash_memory(self) -> bytes:
         with self.machine.ram_path().open("rb") as memory:
             return hashlib.file_digest(memory, "sha256").digest()
 
-    def _load(self, check: bool) -> None:
-        """Restore the snapshot; with `check`, InfraError if memory differs from the snapshot's."""
-        self.machine.load(_SNAPSHOT)
-        if check and self._hash_memory() != self._memory:
+    def _load(self, check: bool, name: str = _SNAPSHOT, memory: bytes = b"") -> None:
+        """Restore a snapshot; with `check`, InfraError if memory differs from the snapshot's."""
+        self.machine.load(name)
+        if check and self._hash_memory() != (memory or self._memory):
             raise InfraError(f"{self.machine.config.name}: restored memory is not that of the snapshot")
+
+    def _need_agent(self) -> None:
+        if not self.machine.agent_answers(10):
+            raise InfraError(f"{self.machine.config.name}: no agent after the snapshot was restored")
 
     def _kept(self) -> Path | None:
         """Return the folder of this guest's cached snapshot, which may not exist yet; None without a cache.

@@ -5,12 +5,14 @@ import hashlib
 import os
 import shutil
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from riobed_results.files import replacing
 
 from riobed.errors import UsageError
 from riobed.guest.layout import MIB
+from riobed.guest.workload import beside_folder
 from riobed.products import Manifest, cache_dir
 from riobed.vm import need_room, run_tool
 
@@ -42,12 +44,17 @@ def workload_key(folder: Path, *context: str) -> str:
     return digest.hexdigest()[:16]
 
 
-def workload_image(folder: Path, build: str | None, manifest: Manifest) -> Path:
+def workload_image(
+    folder: Path, build: str | None, manifest: Manifest, beside: Sequence[tuple[Path, str | None]] = ()
+) -> Path:
     """Pack a workload's folder, built by the command `build`, as a read-only disk image; cached by content.
+
+    The same is done with the folders and commands in `beside`, in folders of that one.
 
     UsageError if the folder cannot be packed, EnvironmentFault if the build fails.
     """
-    key = workload_key(folder, manifest.toolchain.key, build or "")
+    others = [f"{workload_key(path)} {command or ''}" for path, command in beside]
+    key = workload_key(folder, manifest.toolchain.key, build or "", *others)
     image = cache_dir() / "workload" / f"{key}.ext4"
     if image.exists():
         return image
@@ -56,20 +63,26 @@ def workload_image(folder: Path, build: str | None, manifest: Manifest) -> Path:
     build_root.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=build_root, prefix="workload-") as made:
         work = Path(made)
-        shutil.copytree(folder, work, dirs_exist_ok=True)
-        if build:
-            _trust_as_host(manifest.toolchain.root)
-            inside = f"cd /build/{work.name} && {build}"
-            run_tool(
-                ["chroot", str(manifest.toolchain.root), "/bin/sh", "-ec", inside],
-                f"build of workload {folder.name}",
-            )
+        _build(folder, build, work, manifest)
+        for number, (path, command) in enumerate(beside):
+            _build(path, command, work / beside_folder(number), manifest)
         size = sum(path.lstat().st_size for path in work.rglob("*"))
         if size > _MAX_WORKLOAD:
             raise UsageError(f"workload {folder}: {size // MIB} MiB, at most {_MAX_WORKLOAD // MIB} MiB fit")
         work.chmod(0o755)
         _pack(work, image, size)
     return image
+
+
+def _build(folder: Path, build: str | None, work: Path, manifest: Manifest) -> None:
+    """Copy a workload's folder to `work`, in the toolchain root, and build it there."""
+    shutil.copytree(folder, work, dirs_exist_ok=True)
+    if not build:
+        return
+    root = manifest.toolchain.root
+    _trust_as_host(root)
+    inside = f"cd /{work.relative_to(root)} && {build}"
+    run_tool(["chroot", str(root), "/bin/sh", "-ec", inside], f"build of workload {folder.name}")
 
 
 def _trust_as_host(root: Path) -> None:

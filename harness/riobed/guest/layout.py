@@ -27,6 +27,10 @@ ENTRY_SIZE = 32
 _PAGES_PER_LOG_PAGE = 256
 _MIN_LOG_PAGES, _MAX_LOG_PAGES = 64, 512
 MIN_RAM = 256 * MIB
+# What the production kernel and its programs need beside files; on top of it, one page of RAM's description
+# (struct page, 64 bytes) for 64 pages. Measured with 512 MiB, of which files could have about 290.
+_OTHERS = 64 * MIB
+_PAGES_DESCRIBED = 64
 # RAM above this is split around the PCI hole of the machine type pc (QEMU hw/i386/pc_piix.c).
 MAX_RAM = 3072 * MIB
 
@@ -57,6 +61,12 @@ class Layout:
         entry_pages = -(-pages * ENTRY_SIZE // PAGE)
         need = (1 + entry_pages + log_pages) * PAGE
         return -(-need // MIB) * MIB
+
+    @property
+    def cache_room(self) -> int:
+        """Bytes that the production kernel can have in the file cache, about."""
+        beside = self.registry_start + self.registry_size + TOP_SIZE + _OTHERS
+        return max(self.ram - beside - self.ram // _PAGES_DESCRIBED, 0)
 
     @property
     def registry(self) -> str:

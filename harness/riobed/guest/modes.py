@@ -1,17 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cache modes: the shipped ones of modes.yaml, and a user's own with the same keys."""
 
+from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints, TypeAdapter, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from riobed.errors import UsageError, complaint
 from riobed.guest.config import MachineSpec, Strict
 from riobed.guest.filesystems import FILE_SYSTEMS, FileSystem
-from riobed.guest.layout import Layout
+from riobed.guest.layout import MIB, Layout
 from riobed.products import KernelSpec
 from riobed.vm import CachePolicy
 from riobed.yamltext import parse_yaml
@@ -20,6 +29,18 @@ ModeName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$"
 # A word of a kernel command line: no blanks, no quotes, no backslash.
 Word = Annotated[str, StringConstraints(pattern=r"^[!#-&(-\[\]-~]+$")]
 Count = Annotated[int, Field(ge=1, lt=2**40)]
+
+
+def _whole_percent(share: float) -> float:
+    if abs(100 * share - round(100 * share)) > 1e-9:
+        raise ValueError("want whole per cent, as 0.03")
+    return share
+
+
+# A share of RAM. Of whole per cent, because it is in the names of arms.
+CacheShare = Annotated[float, Field(ge=0.01, le=0.95), AfterValidator(_whole_percent)]
+# Of the disk under test, how much files may fill: the file system has its tables there, too.
+_DISK_FOR_FILES = 0.8
 # Serial numbers that the machine's other disks already have (domain.xml.j2).
 _TAKEN = ("swap", "workload")
 _MOST_DEVICES = 8
@@ -89,6 +110,7 @@ class CacheMode(Strict):
     kernel_parameters: tuple[Word, ...] = ()
     sync_writes: bool = False
     restores_memory: bool = False
+    cache_share: CacheShare | None = None
     kernel: KernelSpec | None = None
 
     @property
@@ -135,6 +157,30 @@ class CacheMode(Strict):
         limits = [self.throttle, *(device.throttle for device in self.devices)]
         if machine.icount and any(limit != Throttle() for limit in limits):
             raise UsageError("throttle needs the host's clock, which machine.icount excludes; remove one")
+        if self.cache_share:
+            self._check_share(self.cache_share, machine)
+
+    def _check_share(self, share: float, machine: MachineSpec) -> None:
+        ram = machine.memory_mib * MIB
+        for what, room, key in (
+            ("file cache", Layout(ram).cache_room, "memory_mib"),
+            ("disk", int(_DISK_FOR_FILES * machine.disk_mib * MIB), "disk_mib"),
+        ):
+            if share * ram > room:
+                raise UsageError(
+                    f"cache_share {share:g} is {share * ram / MIB:.0f} MiB of files, the {what} has room for "
+                    f"{room // MIB} MiB; make machine.{key} larger"
+                )
+
+    def arms(self, name: str, shares: Iterable[float]) -> dict[str, "CacheMode"]:
+        """Return the mode once for each share of RAM that files fill, by the name NAME-PERCENTpct."""
+        return {
+            f"{name}-{percent}pct": self.model_copy(
+                update={"cache_share": share, "summary": f"{self.summary}; files fill {percent} % of RAM"}
+            )
+            for share in shares
+            for percent in [round(100 * share)]
+        }
 
     def beside(self, folder: Path) -> "CacheMode":
         """Return a copy in which the kernel's file names, relative to `folder`, are absolute."""

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The first step of every command that starts a guest: find the built products and the accelerator."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from riobed_results.store import KernelProvenance, Provenance, utc_now
 
 from riobed.errors import UsageError
 from riobed.guest.accelerator import choose, for_processors
-from riobed.guest.config import MachineSpec, WorkloadSpec
+from riobed.guest.config import BesideSpec, MachineSpec, WorkloadSpec
 from riobed.guest.guest import GuestSetup
 from riobed.guest.images import workload_image, workload_key
 from riobed.guest.kernel import GUEST_NEEDS, check_config, kernel_config
 from riobed.guest.modes import CacheMode
-from riobed.guest.workload import check_options, load_workload
+from riobed.guest.workload import Workload, check_options, load_workload, put_beside
 from riobed.products import Manifest, content_key, load_manifest
 from riobed.vm import REPEATABLE, driver, qemu_version
 
@@ -22,20 +22,26 @@ _HARNESS = content_key(Path(__file__).parents[1])
 
 
 def guest_setup(
-    machine: MachineSpec, uri: str | None = None, workload: WorkloadSpec | None = None
+    machine: MachineSpec,
+    uri: str | None = None,
+    workload: WorkloadSpec | None = None,
+    parked: bool = False,
 ) -> GuestSetup:
-    """Collect what a guest is made of.
+    """Collect what a guest is made of; with `parked` its stage 0 is parked (riobed.guest.parking).
 
     UsageError if the workload is not valid, EnvironmentFault if something is not built or installed.
     """
-    loaded, image = None, None
+    loaded, image, others = None, None, []
     if workload:
-        loaded = load_workload(workload.path)
-        check_options(workload.path, loaded, workload.options)
+        loaded, *others = [_loaded(each) for each in (workload, *workload.beside)]
+        beside = put_beside(
+            loaded, [(of, each.options) for of, each in zip(others, workload.beside, strict=True)]
+        )
     machines = driver(uri)
     manifest: Manifest = load_manifest()
     if loaded and workload:
-        image = workload_image(Path(workload.path), loaded.build, manifest)
+        builds = [(each.path, of.build) for of, each in zip(others, workload.beside, strict=True)]
+        image = workload_image(Path(workload.path), loaded.build, manifest, builds)
     return GuestSetup(
         manifest=manifest,
         machine=machine,
@@ -45,12 +51,21 @@ def guest_setup(
         workload=loaded,
         workload_image=image,
         options=dict(workload.options) if workload else None,
+        beside=tuple(beside) if workload else (),
+        parked=parked,
         driver=machines,
     )
 
 
+def _loaded(spec: BesideSpec) -> Workload:
+    workload = load_workload(spec.path)
+    check_options(spec.path, workload, spec.options)
+    return workload
+
+
 def check_mode(name: str, mode: CacheMode, setup: GuestSetup) -> None:
-    """Raise UsageError unless a mode's kernel, built first if missing, has what its guests need."""
+    """Raise UsageError unless workload and kernel (built first if missing) have what a mode's guests need."""
+    setup.options_in(mode)
     config = kernel_config(setup.products(mode).kernel)
     check_config(f"mode {name}", config, GUEST_NEEDS | mode.kernel_needs)
     recovery = setup.stage0_kernel(mode)
@@ -63,9 +78,12 @@ def check_mode(name: str, mode: CacheMode, setup: GuestSetup) -> None:
 
 
 def provenance(
-    setup: GuestSetup, seed: str, workload: Path | None = None, modes: Mapping[str, CacheMode] | None = None
+    setup: GuestSetup,
+    seed: str,
+    folders: Sequence[Path] = (),
+    modes: Mapping[str, CacheMode] | None = None,
 ) -> Provenance:
-    """Return the provenance of runs with this seed; `workload` is the workload's folder."""
+    """Return the provenance of runs with this seed; `folders` are those of the workloads."""
     kernels = {name: setup.products(mode).kernel for name, mode in (modes or {}).items()}
     kernel = setup.manifest.kernel
     return Provenance(
@@ -83,5 +101,5 @@ def provenance(
         },
         harness=_HARNESS,
         image=setup.manifest.image.key,
-        workload=workload_key(workload) if workload else None,
+        workload=workload_key(folders[0], *map(workload_key, folders[1:])) if folders else None,
     )

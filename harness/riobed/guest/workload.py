@@ -4,6 +4,7 @@
 import shlex
 import string
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -19,6 +20,30 @@ GUEST_DIR = "/mnt/test/workload"
 # Two ways into the same log: a device that any program can write to, and an I/O port that needs no driver.
 PROGRESS_PORT = "/dev/virtio-ports/org.riobed.progress"
 PROGRESS_IO_PORT = "0x403"
+# How many processes can report to it in streams: a stream's number has three bits of a byte.
+STREAMS = 8
+_NOTHING: dict[str, int | str] = {"done": 0, "intent": 0, "failed": ""}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a workload is in the guest: its folder, its directory on the file system under test, its streams.
+
+    `stream` is the number of the first of its streams.
+    """
+
+    folder: str = GUEST_FOLDER
+    dir: str = GUEST_DIR
+    stream: int = 0
+
+
+class Fill(BaseModel):
+    """How `prepare` fills the file cache: `bytes` for each unit of `option`, metadata included."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    option: str
+    bytes: Annotated[int, Field(ge=1)]
 
 
 class Workload(BaseModel):
@@ -30,13 +55,18 @@ class Workload(BaseModel):
     - {seed}: the trial's 64-bit seed
     - {progress}: the device to which steps are reported
     - {progress_port}: an I/O port for the same reports; no driver is involved that a fault could break
-    - {done}, {intent}: the last step reported as done and the last one announced; 0 if none
+    - {stream}: the number of the first of the workload's streams
+    - {done}, {intent}: the last step reported as done and the last one announced; 0 if none. With streams, a
+      list of numbers joined by commas
+    - {failed}: the steps that were reported as failed, as `STEP:NAME` joined by commas; empty if none. With
+      streams, a list of these joined by slashes
     - {fsync}: "--fsync" in modes that make each step durable, otherwise empty
     - {option:NAME}: an entry of `options`
 
     After `stop` the workload finishes its current step and ends. `measure` is work of fixed size for
     `riobed cost`; it starts from where `prepare` ended. `measure_operations` is a number: how many operations
-    on files that is, by what the workload does, not by what the kernel makes of it.
+    on files that is, by what the workload does, not by what the kernel makes of it. `fill` is for modes with
+    a `cache_share`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -52,7 +82,19 @@ class Workload(BaseModel):
     measure_operations: str | None = None
     check: str
     progress: Literal["memtest", "none"] = "none"
+    # How many processes report, each in a stream of its own; 0: one, whose records are in no stream.
+    streams: Annotated[int, Field(ge=0, le=STREAMS)] = 0
     options: dict[str, str | int] = {}
+    fill: Fill | None = None
+
+    def filling(self, size: float) -> dict[str, str | int]:
+        """Return the option that makes `prepare` fill `size` bytes of cache; UsageError without `fill`."""
+        if not self.fill:
+            raise UsageError(
+                f"workload {self.name}: it cannot fill a cache_share; give it `fill` in {FILE}, or leave "
+                "cache_share out"
+            )
+        return {self.fill.option: round(size / self.fill.bytes)}
 
 
 class _Options(dict[str, str]):
@@ -87,6 +129,8 @@ def load_workload(folder: Path) -> Workload:
         workload = Workload.model_validate(parse_yaml(text, f"workload {path}"))
     except ValidationError as error:
         raise UsageError(f"workload {path}: {complaint(error, 'file')}") from None
+    if workload.fill and workload.fill.option not in workload.options:
+        raise UsageError(f"workload {path}: fill.option: there is no option {workload.fill.option!r}")
     for key in ("prepare", "start", "stop", "check", "measure"):
         template = getattr(workload, key)
         if template is not None:
@@ -107,25 +151,29 @@ def command(
     *,
     seed: int,
     sync: bool,
-    done: int = 0,
-    intent: int = 0,
-    options: dict[str, str | int] | None = None,
+    options: Mapping[str, str | int] | None = None,
+    place: Place | None = None,
+    **reported: int | str,
 ) -> list[str]:
-    """Fill in one of the workload's commands; return it as an argument vector for the guest."""
+    """Fill in one of the workload's commands; return it as an argument vector for the guest.
+
+    `reported` has values of {done}, {intent} and {failed}; without them nothing has been reported.
+    """
+    place = place or Place(GUEST_FOLDER)
     text = filled(
         template,
         workload,
         options,
-        dir=GUEST_DIR,
+        dir=place.dir,
         seed=seed,
         progress=PROGRESS_PORT,
         progress_port=PROGRESS_IO_PORT,
-        done=done,
-        intent=intent,
+        stream=place.stream,
         fsync="--fsync" if sync else "",
+        **{name: shlex.quote(str(value)) for name, value in {**_NOTHING, **reported}.items()},
     )
     # Not `exec TEXT`: it would run only the first command of "a; b", and a check could be skipped unnoticed.
-    return ["/bin/sh", "-c", f"cd {GUEST_FOLDER} || exit\n{text}"]
+    return ["/bin/sh", "-c", f"cd {place.folder} || exit\n{text}"]
 
 
 def filled(
@@ -142,3 +190,46 @@ def check_options(folder: Path, workload: Workload, options: dict[str, str | int
         if name not in workload.options:
             known = ", ".join(workload.options) or "none"
             raise UsageError(f"workload {folder}: no option {name!r}; there are: {known}")
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A workload that runs beside the one that is judged."""
+
+    workload: Workload
+    options: Mapping[str, str | int]
+    place: Place
+
+    def text(self, key: str, *, seed: int, sync: bool, **reported: int | str) -> str:
+        """Return one of its commands for sh; nothing if it does not have that one."""
+        template = getattr(self.workload, key) or ":"
+        argv = command(
+            template,
+            self.workload,
+            seed=seed,
+            sync=sync,
+            options=self.options,
+            place=self.place,
+            **reported,
+        )
+        return argv[-1]
+
+
+def beside_folder(number: int) -> str:
+    """Return the name of the folder, in the workload's, of the workload beside it with that number."""
+    return f"beside{number}"
+
+
+def put_beside(main: Workload, others: Sequence[tuple[Workload, Mapping[str, str | int]]]) -> list[Beside]:
+    """Give each of `others` its place; UsageError if their reports could not be told apart."""
+    stream, placed = main.streams, []
+    for number, (workload, options) in enumerate(others):
+        if workload.progress != "none" and not workload.streams:
+            raise UsageError(f"workload {workload.name}: cannot run beside another one: it has no `streams`")
+        folder = beside_folder(number)
+        place = Place(f"{GUEST_FOLDER}/{folder}", f"{GUEST_DIR}-{folder}", stream)
+        placed.append(Beside(workload, options, place))
+        stream += workload.streams
+    if stream > STREAMS:
+        raise UsageError(f"workloads: {stream} processes report, but there are only {STREAMS} streams")
+    return placed

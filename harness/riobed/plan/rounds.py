@@ -8,22 +8,29 @@ mode: every mode gets the same faults at the same times.
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from riobed_results.store import PANICS
+from riobed_results.store import PANICS, Restart
 
+from riobed.faults import Kind
+from riobed.plan.planted import in_turn
 from riobed.plan.spec import CampaignSpec
 
 # Long compared with the agent's work in the guest, so that the reset comes at a random moment.
-_RUN_ON_S = 0.1
+_UNDISTURBED_S = 0.1
 
 
 @dataclass(frozen=True)
 class PlannedTrial:
     """One trial to be run.
 
-    `warmup_s`: time of injection. `recovery_reset_s`: time of the reset during recovery (None: no reset).
-    `check_restore`: whether the restored memory is compared with the snapshot's.
+    `warmup_s`: time of injection. With `run_on_s` it is the duration of the warm-up that the trials of
+    `round_seed` share, and `run_on_s` the time of injection after its end.
+
+    `recovery_reset_s`: time of the reset during recovery (None: no reset).
+    `check_restore`: whether the restored memory is compared with the snapshot's. `restart`: by a reset, by
+    the parked stage 0, or by one after the other from a copy of the crash. `change`: what class `planted`
+    changes, and with `in_step` in the middle of a step of the workload.
     """
 
     position: int
@@ -34,16 +41,22 @@ class PlannedTrial:
     fresh_boot: bool
     recovery_reset_s: float | None = None
     check_restore: bool = False
+    restart: Restart = "reset"
+    round_seed: str = ""
+    run_on_s: float | None = None
+    change: Kind = "written"
+    in_step: bool = False
 
     @property
     def workload_seed(self) -> int:
         """Seed of the workload's stream, 63 bits."""
-        return random.Random(f"{self.seed}/workload").getrandbits(63)
+        seed = self.seed if self.run_on_s is None else self.round_seed
+        return random.Random(f"{seed}/workload").getrandbits(63)
 
     @property
-    def run_on_s(self) -> float:
+    def undisturbed_s(self) -> float:
         """Seconds the guest runs undisturbed before a reset without a fault."""
-        return random.Random(f"{self.seed}/run-on").uniform(0.0, _RUN_ON_S)
+        return random.Random(f"{self.seed}/run-on").uniform(0.0, _UNDISTURBED_S)
 
     @property
     def panic_by(self) -> str:
@@ -68,23 +81,48 @@ def fault_rng(seed: str) -> random.Random:
 def plan(spec: CampaignSpec) -> Iterator[PlannedTrial]:
     """Yield every trial the campaign may need, in order; the caller skips cells that are complete."""
     position = 0
-    for fault_class, number in rounds(spec):
-        seed = trial_seed(spec.seed, fault_class, number)
-        rng = random.Random(f"{seed}/trial")
-        warmup_s = rng.uniform(*spec.warmup_s)
-        fresh_boot = rng.random() < spec.fresh_boot_share
-        recovery_reset_s = rng.uniform(*spec.recovery_reset_s) if spec.recovery_reset_s else None
-        check_restore = rng.random() < spec.restore_check_share
+    for done, fault_class, number in rounds(spec):
+        trial = planned(spec, done, fault_class, number)
         for mode in spec.modes:
-            yield PlannedTrial(
-                position, mode, fault_class, seed, warmup_s, fresh_boot, recovery_reset_s, check_restore
-            )
+            here = replace(trial, position=position, mode=mode)
+            if fault_class == "planted":
+                change, in_step = in_turn(spec.planted_kinds(spec.mode(mode)), number)
+                here = replace(here, change=change, in_step=in_step)
+            yield here
             position += 1
 
 
-def rounds(spec: CampaignSpec) -> Iterator[tuple[str, int]]:
-    """Yield the classes in order, round by round, with the trial's number in its class."""
+def planned(spec: CampaignSpec, done: int, fault_class: str, number: int) -> PlannedTrial:
+    """Draw a trial of the round after `done` rounds, without position and mode."""
+    seed, round_seed = trial_seed(spec.seed, fault_class, number), f"{spec.seed}/round/{done}"
+    rng = random.Random(f"{seed}/trial")
+    warmup_s = rng.uniform(*spec.warmup_s)
+    fresh_boot = rng.random() < spec.fresh_boot_share
+    recovery_reset_s = rng.uniform(*spec.recovery_reset_s) if spec.recovery_reset_s else None
+    check_restore = rng.random() < spec.restore_check_share
+    trial = PlannedTrial(0, "", fault_class, seed, warmup_s, fresh_boot, recovery_reset_s, check_restore)
+    trial = replace(trial, restart=draw_restart(spec, seed), round_seed=round_seed)
+    if not spec.run_on_s:
+        return trial
+    shared = random.Random(f"{round_seed}/trial").uniform(*spec.warmup_s)
+    run_on_s = random.Random(f"{seed}/run-on").uniform(*spec.run_on_s)
+    return replace(trial, warmup_s=shared, run_on_s=run_on_s)
+
+
+def rounds(spec: CampaignSpec) -> Iterator[tuple[int, str, int]]:
+    """Yield the classes in order, round by round, after the number of rounds before.
+
+    The last is the trial's number in its class.
+    """
     for done in range(spec.max_trials_per_cell):
         for fault_class in spec.classes:
             for number in range(spec.trials_by(done, fault_class), spec.trials_by(done + 1, fault_class)):
-                yield fault_class, number
+                yield done, fault_class, number
+
+
+def draw_restart(spec: CampaignSpec, seed: str) -> Restart:
+    """Return how the machine restarts after the crashes of the trials with that seed."""
+    if not spec.parked:
+        return "reset"
+    drawn = random.Random(f"{seed}/restart").random() - spec.parked.reset
+    return "reset" if drawn < 0 else "both" if drawn < spec.parked.both else "parked"

@@ -5,12 +5,23 @@ import math
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AliasChoices,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from riobed_results.store import Protocol
 
 from riobed.errors import UsageError, complaint
-from riobed.faults import CLASSES, FaultClass, SiteFilter
+from riobed.faults import CLASSES, FaultClass, Kind, PlantedParameters, SiteFilter
 from riobed.guest import (
     CacheMode,
+    CacheShare,
     MachineSpec,
     ModeName,
     Strict,
@@ -20,17 +31,38 @@ from riobed.guest import (
     not_shipped,
     read_modes,
 )
+from riobed.plan.planted import kinds_in
 from riobed.yamltext import parse_yaml
 
 Seconds = Annotated[float, Field(gt=0, le=86400)]
 Moment = Annotated[float, Field(ge=0, le=86400)]
 Control = Literal["none", "planted"]
 Rate = Annotated[float, Field(ge=0, le=100)]
+FaultCount = Annotated[int, Field(ge=1, le=100)]
+# The tags tell pydantic which of the two a wrong value was meant to be.
+Dose = Annotated[
+    Annotated[FaultCount, Tag("number")] | Annotated[dict[str, FaultCount], Tag("by class")],
+    Discriminator(lambda given: "by class" if isinstance(given, dict) else "number"),
+]
 _DEFAULT_RATE = 0.1
+# Faults of a trial: the paper, section 3.1.
+PAPER_FAULTS = 20
+_LONGEST_NAME = 40  # ModeName
+
+
+class Parked(Strict):
+    """Stage 0 is put back instead of booted, except after these shares of the crashes.
+
+    `reset`: only a real reset. `both`: one after the other from a copy of the crash, and compared; the real
+    reset gives the result.
+    """
+
+    reset: Annotated[float, Field(ge=0.05, le=1)] = 0.05
+    both: Annotated[float, Field(ge=0.01, le=1)] = 0.01
 
 
 class CampaignSpec(Strict):
-    """One campaign. Times in seconds of the host's clock."""
+    """One campaign. Times are seconds in which the guest could run (docs/decisions/035-guest-time.md)."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
@@ -38,36 +70,52 @@ class CampaignSpec(Strict):
     own_modes: dict[ModeName, CacheMode] = Field(default_factory=dict)
     modes_file: Path | None = None
     modes: Annotated[list[str], Field(min_length=1)]
+    # Shares of RAM that files fill, as arms of the experiment: each mode becomes one mode for each of them
+    # (rio: rio-3pct, rio-60pct), which load_spec() adds to own_modes. Absent: the modes as they are.
+    cache_shares: tuple[CacheShare, ...] = ()
     fault_classes: Annotated[list[str], Field(min_length=1)]
     # Controls, whose result is known in advance: for each mode, trials per crash that a cell wants, from the
     # first round on. Absent: 0.1 of each control that fault_classes does not name and the workload supports.
     controls: dict[Control, Rate] | None = None
     crashes_per_cell: Annotated[int, Field(ge=1)] = 1
     max_trials_per_cell: Annotated[int, Field(ge=1)] = 100
-    faults: Annotated[int, Field(ge=1, le=100)] = 20
+    # Faults of a trial: a number, or one for each class, which `riobed calibrate` finds; 20 for a class that
+    # is not named.
+    faults: Dose = PAPER_FAULTS
     # Where in the kernel's text faults may be; run-time classes ignore it. Absent: anywhere.
     sites: SiteFilter = SiteFilter()
     # Numbers that run-time classes draw from, by class (docs/faults.md). Absent: the paper's.
     parameters: dict[str, dict[str, Any]] = Field(default_factory=dict)
     # How long the workload runs before the faults are injected, drawn between the two.
     warmup_s: tuple[Seconds, Seconds] = (1.0, 4.0)
-    # Without a crash for that long after injection a trial is discarded (the paper waits 10 minutes).
+    # Trials of a round share their warm-up in each mode: they start from a snapshot at its end, and run on
+    # for a time drawn between the two. Absent: each has its own (docs/decisions/040-shared-warm-up.md).
+    run_on_s: tuple[Moment, Moment] | None = None
+    # A guest without a crash for that long after injection is brought down (the paper waits 10 minutes).
     limit_s: Seconds = 600.0
-    # A trial is discarded before the limit if for that long no fault was injected or activated, none is sure
-    # to come, and the workload goes on. Absent: never before the limit.
-    early_discard_s: Seconds | None = None
+    # It is brought down before the limit if for that long no fault was injected or activated, none is sure to
+    # come, and the workload goes on. Absent: never before the limit. Specs of older stores have its old name.
+    quiet_s: Annotated[Seconds | None, Field(validation_alias=AliasChoices("quiet_s", "early_discard_s"))] = (
+        None
+    )
     # Crash in recovery: the machine is reset again at a time drawn between the two, counted from
     # riorecover's first line. Absent: recovery is not interrupted.
     recovery_reset_s: tuple[Moment, Moment] | None = None
     # After recovery and check, the production kernel is started as on a machine in use; whether it came is a
     # result.
     boot_production: bool = False
+    # After a crash stage 0 is put back as it was kept (docs/decisions/039-parked-stage0.md). Absent: every
+    # crash is followed by a reset.
+    parked: Parked | None = None
     # A guest without a sign of life for that long hangs.
     hang_s: Seconds = 20.0
     # Proportion of trials that boot instead of starting from the snapshot, to show that it has no effect.
     fresh_boot_share: Annotated[float, Field(ge=0, le=1)] = 0.0
     # Proportion of trials before which restored memory is compared with the snapshot's, by hash.
     restore_check_share: Annotated[float, Field(ge=0, le=1)] = 0.0
+    # What the campaign is to show, in which order, at which level; it stops as soon as that is decided
+    # (docs/protocol.md). Absent: it goes on until each cell has its crashes.
+    protocol: Protocol | None = None
     workload: WorkloadSpec = WorkloadSpec()
     machine: MachineSpec = MachineSpec()
 
@@ -113,19 +161,32 @@ class CampaignSpec(Strict):
         for what, names in (("modes", self.modes), ("fault_classes", self.fault_classes)):
             if len(set(names)) != len(names):
                 raise ValueError(f"{what}: duplicate name")
-        for what, bounds in (("warmup_s", self.warmup_s), ("recovery_reset_s", self.recovery_reset_s)):
-            if bounds and bounds[0] > bounds[1]:
+        for what in ("warmup_s", "run_on_s", "recovery_reset_s"):
+            if (bounds := getattr(self, what)) and bounds[0] > bounds[1]:
                 raise ValueError(f"{what}: the first number must not be larger than the second")
-        for name in self.modes:
+        for name, mode in self.arms.items():
             try:
-                self.mode(name).check_machine(self.machine)
+                mode.check_machine(self.machine)
             except UsageError as error:
                 raise ValueError(f"modes: {name}: {error}") from None
+        if self.run_on_s and self.machine.icount:
+            raise ValueError("run_on_s: with icount each trial needs its own warm-up; leave it out")
+        if self.parked and (self.machine.icount or self.recovery_reset_s):
+            raise ValueError("parked: recovery_reset_s and icount need real resets; leave it out")
         if self.max_trials_per_cell < self.crashes_per_cell:
             raise ValueError("max_trials_per_cell is smaller than crashes_per_cell")
-        for name in self.parameters:
-            if name not in self.fault_classes:
-                raise ValueError(f"parameters: {name} is none of the fault_classes; leave it out")
+        counts = self.faults if isinstance(self.faults, dict) else {}
+        for what, given in (("parameters", self.parameters), ("faults", counts)):
+            for name in given:
+                if name not in (*self.fault_classes, *(self.controls or ())):
+                    raise ValueError(f"{what}: {name} is none of the fault_classes; leave it out")
+        for name in self.arms.keys() - set(self.modes):
+            if name in self.own_modes or len(name) > _LONGEST_NAME:
+                raise ValueError(f"cache_shares: {name!r} is too long or taken; rename that mode")
+        if self.protocol and (unknown := self.protocol.unknown(list(self.arms), self.fault_classes)):
+            raise ValueError(f"protocol: {unknown}")
+        if empty := [name for name, mode in self.arms.items() if not self.planted_kinds(mode)]:
+            raise ValueError(f"parameters: planted.kinds: mode {empty[0]} has none of them; add written")
         for name in self.controls or {}:
             if name in self.fault_classes:
                 raise ValueError(f"controls: {name} is one of the fault_classes already; leave it out")
@@ -138,6 +199,21 @@ class CampaignSpec(Strict):
         possible: list[Control] = ["none", "planted"] if can_plant else ["none"]
         controls = {name: _DEFAULT_RATE for name in possible if name not in self.fault_classes}
         return self.model_copy(update={"controls": controls})
+
+    @property
+    def arms(self) -> dict[str, CacheMode]:
+        """The modes by name, each once for each of the `cache_shares` if there are any."""
+        if not self.cache_shares:
+            return self.cache_modes
+        modes = self.cache_modes.items()
+        return {arm: of for name, mode in modes for arm, of in mode.arms(name, self.cache_shares).items()}
+
+    def with_arms(self) -> "CampaignSpec":
+        """Return the spec with the arms as own modes, and without `cache_shares`."""
+        if not self.cache_shares:
+            return self
+        update = {"modes": list(self.arms), "own_modes": self.own_modes | self.arms, "cache_shares": ()}
+        return self.model_copy(update=update)
 
     def mode(self, name: str) -> CacheMode:
         """Return the mode of that name, shipped or the spec's own."""
@@ -169,6 +245,15 @@ class CampaignSpec(Strict):
         rates: dict[str, float] = dict((self.controls or {}).items())
         return rates.get(fault_class, 1)
 
+    def fault_count(self, name: str) -> int:
+        """Return how many faults of a class a trial gets."""
+        return self.faults.get(name, PAPER_FAULTS) if isinstance(self.faults, dict) else self.faults
+
+    def planted_kinds(self, mode: CacheMode) -> list[Kind]:
+        """Return the kinds of changes that class `planted` makes in a mode, in order."""
+        given = PlantedParameters.model_validate(self.parameters.get("planted", {}))
+        return kinds_in(mode, given.kinds)
+
     def fault_class(self, name: str) -> FaultClass:
         """Return the class of that name, with this campaign's parameters."""
         given = self.parameters.get(name)
@@ -184,13 +269,17 @@ def load_spec(path: Path) -> CampaignSpec:
     if not isinstance(data, dict):
         raise UsageError(f"spec {path}: want a mapping of keys; see harness/specs/ for examples")
     try:
-        spec = CampaignSpec.model_validate(_with_modes_file(data, path.parent))
+        spec = CampaignSpec.model_validate(_with_modes_file(data, path.parent)).with_arms()
     except ValidationError as error:
         raise UsageError(f"spec {path}: {complaint(error, 'spec')}") from None
     except UsageError as error:
         raise UsageError(f"spec {path}: {error}") from None
     try:
         workload = (path.parent / spec.workload.path).resolve()
+        beside = tuple(
+            each.model_copy(update={"path": (path.parent / each.path).resolve()})
+            for each in spec.workload.beside
+        )
     except (ValueError, OSError) as error:
         raise UsageError(f"spec {path}: workload.path: {error}") from None
     try:
@@ -198,7 +287,7 @@ def load_spec(path: Path) -> CampaignSpec:
         own = {name: mode.beside(path.parent) for name, mode in spec.own_modes.items()}
     except UsageError as error:
         raise UsageError(f"spec {path}: {error}") from None
-    load = spec.workload.model_copy(update={"path": workload})
+    load = spec.workload.model_copy(update={"path": workload, "beside": beside})
     return spec.model_copy(update={"own_modes": own, "workload": load, "sites": sites})
 
 

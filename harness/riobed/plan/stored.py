@@ -16,7 +16,7 @@ from riobed.yamltext import parse_yaml
 def spec_data(spec: CampaignSpec) -> dict[str, Any]:
     """A spec as stored: a workload of the project goes by its path in the project.
 
-    A list of functions is stored itself, and of its file only the name.
+    Lists of functions and instructions are stored themselves, and of their files only the names.
     """
     data = spec.model_dump(mode="json")
     # So that a key that a later riobed adds to modes changes no stored spec.
@@ -25,8 +25,9 @@ def spec_data(spec: CampaignSpec) -> dict[str, Any]:
     }
     if spec.modes_file:
         data["modes_file"] = spec.modes_file.name
-    if spec.sites.functions_file:
-        data["sites"]["functions_file"] = spec.sites.functions_file.name
+    for key in ("functions_file", "instructions_file"):
+        if path := getattr(spec.sites, key):
+            data["sites"][key] = path.name
     if spec.workload.path.is_relative_to(CHECKOUT):
         data["workload"]["path"] = str(spec.workload.path.relative_to(CHECKOUT))
     return data
@@ -41,12 +42,14 @@ def comparable(text: str) -> object:
     data.setdefault("own_modes", {})
     # A campaign begun before there were these keys took the whole kernel and the paper's numbers, had no
     # controls but those among its classes, and waited to the limit.
-    data.setdefault("sites", SiteFilter().model_dump(mode="json"))
+    data["sites"] = SiteFilter().model_dump(mode="json") | data.get("sites", {})
     data.setdefault("parameters", {})
     data.setdefault("controls", {})
-    data.setdefault("early_discard_s", None)
+    data.setdefault("quiet_s", None)
     data.setdefault("restore_check_share", 0.0)
     data.setdefault("boot_production", False)
+    data.setdefault("cache_shares", [])
+    data.setdefault("protocol", None)
     data["machine"].setdefault("icount", False)
     return data
 

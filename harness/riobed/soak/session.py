@@ -87,7 +87,7 @@ def environment(request: Request, setup: GuestSetup) -> SoakProvenance:
         memory_mib=request.memory_mib,
         disk_mib=request.disk_mib,
         vcpus=request.vcpus,
-        **provenance(setup, str(request.seed), request.suite).model_dump(),
+        **provenance(setup, str(request.seed), [request.suite]).model_dump(),
     )
 
 

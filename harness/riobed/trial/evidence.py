@@ -1,28 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
 """The evidence log, which the injector module writes through an I/O port, byte by byte.
 
-`I <id> <ns>`: a fault is in place. `A <id> <ns>`: it was executed or used. `W <id> <ns>`: the flipped byte
-was overwritten before it was used. The other kinds say what a fault hit. Times are nanoseconds of the guest's
-monotonic clock. The guest's kernel may be corrupt by then, so lines of unknown form are dropped.
+`R <count> <ns> <log>`: so many faults are loaded, and the moment by this log's clock and by that of the
+kernel's log. `I <id> <ns>`: a fault is in place. `A <id> <ns>`: it was executed or used. `W <id> <ns>`: the
+flipped byte was overwritten before it was used. The other kinds say what a fault hit. Times are nanoseconds
+of the guest's monotonic clock. The guest's kernel may be corrupt by then, so lines of unknown form are
+dropped.
 """
 
 import re
 from dataclasses import dataclass, field
 
 _TIME = re.compile(rb"([IAW]) (\d{1,3}) (\d{1,18})")
+_READY = re.compile(rb"^R (\d{1,4}) (\d{1,18}) (\d{1,18})$", re.MULTILINE)
 
 _NAME = rb"[!-~]{1,40}"
 _NUMBER = rb"\d{1,18}"
 _ADDRESS = rb"[0-9a-f]{1,16}"
+_KIND = rb"slab|page_table|struct_page|percpu|vmalloc"
+_DIRECTION = rb"to_user|from_user|in_kernel"
 # The words of a line of each kind, as evidence.c of the injector module writes them.
 _HITS = {
-    b"H": {"cache": _NAME, "size": _NUMBER, "offset": _NUMBER, "bit": rb"[0-7]", "address": _ADDRESS},
+    b"H": {
+        "kind": _KIND,
+        "name": _NAME,
+        "size": _NUMBER,
+        "offset": _NUMBER,
+        "bit": rb"[0-7]",
+        "address": _ADDRESS,
+    },
     b"S": {"task": _NAME, "pid": _NUMBER, "offset": _NUMBER, "bit": rb"[0-7]", "address": _ADDRESS},
     b"F": {"routine": _NAME, "cache": _NAME, "size": _NUMBER, "address": _ADDRESS, "live": rb"[01]"},
-    b"O": {"routine": _NAME, "length": _NUMBER, "extra": rb"\d{1,7}"},
+    b"O": {
+        "routine": _NAME,
+        "direction": _DIRECTION,
+        "length": _NUMBER,
+        "extra": rb"\d{1,7}",
+        "to": _ADDRESS,
+        "caller": _ADDRESS,
+    },
     b"L": {"procedure": _NAME, "caller": _ADDRESS},
 }
-_TEXTS = {_NAME, _ADDRESS}
+_TEXTS = {_NAME, _ADDRESS, _KIND, _DIRECTION}
 _PATTERNS = {
     kind: re.compile(b" ".join([rb"(\d{1,3})", *(b"(" + word + b")" for word in words.values())]))
     for kind, words in _HITS.items()
@@ -31,12 +50,21 @@ _PATTERNS = {
 
 @dataclass
 class Evidence:
-    """Per fault index: guest times in ns of injection, activation and overwriting, and what the fault hit."""
+    """Per fault index: guest times in ns of injection, activation and overwriting, and what the fault hit.
+
+    `ready` is how many faults the injector had loaded. Stamps of the kernel's log are `log_ahead` ns ahead.
+    """
 
     injected: dict[int, int] = field(default_factory=dict)
     activated: dict[int, int] = field(default_factory=dict)
     overwritten: dict[int, int] = field(default_factory=dict)
     hits: dict[int, dict[str, int | str]] = field(default_factory=dict)
+    ready: int = 0
+    log_ahead: int = 0
+
+    def of_log(self, stamp: float) -> float:
+        """Return the time, in seconds by the clock of the evidence, of a line of the kernel's log."""
+        return stamp - self.log_ahead / 1e9
 
     def activated_s(self, index: int) -> float | None:
         """Return seconds of guest time from the first injection to a fault's activation, None without one."""
@@ -54,7 +82,10 @@ class Evidence:
 
 def read_evidence(log: bytes) -> Evidence:
     """Parse an evidence log; of each kind, the first record of a fault counts."""
+    ready = _READY.search(log)
     evidence = Evidence()
+    if ready:
+        evidence.ready, evidence.log_ahead = int(ready[1]), int(ready[3]) - int(ready[2])
     times = {b"I": evidence.injected, b"A": evidence.activated, b"W": evidence.overwritten}
     for line in log.split(b"\n"):
         if match := _TIME.fullmatch(line):

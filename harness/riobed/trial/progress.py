@@ -1,18 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """The progress log of a workload that reports its steps (protocol of workloads/memtest).
 
-A record is a line: a letter, the step, and the CRC32C of the seed and the line so far; an error's record has
-two more words. A crashing kernel may garble a line or write anything to the port, so a line counts only if
-its checksum is right.
+A record is a line: a letter, the step, and the CRC32C of the seed and the line so far. The record of a step
+that failed has more words: errno's name or "mismatch", then operation, path and detail. A crashing kernel may
+garble a line or write anything to the port, so a line counts only if its checksum is right.
+
+Processes that report at the same time write byte by byte between one another. Each byte of theirs has its
+top bit set, then three bits for the stream and four for half of a character, the upper half first (protocol
+of workloads/andrew). All other bytes are those of the one process that is in no stream.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from operator import or_
 
 _RECORD = re.compile(rb"^(([SIDFE]) (\d{1,18}) )([0-9a-f]{8})(?: (\S+) ?(.*))?$")
+_NAME = re.compile(r"[A-Za-z0-9]{1,23}")
 _POLYNOMIAL = 0x82F63B78
 # In bytes, longer than any record; a longer line is discarded.
 _LONGEST = 1 << 16
+_IN_STREAMS = bytes(range(0x80, 0x100))
+_UPPER = bytes(value << 4 & 0xF0 for value in range(256))
+_LOWER = bytes(value & 0x0F for value in range(256))
 
 
 def _table() -> list[int]:
@@ -35,15 +44,31 @@ def crc32c(data: bytes) -> int:
     return crc ^ 0xFFFFFFFF
 
 
+@dataclass(frozen=True)
+class StepError:
+    """A step that failed. `name` is errno's or, for a read of wrong content, "mismatch"."""
+
+    step: int
+    name: str
+    operation: str = ""
+    path: str = ""
+    detail: str = ""
+
+
 @dataclass
 class Progress:
-    """The known state of a run: last step done, last step announced, and how it ended."""
+    """The known state of a run: last step done, last step announced, its errors, and how it ended.
+
+    `error` has the words of the first error. `ended` says why no further step was possible, or is empty.
+    """
 
     seed: int
     done: int = 0
     intent: int = 0
     finished: bool = False
     error: str = ""
+    errors: list[StepError] = field(default_factory=list)
+    ended: str = ""
     # Whether the workload read something other than it had written.
     mismatch: bool = False
     damaged: int = 0
@@ -51,7 +76,7 @@ class Progress:
 
     def feed(self, data: bytes) -> bool:
         """Process newly written bytes; return whether they completed a valid record."""
-        lines = (self._rest + data).split(b"\n")
+        lines = (self._rest + data.translate(None, _IN_STREAMS)).split(b"\n")
         self._rest = lines.pop()
         if len(self._rest) > _LONGEST:
             self._rest = b""
@@ -72,13 +97,107 @@ class Progress:
             self.done = max(self.done, step)
         elif kind == b"F":
             self.finished = True
+            self.ended = (match[5] or b"").decode("latin-1")
         elif kind == b"E":
             self.mismatch |= match[5] == b"mismatch"
             said = b" ".join(part for part in (match[5], match[6]) if part).decode("latin-1")
             self.error = self.error or said
+            self._note(step, said)
         return True
+
+    def _note(self, step: int, said: str) -> None:
+        name, *words = said.split(" ", 3)
+        # The checksum covers the step but not the words.
+        name = name if _NAME.fullmatch(name) else "unknown"
+        if not self.errors or self.errors[-1].step < step:
+            self.errors.append(StepError(step, name, *words))
+
+    @property
+    def failed(self) -> str:
+        """The steps that failed, for the check: `STEP:NAME` joined by commas."""
+        return ",".join(f"{error.step}:{error.name}" for error in self.errors)
+
+    @property
+    def reported(self) -> dict[str, int | str]:
+        """What the workload's check must know."""
+        return {"done": self.done, "intent": self.in_flight, "failed": self.failed}
 
     @property
     def in_flight(self) -> int:
         """The step that was announced but not reported done; 0 if there is none."""
         return self.intent if self.intent > self.done else 0
+
+
+class Streams:
+    """The known state of processes that report in streams; numbers are sums over them."""
+
+    def __init__(self, seed: int, count: int, first: int = 0) -> None:
+        """`first` is the number of the first stream."""
+        self._parts = {number: Progress(seed) for number in range(first, first + count)}
+        self._half = dict.fromkeys(self._parts, b"")
+
+    def feed(self, data: bytes) -> bool:
+        """Process newly written bytes; return whether they completed a valid record."""
+        fed = [self._feed(number, part, data) for number, part in self._parts.items()]
+        return any(fed)
+
+    def _feed(self, number: int, part: Progress, data: bytes) -> bool:
+        others = bytes(byte for byte in range(256) if byte >> 4 != 8 | number)
+        halves = self._half[number] + data.translate(None, others)
+        whole = len(halves) & ~1
+        self._half[number] = halves[whole:]
+        upper, lower = halves[:whole:2].translate(_UPPER), halves[1:whole:2].translate(_LOWER)
+        return part.feed(bytes(map(or_, upper, lower)))
+
+    @property
+    def done(self) -> int:
+        """The number of steps done, as far as steps are numbered without gaps."""
+        return sum(part.done for part in self._parts.values())
+
+    @property
+    def damaged(self) -> int:
+        """The number of lines that were no record."""
+        return sum(part.damaged for part in self._parts.values())
+
+    @property
+    def finished(self) -> bool:
+        """Whether all processes have reported their end."""
+        return all(part.finished for part in self._parts.values())
+
+    @property
+    def mismatch(self) -> bool:
+        """Whether a process read something other than it had written."""
+        return any(part.mismatch for part in self._parts.values())
+
+    @property
+    def error(self) -> str:
+        """The words of the first error of the first process that met one."""
+        return next((part.error for part in self._parts.values() if part.error), "")
+
+    @property
+    def in_flight(self) -> int:
+        """A step that a process announced but did not report done; 0 if there is none."""
+        return max(part.in_flight for part in self._parts.values())
+
+    @property
+    def errors(self) -> list[StepError]:
+        """All steps that failed, process by process."""
+        return [error for part in self._parts.values() for error in part.errors]
+
+    @property
+    def reported(self) -> dict[str, int | str]:
+        """What the workload's check must know: lists with an element for each process."""
+        parts = self._parts.values()
+        return {
+            "done": ",".join(str(part.done) for part in parts),
+            "intent": ",".join(str(part.in_flight) for part in parts),
+            "failed": "/".join(part.failed for part in parts),
+        }
+
+
+def progress(seed: int, streams: int, first: int = 0) -> Progress | Streams:
+    """Begin to follow a workload's reports: those of one process, or of `streams` if that is not 0.
+
+    `first` is the number of the first stream.
+    """
+    return Streams(seed, streams, first) if streams else Progress(seed)

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from riobed_results.store import CheckReport, Interruption, RecoveryReport
+from riobed_results.store import CheckReport, Interruption, RecoveryReport, Restart
 
 from riobed.faults import Fault
+from riobed.guest import CacheUse
 from riobed.plan import PlannedTrial
 from riobed.trial.evidence import Evidence
-from riobed.trial.planting import Plant
-from riobed.trial.progress import Progress
+from riobed.trial.plant import Plant
+from riobed.trial.progress import Progress, Streams
 from riobed.trial.verdict import Verdict
 from riobed.trial.watch import Observation
 
@@ -27,9 +28,26 @@ class TrialRecord:
     phases: dict[str, float] = field(default_factory=dict)
     # Whether restored memory was compared with the snapshot's.
     restore_checked: bool = False
-    progress: Progress = field(default_factory=lambda: Progress(0))
+    progress: Progress | Streams = field(default_factory=lambda: Progress(0))
+    # What the workload had reported before the trial's own start.
+    reported_before: bytes = b""
     evidence: Evidence = field(default_factory=Evidence)
+    # Done when the harness saw the faults in place; None without faults.
+    steps_at_injection: int | None = None
+    # The guest's time of the first line of its crash report.
+    crash_guest_s: float | None = None
+    # The task that ran then.
+    victim: str | None = None
+    # Which guest ran it, and which memory it started from.
+    worker: str = ""
+    snapshot: str = ""
+    # The file cache when the snapshot was taken.
+    cache: CacheUse | None = None
     observation: Observation | None = None
+    # How the machine was restarted; None until then, or if it restarted by itself.
+    restart: Restart | None = None
+    # After a recovery from a copy: what of it the recovery of the crash itself did not find.
+    restart_differs: str | None = None
     interruption: Interruption | None = None
     recovery: RecoveryReport | None = None
     check: CheckReport | None = None

@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""After a crash: reset the machine with RAM kept, wait for stage 0's recovery, and run the workload's check.
+"""After a crash: restart the machine with RAM kept, wait for stage 0's recovery, run the workload's check.
 
 Recovery can be restarted at any moment. If it fails, the machine is reset again, as an unattended machine
 would be. If it fails every time, the crash caused that: it is a result, a bad one, and must not be redrawn.
 """
 
+from dataclasses import asdict
+from typing import Any
+
 from pydantic import ValidationError
-from riobed_results.store import RecoveryReport
+from riobed_results.store import CheckReport, RecoveryReport, Restart
 
 from riobed.crash import formats
 from riobed.errors import BootError, InfraError, complaint
-from riobed.guest import Guest, boot_production, wait_stage0
+from riobed.guest import Beside, Guest, Parking, boot_production, wait_stage0
 from riobed.trial.interrupt import interrupt_recovery
+from riobed.trial.progress import progress
 from riobed.trial.record import TrialRecord
 from riobed.trial.verdict import read_check
 from riobed.vm import AgentLost
@@ -23,12 +27,62 @@ _MAX_REPORT = 1 << 16
 
 
 def recover(guest: Guest, record: TrialRecord) -> None:
-    """Fill in `recovery` and `check`, or `unrecovered` if recovery failed; InfraError if we failed."""
+    """Fill in `recovery` and `check`, or `unrecovered` if recovery failed; InfraError if we failed.
+
+    If the plan says so, recovery also runs before, from a copy, and what differs is noted.
+    """
+    if record.observation and record.observation.restarted:
+        recover_by(guest, record, None)
+    elif guest.parking and record.planned.restart == "both":
+        copied = recover_copy(guest, guest.parking, record)
+        recover_by(guest, record, None)
+        record.restart = "both"
+        record.restart_differs = ", ".join(differing(findings(copied), findings(record)))
+    else:
+        recover_by(guest, record, record.planned.restart if guest.parking else "reset")
+
+
+def recover_copy(guest: Guest, parking: Parking, record: TrialRecord) -> TrialRecord:
+    """Recover by the parked stage 0, then put the crash back and reset; return that recovery's record."""
+    copied = TrialRecord(
+        record.planned, record.faults, progress=record.progress, reported_before=record.reported_before
+    )
+    with record.phase("copy"):
+        copy = parking.copy()
+        recover_by(guest, copied, "parked")
+        copy.put_back()
+        # In this order nothing of the crashed kernel runs again.
+        guest.machine.console.clear()
+        guest.machine.reset()
+        guest.machine.resume()
+    return copied
+
+
+def findings(record: TrialRecord) -> dict[str, Any]:
+    """Return what a recovery and its check found, without what no two of them have in common: the time."""
+    recovery = record.recovery.model_dump(mode="json", exclude={"seconds"}) if record.recovery else None
+    check = record.check.model_dump(mode="json") if record.check else None
+    return {"recovery": recovery, "check": check, "unrecovered": bool(record.unrecovered)}
+
+
+def differing(one: Any, other: Any, name: str = "") -> list[str]:
+    """Return the names of the fields in which two JSON values differ, as `recovery.data.pages`."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        keys = sorted(one.keys() | other.keys())
+        found = [differing(one.get(key), other.get(key), f"{name}.{key}".lstrip(".")) for key in keys]
+        return [path for paths in found for path in paths]
+    return [] if one == other else [name]
+
+
+def recover_by(guest: Guest, record: TrialRecord, how: Restart | None) -> None:
+    """Restart the machine in that way, recover and check; None: it has restarted by itself.
+
+    After a recovery that failed, the next try begins with a reset.
+    """
     machine = guest.machine
-    reset = not (record.observation and record.observation.restarted)
     for _ in range(RECOVERY_TRIES):
         try:
-            restart(guest, record, reset)
+            restart(guest, record, how)
             judge(guest, record)
             return
         except (BootError, AgentLost) as error:
@@ -37,7 +91,7 @@ def recover(guest: Guest, record: TrialRecord) -> None:
             console, why = machine.console.text(), error
             record.console += b"\n=== recovery, failed ===\n" + console
             record.recovery = record.check = None
-            reset = True
+            how = "reset"
     if _BEGUN not in console:
         # riorecover never started. Until it does, stage 0 uses nothing of the crashed kernel, so we failed.
         raise InfraError(f"after the crash: {why}")
@@ -45,12 +99,16 @@ def recover(guest: Guest, record: TrialRecord) -> None:
     record.unrecovered = f"recovery failed: {crash.title if crash else why}"
 
 
-def restart(guest: Guest, record: TrialRecord, reset: bool) -> None:
-    """Reset the machine if `reset`, wait for recovery, and read riorecover's report."""
+def restart(guest: Guest, record: TrialRecord, how: Restart | None) -> None:
+    """Restart the machine unless it has done so, wait for recovery, and read riorecover's report."""
     machine = guest.machine
+    record.restart = how
     with record.phase("reset"):
-        if reset:
+        if how:
             machine.console.clear()
+        if how == "parked" and guest.parking:
+            guest.parking.restart()
+        elif how:
             machine.reset()
         if record.planned.recovery_reset_s is not None and not record.interruption:
             cut_recovery_short(guest, record, record.planned.recovery_reset_s)
@@ -73,12 +131,25 @@ def judge(guest: Guest, record: TrialRecord) -> None:
         argv = guest.command(
             "check",
             seed=record.planned.workload_seed,
-            done=record.progress.done,
-            intent=record.progress.in_flight,
+            **record.progress.reported,
         )
         record.check = read_check(guest.machine.run(argv, timeout=_CHECK_S))
-    if not record.check.equal:
+        if guest.beside:
+            beside = [check_beside(guest, record, each) for each in guest.beside]
+            record.check = CheckReport.model_validate(record.check.model_dump() | {"beside": beside})
+    if not record.check.all_equal:
         keep_recovery_log(guest, record)
+
+
+def check_beside(guest: Guest, record: TrialRecord, beside: Beside) -> dict[str, Any]:
+    """Let a workload that ran beside the judged one check its files; return its name and its report."""
+    seed = record.planned.workload_seed
+    reports = progress(seed, beside.workload.streams, beside.place.stream)
+    reports.feed(record.reported_before + guest.machine.progress.text())
+    argv = guest.check_beside(beside, seed=seed, **reports.reported)
+    report = read_check(guest.machine.run(argv, timeout=_CHECK_S))
+    errors = [asdict(error) for error in reports.errors]
+    return report.model_dump() | {"workload": beside.workload.name, "done": reports.done, "errors": errors}
 
 
 def restart_production(guest: Guest, record: TrialRecord) -> None:

@@ -10,7 +10,8 @@ from riobed_results.store import FaultRow, TrialRow, utc_now
 from riobed.errors import EnvironmentFault
 from riobed.faults import Fault
 from riobed.trial.evidence import Evidence
-from riobed.trial.planting import PLANTED, Plant
+from riobed.trial.plant import Plant
+from riobed.trial.planting import PLANTED
 from riobed.trial.record import TrialRecord
 
 
@@ -32,6 +33,8 @@ def trial_row(record: TrialRecord, campaign_id: int, attempt: int, started: str,
         started=started,
         finished=utc_now(),
         workload_status=observation.workload_status if observation else None,
+        workload_error=record.progress.error or None,
+        workload_errors=len(record.progress.errors) if observation else None,
         workload_mismatch=record.progress.mismatch,
         requested=len(record.faults) + (record.plant is not None),
         # A dying guest may have written indices of faults that this trial does not have.
@@ -39,7 +42,15 @@ def trial_row(record: TrialRecord, campaign_id: int, attempt: int, started: str,
         + (record.plant is not None),
         activated=sum(fault.index in evidence.activated for fault in record.faults),
         first_activation_s=min(activations, default=None),
+        injection_guest_s=min(evidence.injected.values()) / 1e9 if evidence.injected else None,
+        crash_guest_s=record.crash_guest_s,
+        victim=record.victim,
+        steps_at_injection=record.steps_at_injection,
         steps_done=record.progress.done,
+        worker=record.worker or None,
+        snapshot=record.snapshot or None,
+        restart=record.restart,
+        restart_differs=record.restart_differs,
         fresh_boot=planned.fresh_boot,
         restore_checked=record.restore_checked,
         detail=error or "; ".join(filter(None, (seen, record.unrecovered, incomplete, record.not_restarted))),
@@ -50,20 +61,39 @@ def trial_row(record: TrialRecord, campaign_id: int, attempt: int, started: str,
         if record.plant
         else [fault_row(fault, evidence) for fault in record.faults],
     )
+    row.cache_share, row.dirty_share = cache_shares(record)
     if verdict and not error:
         row.crash_kind = verdict.crash_kind
         row.crash_title = verdict.crash_title
         row.corruption = verdict.corruption
         row.corruption_where = verdict.corruption_where
+        row.total_loss = verdict.corruption_where == "disk"
+        if record.check and not row.total_loss:
+            row.files_lost, row.bytes_lost = record.check.files_lost, record.check.bytes_lost
+            row.total_loss = record.check.total_loss
         if observation and observation.crash:
             row.time_to_crash_s = round(observation.seconds, 3)
             row.log_damage = observation.crash.damage or None
     return row
 
 
+def cache_shares(record: TrialRecord) -> tuple[float | None, float | None]:
+    """Return which shares of RAM the file cache and its dirty pages had.
+
+    The registry says it of the moment of the crash. Without one, the kernel said it at the snapshot.
+    """
+    if record.recovery and record.recovery.entries.entries:
+        return round(record.recovery.cache_share, 4), round(record.recovery.dirty_share, 4)
+    if record.cache:
+        return round(record.cache.share, 4), round(record.cache.dirty_share, 4)
+    return None, None
+
+
 def fault_row(fault: Fault, evidence: Evidence) -> FaultRow:
     """Make the row of one fault; `params` has what was drawn for it and what it hit."""
-    seen = fault.index in evidence.activated
+    seen, hit = fault.index in evidence.activated, evidence.hits.get(fault.index, {})
+    # How a processor itself uses its page tables, nobody sees.
+    known = seen or (fault.probe and hit.get("kind") != "page_table")
     overwritten_s = evidence.overwritten_s(fault.index)
     overwritten = {} if overwritten_s is None else {"overwritten_s": overwritten_s}
     return FaultRow(
@@ -77,9 +107,9 @@ def fault_row(fault: Fault, evidence: Evidence) -> FaultRow:
         old_asm=fault.old_asm,
         new_asm=fault.new_asm,
         injected=fault.index in evidence.injected,
-        activated=seen if seen or fault.probe else None,
+        activated=seen if known else None,
         activated_s=evidence.activated_s(fault.index),
-        params={**fault.params, **evidence.hits.get(fault.index, {}), **overwritten},
+        params={**fault.params, **hit, **overwritten},
     )
 
 

@@ -2,42 +2,37 @@
 """One trial from start to verdict, as a readable sequence."""
 
 import time
-from contextlib import suppress
 
 from riobed.crash import formats
 from riobed.crash.formats import Crash
 from riobed.errors import InfraError
 from riobed.faults import CLASSES, commands
-from riobed.guest import Guest
+from riobed.guest import Guest, WarmStart
 from riobed.plan import CampaignSpec
 from riobed.trial.evidence import read_evidence
-from riobed.trial.panicking import PANIC, bring_down
-from riobed.trial.planting import PLANTED, plant
-from riobed.trial.progress import Progress
+from riobed.trial.guest_time import guest_time
+from riobed.trial.panicking import PANIC, bring_down, panic_on_request
+from riobed.trial.planting import PLANTED, note_e2fsck, plant
+from riobed.trial.progress import progress
 from riobed.trial.record import TrialRecord
 from riobed.trial.recover import recover, restart_production
+from riobed.trial.stopping import stop_workload
 from riobed.trial.verdict import decide
-from riobed.trial.watch import Observation, Watcher, crash_on
-from riobed.vm import AgentLost, Machine
+from riobed.trial.watch import Observation, Watcher, crash_on, crash_outcome
+from riobed.vm import AgentLost, ExecResult, Machine
 
 _WARMUP_SLACK_S = 30.0
 # For a guest whose clock is slower than the host's.
 _LONGEST_WARMUP_S = 900.0
 _INJECT_S = 10.0
-_STOP_S = 10.0
 INJECTOR = "/dev/riobed-inject"
-# Arguments: the seconds of warm-up and the workload's command. The faults come on standard input.
-_REPEATABLE = f"""
-cat >/run/faults
-warmup=$1
-shift
-"$@" &
-workload=$!
-sleep $warmup
-kill -0 $workload || exit
-cat /run/faults >{INJECTOR} || {{ kill $workload; dmesg | tail -n 2 >&2; exit 1; }}
-wait $workload
+# Loads the faults that come on standard input, then becomes the workload, whose command are its arguments.
+_LOADED = f"""
+cat >{INJECTOR} || {{ dmesg -t | grep riobed_inject | tail -n 1 >&2; exit 1; }}
+exec "$@" </dev/null
 """
+# A workload that reports steps and was silent for so long is asked whether it has ended.
+_SILENCE_S = 1.0
 
 
 class EarlyCrash(InfraError):
@@ -53,20 +48,25 @@ def run_trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
     try:
         try:
             repeatably = record.faults and guest.repeatable
-            pid = begin_repeatably(guest, record) if repeatably else begin(guest, record)
+            how = begin_repeatably if repeatably else begin if record.planned.run_on_s is None else begin_warm
+            pid = how(guest, record)
         except EarlyCrash as early:
             if record.planned.fault_class not in ("none", PANIC):
                 raise
             # For a negative control, a crash without a fault is the finding.
-            record.observation = Observation(early.crash, 0.0, "running")
+            record.observation = Observation(crash_outcome(early.crash), early.crash, 0.0, "running")
         else:
             with record.phase("watch"):
                 record.observation = observe(guest, spec, record, pid)
+        if not record.observation.crash:
+            with record.phase("bring_down"):
+                record.observation = bring_down(guest.machine, record.observation)
         read_logs(guest, record)
-        if record.observation.crash:
-            recover(guest, record)
-            if spec.boot_production:
-                restart_production(guest, record)
+        recover(guest, record)
+        if record.plant and not record.unrecovered:
+            record.plant = note_e2fsck(guest, record.plant)
+        if spec.boot_production:
+            restart_production(guest, record)
         record.verdict = decide(record.observation, record.recovery, record.check, record.unrecovered)
     finally:
         # With an observation the console was already read, before stage 0 added to it.
@@ -75,15 +75,18 @@ def run_trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
 
 
 def observe(guest: Guest, spec: CampaignSpec, record: TrialRecord, pid: int) -> Observation:
-    """Observe the guest until a crash or the trial's end; without faults, the harness makes the crash."""
+    """Observe the guest until a crash or the trial's end; without faults, the harness brings it down."""
     if record.faults:
+        record.progress.feed(guest.machine.progress.new())
+        record.steps_at_injection = record.progress.done
         waiting = [fault.index for fault in record.faults if CLASSES[fault.fault_class].waits]
         return Watcher(guest.machine, spec, record.progress, pid, guest.reports_steps, waiting).watch()
-    time.sleep(record.planned.run_on_s)
-    crash = crash_on(guest.machine.console.text())
-    if not crash and record.planned.fault_class == PANIC:
-        crash = bring_down(guest.machine, record.planned.panic_by)
-    return Observation(crash or Crash("reset", "reset by the harness"), 0.0, "running")
+    time.sleep(record.planned.undisturbed_s)
+    if crash := crash_on(guest.machine.console.text()):
+        return Observation(crash_outcome(crash), crash, 0.0, "running")
+    if record.planned.fault_class == PANIC:
+        crash = panic_on_request(guest.machine, record.planned.panic_by)
+    return Observation("survived", crash or Crash("reset", "reset by the harness"), 0.0, "running")
 
 
 def begin(guest: Guest, record: TrialRecord) -> int:
@@ -95,21 +98,82 @@ def begin(guest: Guest, record: TrialRecord) -> int:
         pid = start_workload(guest, record)
         warm_up(guest, record, pid)
     with record.phase("inject"):
-        if planned.fault_class == PLANTED:
-            end_workload(guest, record, pid)
-            record.plant = plant(guest, planned.fault_rng())
-        else:
-            inject(guest, record)
+        plant_or_inject(guest, record, pid)
+    return pid
+
+
+def begin_warm(guest: Guest, record: TrialRecord) -> int:
+    """Start from where this round's warm-up ended, and inject; return the workload's process id."""
+    planned = record.planned
+    with record.phase("restore"):
+        warm = None if planned.fresh_boot else guest.start_warm(planned.round_seed, planned.check_restore)
+        record.restore_checked = planned.check_restore and warm is not None
+    if not warm:
+        warm = warm_up_round(guest, record)
+    record.snapshot = warm.memory.hex()[:16]
+    record.progress = progress(planned.workload_seed, guest.streams)
+    record.progress.feed(warm.progress)
+    record.reported_before = warm.progress
+    with record.phase("inject"):
+        load_faults(guest, record)
+        run_on(guest, record, warm.pid)
+        plant_or_inject(guest, record, warm.pid)
+    return warm.pid
+
+
+def warm_up_round(guest: Guest, record: TrialRecord) -> WarmStart:
+    """Warm the workload up, and keep the end of it as the start of this round's trials."""
+    planned = record.planned
+    with record.phase("restore"):
+        guest.ready(fresh=planned.fresh_boot)
+    with record.phase("warmup"):
+        record.progress = progress(planned.workload_seed, guest.streams)
+        pid = guest.machine.spawn(guest.command("start", seed=planned.workload_seed))
+        warm_up(guest, record, pid)
+        return guest.keep_warm(planned.round_seed, pid)
+
+
+def load_faults(guest: Guest, record: TrialRecord) -> None:
+    """Load the trial's faults, which wait for an interrupt, by a process that then ends."""
+    if record.faults:
+        loader = ["/bin/sh", "-c", _LOADED, "trial", "/bin/true"]
+        pid = guest.machine.spawn(loader, commands(record.faults, "nmi").encode())
+        wait_for_load(guest, record, pid)
+
+
+def run_on(guest: Guest, record: TrialRecord, pid: int) -> None:
+    """Let the workload run on until the moment of injection; InfraError if it ends."""
+    machine = guest.machine
+    deadline = guest_time(machine) + (record.planned.run_on_s or 0.0)
+    while guest_time(machine) < deadline:
+        not_crashed(machine)
+        time.sleep(0.005)
+    record.progress.feed(machine.progress.new())
+    if record.progress.finished or not guest.reports_steps:
+        not_ended(machine, pid)
+
+
+def plant_or_inject(guest: Guest, record: TrialRecord, pid: int) -> None:
+    """Do to the warm guest what the trial's class says."""
+    planned = record.planned
+    if planned.fault_class == PLANTED:
+        step = stop_workload(guest, record, pid)
+        record.plant = plant(guest, planned.change, planned.fault_rng(), step)
+    else:
+        inject(guest, record)
+
+
+def start_workload(guest: Guest, record: TrialRecord) -> int:
+    """Load the trial's faults, which wait for an interrupt, and start its workload; return its process id."""
+    pid = guest.machine.spawn(*workload_with_faults(guest, record, "nmi"))
+    wait_for_load(guest, record, pid)
     return pid
 
 
 def begin_repeatably(guest: Guest, record: TrialRecord) -> int:
     """Do the same deterministically: the guest gets everything at once and times it by its own clock."""
     planned = record.planned
-    record.progress = Progress(planned.workload_seed)
-    workload = guest.command("start", seed=planned.workload_seed)
-    argv = ["/bin/sh", "-c", _REPEATABLE, "trial", str(round(planned.warmup_s, 3)), *workload]
-    stdin = commands(record.faults).encode()
+    argv, stdin = workload_with_faults(guest, record, f"after {round(planned.warmup_s * 1000)}")
     with record.phase("restore"):
         pid = guest.start(argv, stdin, fresh=planned.fresh_boot, check=planned.check_restore)
         record.restore_checked = planned.check_restore
@@ -118,49 +182,84 @@ def begin_repeatably(guest: Guest, record: TrialRecord) -> int:
     return pid
 
 
+def workload_with_faults(guest: Guest, record: TrialRecord, when: str) -> tuple[list[str], bytes]:
+    """Return the command that loads the trial's faults and starts its workload, and its standard input.
+
+    Loading sleeps, so it takes a process; that is over before the workload begins. No process injects.
+    """
+    record.progress = progress(record.planned.workload_seed, guest.streams)
+    workload = guest.command("start", seed=record.planned.workload_seed)
+    if not record.faults:
+        return workload, b""
+    return ["/bin/sh", "-c", _LOADED, "trial", *workload], commands(record.faults, when).encode()
+
+
+def wait_for_load(guest: Guest, record: TrialRecord, pid: int) -> None:
+    """Wait until the faults are loaded; InfraError if the injector refuses them."""
+    machine = guest.machine
+    deadline = guest_time(machine) + _INJECT_S
+    while read_evidence(machine.evidence.text()).ready != len(record.faults):
+        not_crashed(machine)
+        if guest_time(machine) > deadline:
+            raise InfraError(f"the injector did not load the faults: {how_ended(machine.status(pid))}")
+        time.sleep(0.01)
+
+
+def how_ended(ended: ExecResult | None) -> str:
+    """Describe how a command ended, with the end of its output."""
+    if ended is None:
+        return "its command still runs"
+    lines = (ended.stdout + ended.stderr).decode("utf-8", "replace").strip().splitlines()
+    return f"status {ended.status}: {'; '.join(lines[-2:])[-300:]}"
+
+
 def wait_for_faults(guest: Guest, record: TrialRecord, pid: int) -> None:
     """Wait until the guest has put the faults in place; each step of its workload extends the limit."""
     machine = guest.machine
-    start = time.monotonic()
+    start = guest_time(machine)
     patience = start + record.planned.warmup_s + _WARMUP_SLACK_S
     while not read_evidence(machine.evidence.text()).injected:
         if record.progress.feed(machine.progress.new()):
-            patience = min(max(patience, time.monotonic() + _WARMUP_SLACK_S), start + _LONGEST_WARMUP_S)
+            patience = min(max(patience, guest_time(machine) + _WARMUP_SLACK_S), start + _LONGEST_WARMUP_S)
         not_crashed(machine)
-        if time.monotonic() > patience:
-            ended = machine.status(pid)
-            output = (ended.stdout + ended.stderr)[-300:] if ended else b"no step in time"
-            raise InfraError(f"no fault was put in place: {record.progress.error or output!r}")
+        if guest_time(machine) > patience:
+            why = record.progress.error or how_ended(machine.status(pid))
+            raise InfraError(f"no fault was put in place in time: {why}")
         time.sleep(0.02)
     record.progress.feed(machine.progress.new())
-    if guest.reports_steps and not record.progress.done:
-        raise InfraError("the workload had made no step when the faults were put in place")
-
-
-def start_workload(guest: Guest, record: TrialRecord) -> int:
-    """Start the workload with the trial's seed; return its process id in the guest."""
-    record.progress = Progress(record.planned.workload_seed)
-    return guest.machine.spawn(guest.command("start", seed=record.planned.workload_seed))
+    if guest.reports_steps and (record.progress.finished or not record.progress.done):
+        what = "ended" if record.progress.finished else "made no step"
+        raise InfraError(f"the workload had {what} when the faults were put in place")
 
 
 def warm_up(guest: Guest, record: TrialRecord, pid: int) -> None:
-    """Let the workload run for the warm-up; InfraError if it ends or does not reach its first step."""
-    deadline = time.monotonic() + record.planned.warmup_s
-    patience = deadline + _WARMUP_SLACK_S
-    while time.monotonic() < deadline or (guest.reports_steps and record.progress.done == 0):
-        not_crashed(guest.machine)
-        record.progress.feed(guest.machine.progress.new())
-        if record.progress.error or time.monotonic() > patience:
+    """Let the workload run for the warm-up; InfraError if it ends or does not reach its first step.
+
+    Nobody asks the agent if steps tell that the workload lives: what answers might be what the faults hit.
+    """
+    machine = guest.machine
+    heard = start = guest_time(machine)
+    deadline = start + record.planned.warmup_s
+    while (now := guest_time(machine)) < deadline or (guest.reports_steps and record.progress.done == 0):
+        not_crashed(machine)
+        if record.progress.feed(machine.progress.new()):
+            heard = now
+        if record.progress.error or now > deadline + _WARMUP_SLACK_S:
             raise InfraError(f"workload did not get going: {record.progress.error or 'no step in time'}")
         time.sleep(0.02)
+    if record.progress.finished or now - heard > _SILENCE_S or not guest.reports_steps:
+        not_ended(machine, pid)
+
+
+def not_ended(machine: Machine, pid: int) -> None:
+    """Raise InfraError if the workload has ended."""
     try:
-        ended = guest.machine.status(pid)
+        ended = machine.status(pid)
     except AgentLost:
-        not_crashed(guest.machine)
+        not_crashed(machine)
         raise
     if ended is not None:
-        output = (ended.stdout + ended.stderr).decode("utf-8", "replace").strip()[-200:]
-        raise InfraError(f"workload ended with status {ended.status} before any fault: {output}")
+        raise InfraError(f"workload ended before any fault: {how_ended(ended)}")
 
 
 def not_crashed(machine: Machine) -> None:
@@ -172,38 +271,25 @@ def not_crashed(machine: Machine) -> None:
 
 
 def inject(guest: Guest, record: TrialRecord) -> None:
-    """Put the faults in place; InfraError if the injector refuses them.
-
-    The evidence log decides, not the agent's answer: a fault may kill the guest before the agent answers.
-    """
+    """Let the loaded faults take effect; InfraError if the injector says nothing of it."""
     if not record.faults:
         return
-    script = f"cat >/run/faults; cat /run/faults >{INJECTOR}; echo $? >/run/injected"
-    with suppress(AgentLost):
-        guest.machine.spawn(["/bin/sh", "-c", script], stdin=commands(record.faults).encode())
-    deadline = time.monotonic() + _INJECT_S
-    while not read_evidence(guest.machine.evidence.text()).injected:
-        not_crashed(guest.machine)
-        if time.monotonic() > deadline:
-            answer = guest.machine.run(["/bin/sh", "-c", "cat /run/injected; dmesg | tail -n 2"])
-            raise InfraError(f"the injector did not accept the faults: {answer.stdout[-300:]!r}")
+    machine = guest.machine
+    machine.nmi()
+    deadline = guest_time(machine) + _INJECT_S
+    while not read_evidence(machine.evidence.text()).injected:
+        not_crashed(machine)
+        if guest_time(machine) > deadline:
+            raise InfraError("the injector did not answer the interrupt that triggers it")
         time.sleep(0.01)
 
 
-def end_workload(guest: Guest, record: TrialRecord, pid: int) -> None:
-    """Stop the workload and wait for its end: the check cannot judge a step in flight."""
-    guest.machine.run(guest.command("stop", seed=record.planned.workload_seed), timeout=_STOP_S)
-    deadline = time.monotonic() + _STOP_S
-    while guest.machine.status(pid) is None:
-        if time.monotonic() > deadline:
-            raise InfraError("the workload did not end when it was told to stop")
-        time.sleep(0.02)
-    record.progress.feed(guest.machine.progress.new())
-    if guest.reports_steps and not record.progress.finished:
-        raise InfraError("the workload did not end with the step it was in")
-
-
 def read_logs(guest: Guest, record: TrialRecord) -> None:
-    """Read console and evidence before stage 0 adds to them."""
+    """Read console and evidence before stage 0 adds to them, and what is known without asking the guest."""
     record.console = guest.machine.console.text()
     record.evidence = read_evidence(guest.machine.evidence.text())
+    stamp = formats.moment(record.console)
+    record.crash_guest_s = None if stamp is None else record.evidence.of_log(stamp)
+    record.victim = formats.victim(record.console)
+    record.snapshot = record.snapshot or guest.snapshot
+    record.cache = guest.cache

@@ -3,13 +3,13 @@
 
 import json
 from dataclasses import dataclass
-from typing import Literal
 
 from riobed_results.store import (
     CheckReport,
     Corruption,
     CorruptionWhere,
     CrashKind,
+    Outcome,
     RecoveryReport,
     is_direct,
 )
@@ -25,12 +25,12 @@ _MAX_CHECK_OUTPUT = 1 << 20
 
 @dataclass(frozen=True)
 class Verdict:
-    """The outcome of a trial that was not an infra error."""
+    """The outcome of a trial that was not an infra error, and what its check found."""
 
-    outcome: Literal["crash", "discard"]
-    crash_kind: CrashKind | None = None
-    crash_title: str | None = None
-    corruption: Corruption | None = None
+    outcome: Outcome
+    crash_kind: CrashKind
+    crash_title: str
+    corruption: Corruption
     corruption_where: CorruptionWhere | None = None
 
 
@@ -45,6 +45,7 @@ def read_check(result: ExecResult) -> CheckReport:
         raise InfraError("the workload's check did not print JSON") from None
     if not isinstance(report, dict):
         raise InfraError("the workload's check did not print a JSON object")
+    report.pop("beside", None)  # the harness adds it
     return CheckReport.model_validate(report | {"equal": result.status == _EQUAL})
 
 
@@ -54,25 +55,24 @@ def decide(
     check: CheckReport | None,
     unrecovered: str = "",
 ) -> Verdict:
-    """Decide a trial's outcome.
+    """Judge a trial. Its outcome was observed before the reset, so it cannot depend on what the check found.
 
-    `recovery` is riorecover's report and `check` the workload's. Both are None if there was no crash, or if
-    recovery failed every time; `unrecovered` then says why. A file system that cannot be mounted or recovered
-    counts as corruption of all its files. Raises InfraError if a report is missing.
+    `recovery` is riorecover's report and `check` that of all workloads. Both are None if recovery failed each
+    time; `unrecovered` then says why. A file system that cannot be mounted or recovered counts as corruption
+    of all its files. Raises InfraError if a report is missing.
     """
     if observation.crash is None:
-        return Verdict("discard")
-    kind, title = observation.crash.kind, observation.crash.title
+        raise InfraError("a guest that nobody brought down")
+    ended = (observation.outcome, observation.crash.kind, observation.crash.title)
     if unrecovered:
-        return Verdict("crash", kind, title, "unclassified", "disk")
+        return Verdict(*ended, "unclassified", "disk")
     if recovery is None:
         raise InfraError("a crash without a recovery report")
     if recovery.mount_error:
-        return Verdict("crash", kind, title, _classify(recovery), "disk")
+        return Verdict(*ended, _classify(recovery), "disk")
     if check is None:
         raise InfraError("a mounted file system that was not checked")
-    corruption = "none" if check.equal else _classify(recovery)
-    return Verdict("crash", kind, title, corruption)
+    return Verdict(*ended, "none" if check.all_equal else _classify(recovery))
 
 
 def _classify(recovery: RecoveryReport) -> Corruption:

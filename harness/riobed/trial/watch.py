@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Watch a guest after injection, until it crashes or the trial's time is over.
 
-Titles and an observation's `detail` distinguish three kinds of silence:
+Titles and an observation's `detail` distinguish two kinds of silence:
 
 - `no output`: the agent does not answer, and the console stays silent even after a non-maskable interrupt.
 - `agent lost`: the agent does not answer, but the console says where the kernel hangs.
-- `timed out`: the guest still answers when the time is over. Only this is not a crash.
 
-A trial that is discarded early, with `went well`, was never silent.
+A guest that survives until the time is over has the detail `timed out`, or `went well` if the trial ended
+early, or `workload ended`. A step is the sign of life that is preferred, because nobody has to ask for it: a
+question to the agent of a damaged kernel may itself be what crashes it.
 """
 
 import time
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from functools import partial
+
+from riobed_results.store import Outcome
 
 from riobed.crash import formats, frames
 from riobed.crash.formats import Crash
@@ -20,7 +24,8 @@ from riobed.errors import InfraError
 from riobed.guest import STAGE0
 from riobed.plan import CampaignSpec
 from riobed.trial.evidence import read_evidence
-from riobed.trial.progress import Progress
+from riobed.trial.guest_time import guest_time
+from riobed.trial.progress import Progress, Streams
 from riobed.vm import Machine
 
 _POLL_S = 0.05
@@ -33,8 +38,12 @@ _LOOKS = 4
 
 @dataclass(frozen=True)
 class Observation:
-    """What was observed: a crash or none, seconds since injection, and how the workload ended."""
+    """What was observed: the outcome, the crash, seconds since injection, and how the workload ended.
 
+    `crash` is None as long as a guest that survived is still up.
+    """
+
+    outcome: Outcome
     crash: Crash | None
     seconds: float
     workload_status: str
@@ -51,6 +60,11 @@ def crash_on(console: bytes) -> Crash | None:
     return Crash("reset", formats.with_telling_line("processor reset", before)) if stage0 else None
 
 
+def crash_outcome(crash: Crash) -> Outcome:
+    """Return the outcome of a machine that crashed by itself."""
+    return "hang" if crash.kind == "hang" else "panic"
+
+
 class Watcher:
     """Follows one trial from injection on."""
 
@@ -58,7 +72,7 @@ class Watcher:
         self,
         machine: Machine,
         spec: CampaignSpec,
-        progress: Progress,
+        progress: Progress | Streams,
         workload_pid: int,
         reports_steps: bool = True,
         waiting: Collection[int] = (),
@@ -67,36 +81,44 @@ class Watcher:
         self._waiting = waiting
         self._reports_steps = reports_steps
         self._machine = machine
+        self._now = partial(guest_time, machine)
         self._spec = spec
         self._progress = progress
         self._pid = workload_pid
-        self._start = time.monotonic()
+        self._start = self._now()
         self._until = self._start + spec.limit_s
         self._alive_at = self._start
         self._quiet_since = self._start
         self._status = "running"
+        # What the harness did when the guest crashed.
+        self._over = ""
 
     def watch(self) -> Observation:
-        """Watch until a crash or the limit; InfraError if the machine fails."""
+        """Watch until a crash or the limit; InfraError if the machine fails.
+
+        Unless a step tells that the guest lives, this ends up to twice `hang_s` after the limit.
+        """
         more = self._machine.console.follow()
         while True:
             if trouble := self._machine.trouble():
                 raise InfraError(f"{self._machine.config.name}: {trouble}")
             said = more()
-            if STAGE0 in said:
-                return self._seen(crash_on(self._machine.console.text()))
+            if STAGE0 in said and (crash := crash_on(self._machine.console.text())):
+                return self._seen(crash)
             if formats.started(said):
                 return self._seen(self._read_report())
-            now = time.monotonic()
+            now = self._now()
             if self._machine.evidence.new():
                 self._quiet_since = now
             silence = None
             if self._stepped() and self._goes_well(now):
-                return self._seen(None, "went well")
-            if now > self._until:
-                silence = self._out_of_time()
-            elif now - self._alive_at > self._spec.hang_s:
+                return self._survived("went well")
+            if self._status == "running" and self._alive_at > self._until:
+                return self._survived("timed out")
+            if now - self._alive_at > self._spec.hang_s:
                 silence = self._silent()
+            elif now > self._until and not self._steps_expected():
+                silence = self._out_of_time()
             if silence:
                 return silence
             time.sleep(_POLL_S)
@@ -105,36 +127,57 @@ class Watcher:
         """Whether the workload has made a step since the last call."""
         if not self._progress.feed(self._machine.progress.new()):
             return False
-        self._alive_at = time.monotonic()
+        self._alive_at = self._now()
+        if self._progress.finished and self._status == "running":
+            self._ended("ended")
         return True
+
+    def _steps_expected(self) -> bool:
+        """Whether the workload reports steps and has not ended."""
+        return self._reports_steps and self._status == "running"
 
     def _crashed(self) -> bool:
         """Whether the guest has crashed by now, perhaps while it was being asked something."""
         console = self._machine.console.text()
         return STAGE0 in console or formats.started(console)
 
+    def _answers(self, timeout: float) -> bool:
+        """Ask the agent for a sign of life, and note if the guest crashed over the question."""
+        until = self._now() + timeout
+        while not (answers := self._machine.agent_answers(timeout)) and self._now() < until:
+            pass
+        if self._crashed():
+            self._over = "crashed when the agent was asked"
+        return answers
+
     def _goes_well(self, now: float) -> bool:
-        """Whether to discard early: no fault was injected or activated for the spec's `early_discard_s`.
+        """Whether to end the trial early: no fault was injected or activated for the spec's `quiet_s`.
 
         Call it when the workload has made a step. It is false while faults that are sure to come are
         outstanding.
         """
-        patience = self._spec.early_discard_s
+        patience = self._spec.quiet_s
         if patience is None or now - self._quiet_since <= patience or self._progress.error:
             return False
         activated = read_evidence(self._machine.evidence.text()).activated
         return all(index in activated for index in self._waiting)
 
-    def _seen(self, crash: Crash | None, detail: str = "") -> Observation:
+    def _seen(self, crash: Crash) -> Observation:
+        return replace(self._observed(crash_outcome(crash), self._over), crash=crash)
+
+    def _survived(self, detail: str) -> Observation:
+        return self._observed("survived", detail)
+
+    def _observed(self, outcome: Outcome, detail: str = "") -> Observation:
         self._progress.feed(self._machine.progress.new())
-        status = self._progress.error or self._status
         # Any crash may end in a triple fault, even in the middle of its report.
         restarted = STAGE0 in self._machine.console.text()
-        return Observation(crash, time.monotonic() - self._start, status, detail, restarted)
+        seconds = self._now() - self._start
+        return Observation(outcome, None, seconds, self._status, detail, restarted)
 
     def _read_report(self) -> Crash:
-        deadline = time.monotonic() + _REPORT_S
-        while time.monotonic() < deadline:
+        deadline = self._now() + _REPORT_S
+        while self._now() < deadline:
             if formats.ended(self._machine.console.text()):
                 break
             time.sleep(_POLL_S)
@@ -142,16 +185,17 @@ class Watcher:
         return formats.recognise(console) or Crash("panic", formats.with_telling_line("unknown", console))
 
     def _out_of_time(self) -> Observation | None:
-        """Discard the trial if the guest is alive; a hang may have begun less than hang_s seconds ago."""
-        alive = self._machine.agent_answers(self._spec.hang_s) or self._stepped()
+        """End the trial if the guest is alive; a hang may have begun less than hang_s seconds ago."""
+        alive = self._answers(self._spec.hang_s) or self._stepped()
         if self._crashed():
             # The answer may have come from stage 0's agent.
             return None
-        return self._seen(None, "timed out") if alive else self._hung()
+        ended = "timed out" if self._status == "running" else "workload ended"
+        return self._survived(ended) if alive else self._hung()
 
     def _silent(self) -> Observation | None:
         """Handle a workload without a step for too long: it ended, the guest hangs, or both."""
-        if not self._machine.agent_answers(_AGENT_S):
+        if not self._answers(_AGENT_S):
             return self._hung()
         try:
             ended = self._machine.status(self._pid)
@@ -159,32 +203,53 @@ class Watcher:
             return self._hung()
         if ended is None and not self._reports_steps:
             # Without step reports the agent's answer is the only sign of life.
-            self._alive_at = time.monotonic()
+            self._alive_at = self._now()
             return None
         if ended is None:
             return self._stuck()
-        self._status = f"exit {ended.status}"
-        # Without load the kernel may still crash; it gets hang_s seconds more.
-        self._until = min(self._until, time.monotonic() + self._spec.hang_s)
-        self._alive_at = float("inf")
+        self._ended(f"exit {ended.status}")
         return None
 
+    def _ended(self, status: str) -> None:
+        """Note that there is no load any more; the kernel may still crash, and gets `hang_s` seconds more."""
+        self._status = status
+        self._until = min(self._until, self._now() + self._spec.hang_s)
+        self._alive_at = float("inf")
+
     def _stuck(self) -> Observation | None:
-        """Find where a workload is stuck in a kernel that still answers."""
+        """Report a workload that is stuck in a kernel that answers, and where it is.
+
+        That is settled before anybody asks where, because a damaged kernel may not survive the answer.
+        """
         if self._crashed() or self._stepped():
             return None
+        seen = self._observed("stuck", "workload stuck, agent answers")
+        before = len(self._machine.console.text())
+        where, lost = self._where_stuck()
+        crash = crash_on(self._machine.console.text(before))
+        if self._stepped() and not crash:
+            return None
+        if crash or lost:
+            what = f"crashed: {crash.title}" if crash else "lost"
+            seen = replace(seen, detail=f"{seen.detail}; when asked where, {what}")
+        title = Crash("hang", f"workload stuck in {where}")
+        return replace(seen, crash=title, restarted=STAGE0 in self._machine.console.text())
+
+    def _where_stuck(self) -> tuple[str, bool]:
+        """Ask where the workload is stuck; return the place, and whether the agent was lost over it."""
+        lost = False
         try:
             where = formats.blocked_in(self._ask_sysrq("w"))
             if where == frames.UNKNOWN:
                 # It is not blocked but looping.
                 where = formats.looping_in(b"".join(self._ask_sysrq("t") for _ in range(_LOOKS)))
         except InfraError:
-            return self._hung()
-        if self._stepped():
-            return None
+            if trouble := self._machine.trouble():
+                raise InfraError(f"{self._machine.config.name}: {trouble}") from None
+            where, lost = frames.UNKNOWN, True
         if where == frames.UNKNOWN:
             where = formats.with_telling_line(where, self._machine.console.text())
-        return self._seen(Crash("hang", f"workload stuck in {where}"), "workload stuck, agent answers")
+        return where, lost
 
     def _ask_sysrq(self, key: str) -> bytes:
         """Send a SysRq key; return what the kernel prints. InfraError if the agent is lost."""
@@ -199,10 +264,10 @@ class Watcher:
             return None
         console = self._machine.console.text()
         # The time to the crash ends here; the diagnosis does not count.
-        observation = self._seen(None)
+        observation = self._observed("hang")
         self._machine.nmi()
-        deadline = time.monotonic() + _REPORT_S
-        while time.monotonic() < deadline and not formats.ended(self._machine.console.text()):
+        deadline = self._now() + _REPORT_S
+        while self._now() < deadline and not formats.ended(self._machine.console.text()):
             time.sleep(_POLL_S)
         said = self._machine.console.text()[len(console) :]
         detail = "agent lost" if said.strip() else "no output"

@@ -13,12 +13,13 @@ from riobed.vm.machine import (
     CachePolicy,
     Disk,
     HasTerminal,
-    LogsCode,
+    KeepsState,
     Machine,
     MachineConfig,
     Plugin,
     WritesDisk,
 )
+from riobed.vm.plugins import compiled
 from riobed.vm.scratch import scratch_dir
 
 __all__ = [
@@ -32,11 +33,12 @@ __all__ = [
     "Driver",
     "ExecResult",
     "HasTerminal",
-    "LogsCode",
+    "KeepsState",
     "Machine",
     "MachineConfig",
     "Plugin",
     "WritesDisk",
+    "compiled",
     "connect",
     "driver",
     "find_tool",

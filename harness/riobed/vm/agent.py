@@ -63,6 +63,10 @@ class GuestAgent:
         self._socket = None
         self._buffer = b""
 
+    def tell(self, line: str) -> None:
+        """Write a line into the channel; AgentLost if it cannot be opened."""
+        self._write(line.encode() + b"\n")
+
     def sync(self, timeout: float) -> None:
         """Wait until the agent answers, at most `timeout` seconds; AgentLost if it does not."""
         deadline = time.monotonic() + timeout
@@ -118,13 +122,16 @@ class GuestAgent:
 
     def _send(self, command: str, arguments: dict[str, Any], delimit: bool = False) -> None:
         request = json.dumps({"execute": command, "arguments": arguments}).encode() + b"\n"
+        self._write((b"\xff" if delimit else b"") + request)
+
+    def _write(self, data: bytes) -> None:
         try:
             if not self._socket:
                 self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
                 self._socket.settimeout(10)
                 self._socket.connect(str(self._path))
             self._socket.settimeout(10)
-            self._socket.sendall((b"\xff" if delimit else b"") + request)
+            self._socket.sendall(data)
         except OSError as error:
             self.close()
             time.sleep(_POLL_S)

@@ -80,6 +80,9 @@ class FakeMachine:
     def alive(self) -> bool:
         return self._on
 
+    def delayed(self) -> float:
+        return 0.0
+
     def trouble(self) -> str:
         return "" if self._on else "the machine is not running"
 

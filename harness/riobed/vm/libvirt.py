@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import jinja2
@@ -23,6 +24,7 @@ from riobed.vm.agent import AgentLost, ExecResult, GuestAgent
 from riobed.vm.connection import embedded, libvirt_cache, qemu_log
 from riobed.vm.emulator import REPEATABLE, emulator
 from riobed.vm.host import need_room
+from riobed.vm.kept import KeptState
 from riobed.vm.machine import LogFile, MachineConfig
 from riobed.vm.process import last_words, time_limit
 from riobed.vm.scratch import SHARED_MEMORY, memory_dir
@@ -44,7 +46,7 @@ _template = jinja2.Environment(
 
 
 class LibvirtMachine:
-    """Implements Machine, HasTerminal, WritesDisk and LogsCode of riobed.vm.machine."""
+    """Implements Machine, HasTerminal, WritesDisk and KeepsState of riobed.vm.machine."""
 
     def __init__(self, connection: libvirt.virConnect, config: MachineConfig) -> None:
         self.config = config
@@ -55,6 +57,7 @@ class LibvirtMachine:
         # A daemon's QEMU may not be able to reach our cache.
         self._scripts = libvirt_cache() if inside else config.folder.parent
         self._domain: libvirt.virDomain | None = None
+        self._kept = KeptState(self._execute, config.folder / "kept.qcow2")
         open_folder(config.folder)
         self.console = LogFile(config.folder / "console.log")
         # A step takes about 60 bytes, so this holds a million steps.
@@ -64,9 +67,6 @@ class LibvirtMachine:
 
     def definition(self) -> str:
         """Return the domain's XML."""
-        production = self.config.folder / "production.cmdline"
-        production.write_text(self.config.production_cmdline)
-        self._give(production)
         return _template.render(
             c=self._reachable(),
             emulator=emulator(self.config, self._scripts, self._drop),
@@ -74,7 +74,6 @@ class LibvirtMachine:
             # The version has the form 7002022 for 7.2.22. It matters only for emulated guests.
             wrong_flags=self.config.accelerator != "kvm" and self._connection.getVersion() < 8_000_000,
             start=_START,
-            production_file=production,
             console=self.console.path,
             progress=self.progress.path,
             evidence=self.evidence.path,
@@ -112,6 +111,7 @@ class LibvirtMachine:
             counters.touch()
             self._give(counters)
         definition = self.definition()
+        self._give(self._kept.new_file())
         with self._call("QEMU does not start", BootError):
             self._domain = self._connection.createXML(definition)
 
@@ -133,6 +133,16 @@ class LibvirtMachine:
             return bool(self._domain and self._domain.isActive())
         except libvirt.libvirtError:
             return False
+
+    def delayed(self) -> float:
+        with self._call("statistics of the processors"):
+            ((_, told),) = self._connection.domainListGetStats(
+                [self._running()],
+                libvirt.VIR_DOMAIN_STATS_VCPU,
+                libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT,
+            )
+        # libvirt, virDomainListGetStats(): vcpu.N.delay is in nanoseconds.
+        return max(int(told.get(f"vcpu.{number}.delay", 0)) for number in range(self.config.vcpus)) / 1e9
 
     def trouble(self) -> str:
         if not self.alive():
@@ -179,16 +189,22 @@ class LibvirtMachine:
         # loadvm leaves a paused machine paused.
         self._monitor(f"loadvm {name}")
 
+    def keep(self, name: str, disks: bool = False) -> None:
+        self._hang_up()
+        if not self._paused():
+            self.pause()
+        self._kept.save(name, disks)
+
+    def put_back(self, name: str, disks: bool = False) -> None:
+        self._hang_up()
+        self._kept.load(name, disks)
+
+    def tell(self, line: str) -> None:
+        self._agent.tell(line)
+
     def write_disk(self, byte: int, value: int) -> None:
         # QEMU reports success or failure only in its own log.
         self._monitor(f'qemu-io -d {_TEST_DISK} "write -P {value} {byte} 1"')
-
-    def log_code(self, path: Path | None) -> None:
-        if path:
-            path.touch()
-            self._give(path)
-            self._monitor(f"logfile {path}")
-        self._monitor(f"log {'in_asm' if path else 'none'}")
 
     def run(self, argv: list[str], stdin: bytes = b"", timeout: float = 60) -> ExecResult:
         return self._agent.run(argv, stdin, timeout)
@@ -245,12 +261,17 @@ class LibvirtMachine:
     @contextmanager
     def _call(self, what: str, kind: type[InfraError] = InfraError) -> Iterator[None]:
         """Bound one call to QEMU by _CALL_S seconds; raise `kind` if it fails or QEMU does not answer."""
+        why = ""
         with time_limit(_CALL_S, f"guest={self.config.name},".encode()) as late:
             try:
                 yield
             except libvirt.libvirtError as error:
-                why = f"no answer within {_CALL_S:.0f} s, QEMU was killed" if late.is_set() else str(error)
-                raise kind(f"{self.config.name}: {what}: {' '.join(why.split())}") from None
+                why = " ".join(str(error).split())
+        # libvirt leaves statistics out that a killed QEMU did not give, and raises nothing.
+        if late.is_set():
+            why = f"no answer within {_CALL_S:.0f} s, QEMU was killed"
+        if why:
+            raise kind(f"{self.config.name}: {what}: {why}")
 
     def _monitor(self, command: str) -> None:
         """Run a human monitor command that prints nothing unless it fails; InfraError if it prints."""
@@ -259,7 +280,16 @@ class LibvirtMachine:
 
     def _ask(self, command: str) -> str:
         """Run a human monitor command and return its output."""
-        request = json.dumps({"execute": "human-monitor-command", "arguments": {"command-line": command}})
-        with self._call(command):
+        return str(self._execute("human-monitor-command", {"command-line": command}, command))
+
+    def _execute(self, command: str, arguments: dict[str, Any] | None = None, what: str = "") -> Any:
+        """Run a command of QEMU's machine protocol and return its result; InfraError if it fails.
+
+        Errors name `what`, or else the command.
+        """
+        request = json.dumps({"execute": command, "arguments": arguments or {}})
+        with self._call(what or command):
             answer = json.loads(libvirt_qemu.qemuMonitorCommand(self._running(), request, 0))
-        return str(answer.get("return", answer))
+        if "return" not in answer:
+            raise InfraError(f"{self.config.name}: {what or command}: {answer}")
+        return answer["return"]

@@ -144,6 +144,12 @@ class Machine(Protocol):
     def alive(self) -> bool:
         """Whether the process that runs the guest exists."""
 
+    def delayed(self) -> float:
+        """Return for how many seconds since power-on the guest had to wait for a processor of the host.
+
+        The longest wait of its processors, each of which waits only while it could run.
+        """
+
     def trouble(self) -> str:
         """Return why the guest cannot continue, in one line; "" while it can."""
 
@@ -201,11 +207,21 @@ class WritesDisk(Protocol):
 
 
 @runtime_checkable
-class LogsCode(Protocol):
-    """A machine that knows which code its guest executes: an emulator."""
+class KeepsState(Protocol):
+    """A machine whose processors and devices can be saved and restored apart from its RAM."""
 
-    def log_code(self, path: Path | None) -> None:
-        """Log each block of code to a file when the emulator first translates it; None stops the log.
+    def keep(self, name: str, disks: bool = False) -> None:
+        """Save processors and devices, with `disks` also the disks, under a name that may be in use.
 
-        After `load` every block counts as new.
+        The state is lost with the machine's process. Afterwards the processors are paused and the agent's
+        channel is closed.
         """
+
+    def put_back(self, name: str, disks: bool = False) -> None:
+        """Restore what `keep` saved, after the caller has put RAM back.
+
+        The processors are paused before and after, and the agent's channel is closed afterwards.
+        """
+
+    def tell(self, line: str) -> None:
+        """Write a line into the agent's channel, for a guest that reads it before its agent does."""

@@ -41,8 +41,11 @@ def guest(request: pytest.FixtureRequest) -> Iterator[Guest]:
         yield guest
 
 
-def trial_here(guest: Guest, spec: CampaignSpec, fault_class: str, number: int) -> TrialRecord:
+def trial_here(
+    guest: Guest, spec: CampaignSpec, fault_class: str, number: int, change: str = "written"
+) -> TrialRecord:
     planned = {
+        "change": change,
         "position": number,
         "mode": "mine",
         "fault_class": fault_class,
@@ -62,7 +65,8 @@ def test_a_file_system_of_ones_own(guest: Guest, spec: CampaignSpec) -> None:
         assert record.progress.done > 0 and record.check is not None
         assert record.check.equal == survives, record.check
     for number in range(2):
-        record = trial_here(guest, spec, "planted", number)
+        change = "block" if number and guest.mode.file_system.on_disk else "written"
+        record = trial_here(guest, spec, "planted", number, change)
         assert record.check is not None and not record.check.equal
     guest.ready()
     write = "time -p dd if=/dev/zero of=/dev/disk/by-id/virtio-slow bs=1M count=8 oflag=direct"

@@ -7,9 +7,10 @@ import time
 from riobed.guest.guest import Guest
 from riobed.plan.spec import CampaignSpec
 from riobed.trial.record import TrialRecord
+from riobed.trial.recover import recover
 from riobed.trial.trial import start_workload, warm_up
 
-from .conftest import GuestIn, record_of, trial
+from .conftest import GuestIn, record_of, shell, trial
 
 # Seven moments after the workload's start, and one of them again.
 RESETS = int(os.environ.get("RIOBED_RESETS", "8"))
@@ -35,6 +36,22 @@ def test_delayed_loses_recent_data(guest_in: GuestIn, spec: CampaignSpec) -> Non
     record = no_fault_trial(guest_in("delayed"), spec, 1)
     assert record.verdict is not None and record.verdict.corruption == "unclassified"
     assert record.check is not None and record.check.difference_count
+
+
+def test_the_load_goes_on_beside_damaged_files(rio: Guest) -> None:
+    record = record_of("damaged files")
+    warm_up(rio, record, start_workload(rio, record))
+    shell(rio, "find /mnt/test/workload/tree -type f -exec truncate -c -s +1 {} +")
+    deadline = time.monotonic() + 60
+    while not record.progress.errors or record.progress.done < record.progress.errors[0].step + 500:
+        assert time.monotonic() < deadline
+        record.progress.feed(rio.machine.progress.new())
+    recover(rio, record)
+    assert record.check and not record.check.equal and record.check.model_extra
+    frozen = {entry["path"]: entry for entry in record.check.model_extra["frozen"]}
+    assert frozen.keys() >= {error.path for error in record.progress.errors}
+    assert {entry["how"] for entry in frozen.values()} == {"mismatch"}
+    assert {entry["found"] for entry in frozen.values()} == {"differs"}
 
 
 def test_no_driver_of_the_guest_has_a_part_in_telling_the_steps(rio: Guest) -> None:

@@ -1,53 +1,101 @@
 # SPDX-License-Identifier: Apache-2.0
 """The control `planted`: what is changed behind the workload's back is found, and called by its name."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
+from riobed.guest.config import MachineSpec, WorkloadSpec
 from riobed.guest.guest import Guest
 from riobed.guest.layout import PAGE
+from riobed.guest.modes import cache_mode
+from riobed.guest.setup import guest_setup
 from riobed.plan.spec import CampaignSpec
+from riobed.trial.ext4 import e2fsck_names_journal
 from riobed.trial.planting import PLANTED
 from riobed.trial.record import TrialRecord
 from riobed.trial.rows import trial_row
-from riobed_results.tables.planted import expected
+from riobed_results.store.models import TrialRow
+from riobed_results.tables.controls import expected, found_by
 
-from .conftest import GuestIn, trial
+from .conftest import MEMTEST, opened, trial
 
 # Corruption, pages with a wrong checksum, entries that were not followed.
-MEMORY = {"stray": ("direct", 1, 0), "entry": ("direct", 0, 1), "written": ("indirect", 0, 0)}
+MEMORY = {
+    "stray": ("direct", 1, 0),
+    "entry": ("direct", 0, 1),
+    "written": ("indirect", 0, 0),
+    "block": ("indirect", 0, 0),
+    "directory": ("direct", 1, 0),
+    "inode": ("direct", 1, 0),
+    "bitmap": ("none", 1, 0),
+    "xattr": ("direct", 1, 0),
+}
 
 
-def planted_trial(guest: Guest, spec: CampaignSpec, mode: str, number: int) -> TrialRecord:
-    planned = {"position": number, "mode": mode, "fault_class": PLANTED, "warmup_s": 0.4}
-    record = trial(guest, spec, f"test/{number}", **planned)
-    assert record.plant and record.check
-    # Nothing else differs, and it differs there; of a page whose entry is lost, anywhere in it.
-    assert len(record.check.differences) == 1, (record.plant, record.check, record.recovery)
-    (difference,) = record.check.differences
-    unit = PAGE if record.plant.kind == "entry" else 1
-    assert difference.offset // unit == record.plant.offset // unit
-    return record
+def planted_trial(guest: Guest, spec: CampaignSpec, **planned: Any) -> tuple[TrialRecord, TrialRow]:
+    planned |= {"fault_class": PLANTED, "warmup_s": 0.4}
+    record = trial(guest, spec, f"test/{planned['change']}", **planned)
+    plant = record.plant
+    assert plant and record.check and record.recovery and plant.kind == planned["change"]
+    assert (plant.during, bool(plant.step)) == (("step", True) if planned["in_step"] else ("rest", False))
+    assert record.progress.in_flight == (plant.step or 0)
+    row = trial_row(record, 1, 1, "2026-01-02T03:04:05.000+00:00", "")
+    assert (row.requested, row.injected, row.faults[0].params) == (1, 1, plant.as_stored())
+    assert found_by(row) and expected(row) == row.corruption, (plant, record.check, record.recovery)
+    return record, row
 
 
-@pytest.mark.parametrize("mode", ["rio", "rio-protected"])
-def test_planted_in_memory(guest_in: GuestIn, spec: CampaignSpec, mode: str) -> None:
-    kinds = set()
-    for number in range(len(MEMORY)):
-        record = planted_trial(guest_in(mode), spec, mode, number)
-        assert record.plant and record.verdict and record.recovery
+def check_place(record: TrialRecord) -> None:
+    """Nothing else differs, and it differs there; of a page whose entry is lost, anywhere in it."""
+    plant, check = record.plant, record.check
+    assert plant and check
+    # A name is missing, and another one is there.
+    most = 2 if plant.kind == "directory" else 1
+    assert 1 <= len(check.differences) <= most, (plant, check, record.recovery)
+    difference = check.differences[0]
+    if plant.block is not None:
+        wanted = {"directory": {"missing", "extra"}, "xattr": {"metadata"}}
+        assert difference.kind in wanted.get(plant.kind, {"metadata", "size", "twin"})
+        return
+    unit = PAGE if plant.kind == "entry" else 1
+    assert difference.offset // unit == plant.offset // unit
+
+
+@pytest.fixture(scope="module")
+def guest_of(request: pytest.FixtureRequest) -> Iterator[Guest]:
+    """A guest in a mode, whose twins have extended attributes."""
+    workload = WorkloadSpec(path=MEMTEST, options={"xattrs": 300})
+    with opened(guest_setup(MachineSpec(), None, workload), cache_mode(request.param), "planted") as guest:
+        yield guest
+
+
+@pytest.mark.parametrize("in_step", [False, True], ids=["rest", "step"])
+@pytest.mark.parametrize("guest_of", ["rio", "rio-protected"], indirect=True)
+def test_planted_in_memory(guest_of: Guest, spec: CampaignSpec, in_step: bool) -> None:
+    for kind, wanted in MEMORY.items():
+        record, row = planted_trial(guest_of, spec, change=kind, in_step=in_step)
+        assert record.recovery
         found = record.recovery.checksum_mismatches, record.recovery.unused_entries
-        assert (record.verdict.corruption, *found) == MEMORY[record.plant.kind]
-        row = trial_row(record, 1, 1, "2026-01-02T03:04:05.000+00:00", "")
-        assert (row.requested, row.injected, row.faults[0].params) == (1, 1, record.plant.as_stored())
-        assert expected(row) == record.verdict.corruption
-        kinds.add(record.plant.kind)
-    assert kinds == set(MEMORY)
+        assert (row.corruption, *found) == wanted, (record.plant, record.check, record.recovery)
+        if kind != "bitmap":
+            check_place(record)
+        else:
+            # Both oracles name it, one of them by the block that lost its bit.
+            assert found_by(row) == "checksum" and row.faults[0].params["e2fsck"] is True
 
 
-def test_planted_on_disk(guest_in: GuestIn, spec: CampaignSpec) -> None:
-    kinds = set()
-    for number in range(3):
-        record = planted_trial(guest_in("write-through"), spec, "write-through", number)
-        assert record.plant and record.verdict
-        assert record.verdict.corruption == "unclassified"
-        kinds.add(record.plant.kind)
-    assert kinds == {"block", "written"}
+@pytest.mark.parametrize("in_step", [False, True], ids=["rest", "step"])
+@pytest.mark.parametrize("guest_of", ["write-through"], indirect=True)
+def test_planted_on_disk(guest_of: Guest, spec: CampaignSpec, in_step: bool) -> None:
+    found = {}
+    for kind in ("block", "written", "directory", "inode", "bitmap", "xattr", "journal"):
+        record, row = planted_trial(guest_of, spec, change=kind, in_step=in_step)
+        found[kind] = found_by(row)
+        log = guest_of.machine.run(["/bin/cat", "/run/e2fsck.log"]).stdout
+        assert b"recovering journal" in log or kind not in ("written", "journal")
+        assert e2fsck_names_journal(log) == (kind == "journal")
+        if found[kind] == "check" and kind != "journal":
+            check_place(record)
+    assert found.pop("journal") in ("check", "e2fsck")
+    assert found == dict.fromkeys(found, "check") | {"bitmap": "e2fsck"}

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trials in guests of several processors, in the mode whose windows have to be right on all of them."""
+"""Trials in guests of several processors with two workloads, in the mode whose windows are on all of them."""
 
 from collections.abc import Iterator
 
 import pytest
 from riobed.faults import Fault
-from riobed.guest.config import MachineSpec, WorkloadSpec
+from riobed.guest.config import BesideSpec, MachineSpec, WorkloadSpec
 from riobed.guest.guest import Guest
 from riobed.guest.modes import cache_mode
 from riobed.guest.setup import guest_setup
@@ -18,7 +18,9 @@ from .test_kernel import run_kunit
 
 @pytest.fixture(scope="module", params=[2, 4])
 def guest(request: pytest.FixtureRequest) -> Iterator[Guest]:
-    setup = guest_setup(MachineSpec(vcpus=request.param), None, WorkloadSpec(path=MEMTEST))
+    andrew = BesideSpec(path=MEMTEST.parent / "andrew")
+    workload = WorkloadSpec(path=MEMTEST, beside=(andrew,))
+    setup = guest_setup(MachineSpec(vcpus=request.param), None, workload)
     with opened(setup, cache_mode("rio-protected"), f"test-{request.param}-processors") as made:
         yield made
 
@@ -32,6 +34,8 @@ def test_no_fault_loses_nothing(guest: Guest, spec: CampaignSpec) -> None:
     for number in range(2):
         record = trial_here(guest, spec, number)
         assert record.check is not None and record.check.equal
+        (beside,) = record.check.beside
+        assert beside.equal
         assert record.recovery is not None and record.recovery.data.pages > 10
 
 

@@ -47,7 +47,7 @@ def once(text: str) -> dict[str, Any]:
 
 
 def test_the_way_to_a_planted_change(tmp_path: Path) -> None:
-    store = run(tmp_path, "planted", 3)
+    store = run(tmp_path, "planted", 3, "parameters: {planted: {kinds: [written, entry, stray]}}")
     opened = open_store(store)
     kinds = {row.position: row.faults[0].params["kind"] for row in trial_rows(opened, opened.campaign().id)}
     assert kinds == {0: "written", 1: "entry", 2: "stray"}

@@ -15,7 +15,7 @@ from riobed.guest.layout import Layout
 from riobed.plan.spec import CampaignSpec
 from riobed.products import KernelPart
 from riobed.trial.recover import read_recovery
-from riobed.trial.trial import inject
+from riobed.trial.trial import inject, load_faults
 from riobed.trial.watch import Watcher
 from riobed_results.store.recovery_report import RecoveryReport
 
@@ -71,6 +71,7 @@ def crash_by_store(
     page = victim_page(guest, kind)
     at = page.entry if kind == "registry" else page.address + 123
     record = record_of("trap", faults_of(kernel_of(guest))(VICTIM, stores(at)))
+    load_faults(guest, record)
     inject(guest, record)
     pid = guest.machine.spawn(["/bin/cat", "/proc/uptime"])
     crash = Watcher(guest.machine, spec, record.progress, pid, False).watch().crash

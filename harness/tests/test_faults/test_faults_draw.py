@@ -190,6 +190,9 @@ def test_the_first_flips_are_watched(catalogue: Catalogue, name: str) -> None:
         ("allocation", {"ms": (7, 7)}, "ms", {7}),
         ("copy_overrun", {"extra": [[1.0, [9, 10]]]}, "extra", {9, 10}),
         ("synchronization", {"calls": [5, 6]}, "calls", {5, 6}),
+        ("synchronization", {"seconds": [15, 15]}, "wait_ms", {15000}),
+        ("allocation", {"seconds": [0.001, 0.003]}, "wait_ms", {1, 2, 3}),
+        ("kernel_heap", {"kinds": ["percpu", "slab"]}, "kind", {"percpu", "slab"}),
     ],
 )
 def test_parameters_can_be_set(
@@ -208,6 +211,8 @@ def test_parameters_can_be_set(
         *(("allocation", ms) for ms in ({"ms": (0, 60001)}, {"milliseconds": (0, 1)})),
         *(("copy_overrun", {"extra": extra}) for extra in ([[0.5, [1, 1]]], [[1.0, [0, 1]]], [])),
         ("synchronization", {"calls": 5}),
+        *(("kernel_heap", {"kinds": kinds}) for kinds in ([], ["stack"])),
+        *(("copy_overrun", {"seconds": seconds}) for seconds in ((0, 1), (2, 1), (1, 3601))),
     ],
 )
 def test_parameters_that_make_no_sense_are_refused(name: str, given: dict[str, object]) -> None:
@@ -216,8 +221,8 @@ def test_parameters_that_make_no_sense_are_refused(name: str, given: dict[str, o
 
 
 def test_a_class_without_parameters_takes_none() -> None:
-    with pytest.raises(UsageError, match="kernel_heap: this fault class has no parameters"):
-        CLASSES["kernel_heap"].with_parameters({"calls": (1, 2)})
+    with pytest.raises(UsageError, match="kernel_stack: this fault class has no parameters"):
+        CLASSES["kernel_stack"].with_parameters({"calls": (1, 2)})
 
 
 @pytest.mark.parametrize("name", FAULTY)
@@ -237,6 +242,8 @@ def test_commands_of_a_batch() -> None:
         Fault(4, "kernel_stack", params={"seed": 78}),
         Fault(5, "allocation", params={"calls": 1000, "ms": 0}),
         Fault(6, "synchronization", params={"calls": 4000}),
+        Fault(7, "allocation", params={"wait_ms": 15000, "ms": 9}),
+        Fault(8, "kernel_heap", params={"seed": 79, "kind": "page_table"}),
     ]
     assert commands(faults).splitlines() == [
         "text 0 ffffffff81000003 7403 6690 1",
@@ -246,6 +253,8 @@ def test_commands_of_a_batch() -> None:
         "stack 4 78",
         "allocation 5 1000 0",
         "synchronization 6 4000",
+        "allocation 7 15000ms 9",
+        "heap 8 79 page_table",
         "go",
     ]
 

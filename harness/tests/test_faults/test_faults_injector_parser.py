@@ -4,9 +4,11 @@
 import random
 import subprocess
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from riobed.faults import CLASSES, Catalogue, commands
+from riobed.faults.classes.data_flips import HeapKind
 
 INJECTOR = Path(__file__).parents[3] / "injectors" / "riobed_inject"
 
@@ -32,7 +34,8 @@ def parse(program: Path, text: str) -> list[str]:
 @pytest.mark.parametrize("name", CLASSES)
 def test_understands_every_drawn_batch(program: Path, catalogue: Catalogue, name: str) -> None:
     for seed in range(20):
-        batch = commands(CLASSES[name].draw(catalogue, random.Random(seed), 20))
+        when = ["", "nmi", "after 1500"][seed % 3]
+        batch = commands(CLASSES[name].draw(catalogue, random.Random(seed), 20), when)
         assert parse(program, batch) == batch.splitlines()
 
 
@@ -41,8 +44,16 @@ X16, TOO_MUCH = "90" * 16, 1000000001
 REFUSED = {
     "unknown command": ["", "stop", "g", "gone", " go", "GO", "heaps 1 5"],
     "more words": [
-        *("go ", "go 1", "text 1 1000 90 91 1 1", "heap 1 5 6", "allocation 1 1 5 5", "synchronization 1 1 1")
+        *(
+            "go nmi nmi",
+            "go after 1 1",
+            "text 1 1000 90 91 1 1",
+            "heap 1 5 slab slab",
+            "allocation 1 1 5 5",
+            "synchronization 1 1 1",
+        )
     ],
+    "go is followed by": ["go 1", "go now", "go NMI"],
     "ID": [
         *(
             "text",
@@ -59,10 +70,12 @@ REFUSED = {
     "CALLS": [
         *("copy_overrun 1 0 1", f"copy_overrun 1 {TOO_MUCH} 1", "allocation 1", "allocation 1 0 5"),
         *("synchronization 1", "synchronization 1 0", f"synchronization 1 {TOO_MUCH}"),
+        *(f"synchronization 1 {time}" for time in ("ms", "0ms", "3600001ms", "5s", "ms5", "5msms")),
     ],
     "EXTRA": ["copy_overrun 1 1 0", "copy_overrun 1 1 1048577", "copy_overrun 1 1"],
     "SEED": ["heap 1", "heap 1 -1", "heap 1 4294967296", "stack 1 a"],
-    "MS": ["allocation 1 1", "allocation 1 1 60001"],
+    "KIND": ["heap 1 5 6", "heap 1 5 Slab", "heap 1 5 slabs"],
+    "MS": ["go after", "go after 0", "go after 3600001", "allocation 1 1", "allocation 1 1 60001"],
 }
 
 
@@ -80,11 +93,16 @@ def test_extremes_are_accepted(program: Path) -> None:
         "copy_overrun 0 1 1",
         "copy_overrun 65535 1000000000 1048576",
         "heap 0 0",
+        *(f"heap 65535 4294967295 {kind}" for kind in get_args(HeapKind)),
         "stack 65535 4294967295",
         "allocation 0 1 0",
         "allocation 65535 1000000000 60000",
         "synchronization 0 1",
         "synchronization 65535 1000000000",
+        *("go", "go nmi", "go after 1", "go after 3600000"),
+        "synchronization 0 1ms",
+        "copy_overrun 0 3600000ms 1",
+        "allocation 0 15000ms 9",
     ]
     assert parse(program, "\n".join(lines) + "\n") == lines
 

@@ -20,26 +20,42 @@ static void print_hex(FILE *out, const unsigned char *bytes, unsigned int len)
 		fprintf(out, "%02x", *bytes++);
 }
 
+static void print_when(FILE *out, const struct inject_command *cmd)
+{
+	if (cmd->wait)
+		fprintf(out, "%ums", cmd->wait);
+	else
+		fprintf(out, "%u", cmd->calls);
+}
+
 static void print_command(FILE *out, const struct inject_command *cmd)
 {
 	switch (cmd->kind) {
 	case INJECT_GO:
-		fputs("go", out);
+		fputs(cmd->when == INJECT_AT_NMI ? "go nmi" : "go", out);
+		if (cmd->when == INJECT_AFTER)
+			fprintf(out, " after %u", cmd->ms);
 		break;
 	case INJECT_HEAP:
-		fprintf(out, "heap %u %u", cmd->id, cmd->seed);
+		fprintf(out, "heap %u %u%s%s", cmd->id, cmd->seed, cmd->heap ? " " : "",
+			inject_heap_kinds[cmd->heap]);
 		break;
 	case INJECT_STACK:
 		fprintf(out, "stack %u %u", cmd->id, cmd->seed);
 		break;
 	case INJECT_ALLOCATION:
-		fprintf(out, "allocation %u %u %u", cmd->id, cmd->calls, cmd->ms);
+		fprintf(out, "allocation %u ", cmd->id);
+		print_when(out, cmd);
+		fprintf(out, " %u", cmd->ms);
 		break;
 	case INJECT_COPY_OVERRUN:
-		fprintf(out, "copy_overrun %u %u %u", cmd->id, cmd->calls, cmd->extra);
+		fprintf(out, "copy_overrun %u ", cmd->id);
+		print_when(out, cmd);
+		fprintf(out, " %u", cmd->extra);
 		break;
 	case INJECT_SYNCHRONIZATION:
-		fprintf(out, "synchronization %u %u", cmd->id, cmd->calls);
+		fprintf(out, "synchronization %u ", cmd->id);
+		print_when(out, cmd);
 		break;
 	case INJECT_TEXT:
 		fprintf(out, "text %u %lx ", cmd->id, cmd->addr);
@@ -90,7 +106,7 @@ static const char *parse_exact(const char *line, size_t len, struct inject_comma
 
 static size_t damage(char *line, size_t len, size_t room, unsigned long *state)
 {
-	static const char bytes[] = "0123456789abcdefxgo _-\n\t\377";
+	static const char bytes[] = "0123456789abcdefxgoms _-\n\t\377";
 	unsigned int times = next_random(state) % 4;
 
 	while (times--) {
@@ -120,7 +136,8 @@ static size_t damage(char *line, size_t len, size_t room, unsigned long *state)
 
 static int calls_within_limits(const struct inject_command *cmd)
 {
-	return cmd->calls >= 1 && cmd->calls <= INJECT_CALLS_MAX;
+	return cmd->wait ? !cmd->calls && cmd->wait <= INJECT_WAIT_MAX :
+			   cmd->calls >= 1 && cmd->calls <= INJECT_CALLS_MAX;
 }
 
 static int within_limits(const struct inject_command *cmd)
@@ -129,6 +146,7 @@ static int within_limits(const struct inject_command *cmd)
 		return 0;
 	switch (cmd->kind) {
 	case INJECT_GO:
+		return cmd->when != INJECT_AFTER || (cmd->ms >= 1 && cmd->ms <= INJECT_WAIT_MAX);
 	case INJECT_HEAP:
 	case INJECT_STACK:
 		return 1;
@@ -178,7 +196,10 @@ static int fuzz(unsigned long count)
 		"allocation 5 1000 256",
 		"copy_overrun 7 4000 4096",
 		"synchronization 8 2500",
+		"allocation 9 15000ms 256",
 		"go",
+		"go nmi",
+		"go after 1500",
 	};
 	unsigned long state = 1, accepted = 0, i;
 

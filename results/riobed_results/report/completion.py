@@ -4,13 +4,15 @@
 import math
 from dataclasses import dataclass
 
-from riobed_results.store import CampaignRow, Counts, TrialRow, cell_counts, stored_spec
-from riobed_results.tables.controls import CONTROLS, control_rates
+from riobed_results.store import CONTROLS, CampaignRow, Counts, Results, cell_counts, judges_all, stored_spec
+from riobed_results.tables.controls import control_rates
 
 
 @dataclass(frozen=True)
 class Progress:
     """Counts of trials by outcome; `controls` are trials of controls, `infra_errors` failed attempts.
+
+    `others` says in words how many trials with faults ended otherwise than by a crash.
 
     `have` of the `wanted` crashes are stored; both are None if the spec does not give a number. `first` and
     `last` are the start of the first trial and the end of the last one, UTC ISO 8601; "" without trials.
@@ -18,7 +20,7 @@ class Progress:
 
     crashes: int
     corrupted: int
-    discards: int
+    others: str
     infra_errors: int
     have: int | None
     wanted: int | None
@@ -27,21 +29,25 @@ class Progress:
     last: str
 
 
-def progress(campaign: CampaignRow, rows: list[TrialRow]) -> Progress:
-    """Return the progress of the campaign with these rows."""
-    cells, wanted = cell_counts(rows), _wanted(campaign)
+def progress(results: Results) -> Progress:
+    """Return the progress of a campaign."""
+    rows = results.trials
+    cells, wanted = cell_counts(rows), _wanted(results.campaign)
+    first, last = results.span()
     faults = sum((cell for (_, name), cell in cells.items() if name not in CONTROLS), Counts())
     none = Counts()
     return Progress(
         crashes=faults.crashes,
         corrupted=faults.corrupted,
-        discards=faults.discards,
+        others=f"{faults.stuck} stuck, {faults.survived} survived"
+        if judges_all(rows)
+        else f"{faults.discards} discards",
         infra_errors=sum(cell.infra_errors for cell in cells.values()),
         have=sum(min(each, cells.get(at, none).crashes) for at, each in wanted.items()) if wanted else None,
         wanted=sum(wanted.values()) if wanted else None,
         controls=sum(cell.trials for (_, name), cell in cells.items() if name in CONTROLS),
-        first=min((row.started for row in rows), default=""),
-        last=max((row.finished for row in rows), default=""),
+        first=first,
+        last=last,
     )
 
 

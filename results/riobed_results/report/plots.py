@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 
 from riobed_results.tables.proportions import Share
 from riobed_results.tables.render import printable
+from riobed_results.tables.survival import Curve
 
 WIDTH = 4.6  # inches; still legible on a phone
 _ROW = 0.24  # inches for a row with one line; each further line adds _LINE
@@ -93,13 +94,113 @@ def intervals(name: str, lines: Sequence[Line], series: Sequence[str] = ()) -> M
         return _svg(figure, name, "Shares of crashes with corruption and their 95 % intervals")
 
 
+@dataclass(frozen=True)
+class Point:
+    """A share of runs at a share of RAM; `series` selects the colour, `hollow` the mark."""
+
+    ram: float
+    series: int
+    share: Share
+    hollow: bool = False
+
+
+def exposure(points: Sequence[Point], series: Sequence[str]) -> Markup:
+    """Plot shares of runs with their intervals against the file cache's share of RAM, both in per cent.
+
+    The points of a series are joined, full marks and hollow ones apart. RAM is on a logarithmic axis.
+    """
+    with _figure(_EXPOSURE_ROWS) as (figure, axes):
+        for number, text in enumerate(series):
+            for hollow in (False, True):
+                line = [point for point in points if (point.series, point.hollow) == (number, hollow)]
+                _draw_points(axes, sorted(line, key=lambda point: point.ram), number)
+            axes.plot([], [], "o", color=SERIES[number % len(SERIES)], label=_short(printable(text)))
+        axes.set_xscale("log")
+        axes.set_xticks(_RAM_TICKS, [f"{tick}" for tick in _RAM_TICKS])
+        axes.minorticks_off()
+        axes.set_xlabel("file cache, % of RAM")
+        axes.set_ylabel("% of runs")
+        axes.set_ylim(bottom=0)
+        figure.legend(loc="outside upper center", ncols=3, handlelength=1, columnspacing=1.2)
+        return _svg(figure, "exposure", "Corruption against the share of RAM that the file cache had")
+
+
+_EXPOSURE_ROWS = 8  # the figure's height, in rows
+_RAM_TICKS = (1, 3, 10, 30, 60, 100)
+
+
+def _draw_points(axes: Any, line: Sequence[Point], number: int) -> None:
+    known = [(point, *point.share.model_dump().values()) for point in line if point.share.share is not None]
+    colour = SERIES[number % len(SERIES)]
+    for point, _share, low, high in known:
+        # Hollow marks a little to the right, so that intervals do not cover each other.
+        at = 100 * point.ram * (_ASIDE if point.hollow else 1)
+        axes.plot([at, at], [100 * low, 100 * high], color=colour, linewidth=1, linestyle=_dash(point.hollow))
+    xs = [100 * point.ram * (_ASIDE if point.hollow else 1) for point, *_ in known]
+    ys = [100 * share for _, share, *_ in known]
+    hollow = bool(line) and line[0].hollow
+    axes.plot(
+        xs, ys, "o", linestyle=_dash(hollow), linewidth=1, color=colour, markersize=4,
+        markerfacecolor="none" if hollow else colour,
+    )  # fmt: skip
+
+
+_ASIDE = 1.04
+
+
+def _dash(hollow: bool) -> str:
+    return "dotted" if hollow else "solid"
+
+
+def survival(curves: Sequence[Curve]) -> Markup:
+    """Plot the share of runs that had an event by a time, a colour for each mode, crash and corruption.
+
+    Corruption is dotted. Time is on a logarithmic axis, the share in per cent on a square-root axis.
+    """
+    modes = list(dict.fromkeys(curve.mode for curve in curves))
+    with _figure(_SURVIVAL_ROWS) as (figure, axes):
+        for curve in curves:
+            _draw_curve(axes, curve, modes.index(curve.mode))
+        for number, mode in enumerate(modes):
+            axes.plot([], [], color=SERIES[number % len(SERIES)], label=_short(printable(mode)))
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(lambda seconds, _: f"{seconds:g}")
+        axes.minorticks_off()
+        axes.set_xlabel("guest seconds after injection")
+        axes.set_yscale("function", functions=(lambda y: np.sqrt(np.maximum(y, 0)), np.square))
+        axes.set_ylim(0, 100)
+        axes.set_yticks([0, 1, 5, 10, 25, 50, 75, 100])
+        axes.set_ylabel("% of runs")
+        figure.legend(loc="outside upper center", ncols=3, handlelength=1, columnspacing=1.2)
+        return _svg(figure, "survival", "Crash and corruption by the guest's time after injection")
+
+
+_SURVIVAL_ROWS = 9  # the figure's height, in rows
+
+
+def _draw_curve(axes: Any, curve: Curve, number: int) -> None:
+    end = max(curve.longest_s, _SHORTEST_S)
+    xs = [max(point.seconds, _SHORTEST_S) for point in curve.points]
+    ys = [100 * point.share for point in curve.points]
+    colour, dash = SERIES[number % len(SERIES)], _dash(curve.event == "corruption")
+    axes.step([*xs, end], [*ys, ys[-1]], where="post", color=colour, linewidth=1.2, linestyle=dash)
+    last = curve.points[-1]
+    # Intervals of several modes beside each other, not on top of each other.
+    at = end * (1 + 0.06 * number)
+    axes.plot([at, at], [100 * last.low, 100 * last.high], color=colour, linewidth=1, linestyle=dash)
+
+
 def crash_times(seconds: dict[str, list[float]]) -> Markup:
-    """Plot the times from injection to crash by fault class: a mark per crash, a line at the median."""
+    """Plot the times from injection to crash by fault class: a mark per crash, a line at the median.
+
+    Of more than _MARKS crashes only that many have one, at equal steps through the crashes in order of time.
+    """
     with _figure(len(seconds)) as (figure, axes):
         for row, values in enumerate(seconds.values()):
-            spread = np.random.default_rng(row).uniform(-0.28, 0.28, len(values))
             shown = np.maximum(values, _SHORTEST_S)
-            axes.plot(shown, row + spread, "o", color=CRASH, alpha=0.55, markersize=3, markeredgewidth=0)
+            marks = shown if len(shown) <= _MARKS else np.sort(shown)[:: -(-len(shown) // _MARKS)]
+            spread = np.random.default_rng(row).uniform(-0.28, 0.28, len(marks))
+            axes.plot(marks, row + spread, "o", color=CRASH, alpha=0.55, markersize=3, markeredgewidth=0)
             axes.plot([np.median(shown)] * 2, [row - 0.36, row + 0.36], color=INK, linewidth=1.6)
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(lambda seconds, _: f"{seconds:g}")
@@ -111,6 +212,8 @@ def crash_times(seconds: dict[str, list[float]]) -> Markup:
 
 # Seconds. Shorter times are drawn here: the host polls for crashes, so they are not exact.
 _SHORTEST_S = 0.01
+# Marks in a row. More would hide each other and make a page of megabytes.
+_MARKS = 1000
 
 
 @dataclass(frozen=True)
@@ -120,11 +223,12 @@ class Outcomes:
     label: str
     sound: int
     corrupted: int
-    discards: int
+    others: int
+    others_corrupted: int = 0
 
 
 def outcomes(bars: Sequence[Outcomes]) -> Markup:
-    """Plot a bar of three parts for each entry."""
+    """Plot a bar for each entry, with the crashes first."""
     rows = _by_label(bars)
     many = max(map(len, rows.values()), default=1)
     with _figure(len(rows), many) as (figure, axes):
@@ -134,8 +238,11 @@ def outcomes(bars: Sequence[Outcomes]) -> Markup:
         for label, colour, values in (
             ("corruption", BAD, [bar.corrupted for bar in drawn]),
             ("crash, all well", CRASH, [bar.sound for bar in drawn]),
-            ("discard", DISCARD, [bar.discards for bar in drawn]),
+            ("no crash, corruption", SERIES[1], [bar.others_corrupted for bar in drawn]),
+            ("no crash", DISCARD, [bar.others - bar.others_corrupted for bar in drawn]),
         ):
+            if not any(values):
+                continue
             axes.barh(places, values, left=left, color=colour, label=label, height=0.9 * _SPREAD / many)
             left += np.array(values)
         axes.set_xlabel("trials")

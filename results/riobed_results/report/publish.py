@@ -17,12 +17,17 @@ from riobed_results.store import (
     ARCHIVE,
     REPORT_FILE,
     STORE_FILE,
+    Base,
     CampaignRow,
+    DigestRow,
+    FactsRow,
     FaultRow,
     Links,
     Logs,
     Store,
     TrialRow,
+    judged,
+    judges_all,
     open_store,
     pack,
     read_results,
@@ -30,6 +35,7 @@ from riobed_results.store import (
 from riobed_results.tables.registry import campaign_pages
 from riobed_results.tables.render import render
 
+_AT_ONCE = 1000  # rows copied at a time
 SPEC_HEAD = (
     "# SPDX-License-Identifier: Apache-2.0\n# The spec as the campaign's store has it, defaults filled in.\n"
 )
@@ -69,10 +75,13 @@ def publish(store: Store, name: str | None, logs: Path, folder: Path) -> None:
 
 
 def worth_keeping(rows: list[TrialRow]) -> list[str]:
-    """Return the logs of all trials with corruption or without a production kernel afterwards.
+    """Return the logs of all judged trials.
 
-    And the log of the first trial with each crash title.
+    Of stores before schema 3: of all trials with corruption or without a production kernel afterwards, and of
+    the first trial with each crash title.
     """
+    if judges_all(rows):
+        return list(dict.fromkeys(row.log for row in rows if judged(row) and row.log))
     logs: dict[str, None] = {}
     titles: set[str] = set()
     for row in rows:
@@ -89,10 +98,12 @@ def worth_keeping(rows: list[TrialRow]) -> list[str]:
 def _copy_rows(store: Store, campaign: CampaignRow, path: Path) -> None:
     """Copy a campaign's rows unchanged to a new store; the file appears when it is complete."""
     trials = sa.select(TrialRow.id).where(TrialRow.campaign_id == campaign.id)
-    wanted: list[tuple[type[CampaignRow] | type[TrialRow] | type[FaultRow], sa.ColumnElement[bool]]] = [
+    wanted: list[tuple[type[Base], sa.ColumnElement[bool]]] = [
         (CampaignRow, CampaignRow.id == campaign.id),
         (TrialRow, TrialRow.campaign_id == campaign.id),
         (FaultRow, FaultRow.trial_id.in_(trials)),
+        (FactsRow, FactsRow.campaign_id == campaign.id),
+        (DigestRow, DigestRow.campaign_id == campaign.id),
     ]
     with (
         replacing(path) as unfinished,
@@ -101,7 +112,6 @@ def _copy_rows(store: Store, campaign: CampaignRow, path: Path) -> None:
     ):
         for model, condition in wanted:
             table = cast(sa.Table, model.__table__)
-            columns = sa.select(table).where(condition)
-            rows = [dict(row) for row in source.execute(columns).mappings()]
-            if rows:
-                copy.execute(sa.insert(table), rows)
+            found = source.execute(sa.select(table).where(condition).execution_options(yield_per=_AT_ONCE))
+            for rows in found.mappings().partitions():
+                copy.execute(sa.insert(table), list(map(dict, rows)))

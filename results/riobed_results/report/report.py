@@ -11,17 +11,32 @@ from markupsafe import Markup
 
 from riobed_results.report import plots
 from riobed_results.report.completion import Progress, progress
-from riobed_results.store import CampaignRow, Links, Store, TrialRow, in_order, read_results, utc_now
-from riobed_results.tables.controls import failed_controls, judged, losing_modes, missing_controls
-from riobed_results.tables.corruption import CORRUPTION, CorruptionTable, corruption_table
+from riobed_results.store import (
+    OTHERS,
+    CampaignRow,
+    Counts,
+    Links,
+    Results,
+    Store,
+    in_order,
+    numbers,
+    read_results,
+    utc_now,
+)
+from riobed_results.tables.controls import failed_controls, losing_modes, missing_controls, tells
+from riobed_results.tables.corruption import CORRUPTION, CorruptionTable
+from riobed_results.tables.exposure import ALL, Exposure, ExposureTable
 from riobed_results.tables.paper import SYSTEMS, total
 from riobed_results.tables.proportions import corrupted_share
-from riobed_results.tables.registry import CAMPAIGN_TABLES, campaign_pages
+from riobed_results.tables.registry import present_tables
 from riobed_results.tables.render import TEMPLATES, Page
-from riobed_results.tables.stories import Story, story_table, told
-from riobed_results.tables.titles import Title, title_table, titled
+from riobed_results.tables.stories import Story, read_stories, told, told_trials
+from riobed_results.tables.survival import SurvivalTable
+from riobed_results.tables.titles import Title, has_title, title_table, titled
 
 SHOWN = 12  # differences shown per story; the store has all
+STORIES = 500  # stories shown per mode, the first of the plan; a browser can show no million
+TITLES = 2000  # titles shown, the most frequent
 
 
 @dataclass
@@ -36,11 +51,13 @@ class Report:
     missing: list[str]
     controls_ran: bool
     link: Links
-    corruption: Page | None
-    sections: dict[str, list[Page]]
+    corruption: Page | None = None
+    sections: dict[str, list[Page]] = field(default_factory=dict)
     plots: dict[str, Markup] = field(default_factory=dict)
     titles: list[Title] = field(default_factory=list)
     title_modes: list[str] = field(default_factory=list)
+    # By mode, the number of stories and the first of them.
+    told: dict[str, int] = field(default_factory=dict)
     stories: dict[str, list[Story]] = field(default_factory=dict)
 
 
@@ -50,42 +67,44 @@ def report(store: Store, name: str | None, link: Links, reload_s: int | None = N
     `reload_s` makes a browser reload the page after that many seconds. Raises StoreUsageError if there is no
     such campaign.
     """
-    results = read_results(store.snapshot(), name)
-    campaign, rows = results.campaign, results.rows
-    pages = campaign_pages(results)
+    results = read_results(store, name)
+    campaign, rows = results.campaign, results.trials
+    tables = present_tables(results)
     made = Report(
         campaign=campaign,
         written=utc_now(),
         reload_s=reload_s,
-        progress=progress(campaign, rows),
+        progress=progress(results),
         failed=failed_controls(rows, losing_modes(campaign)),
         missing=missing_controls(results),
-        controls_ran=any(map(judged, rows)),
+        controls_ran=any(map(tells, rows)),
         link=link,
-        corruption=pages.get(CORRUPTION.name),
-        sections=_sections(pages),
     )
-    if made.corruption:
-        made.plots |= _plots(corruption_table(results), rows)
-    if any(map(titled, rows)):
-        table = title_table(results)
-        made.titles, made.title_modes = table.titles, table.modes
+    for table in tables:
+        # The tables of a section are included unchanged.
+        if table.section or table is CORRUPTION:
+            model = table.compute(results)
+            page = table.shown(model, results)
+            if table.section:
+                made.sections.setdefault(table.section, []).append(page)
+            if isinstance(model, CorruptionTable):
+                made.corruption = page
+                made.plots |= _plots(model, results)
+            if isinstance(model, ExposureTable):
+                made.plots["exposure"] = _exposure(model.lines)
+            if isinstance(model, SurvivalTable):
+                made.plots["survival"] = plots.survival(model.curves)
+    if any(map(has_title, rows)):
+        titles = title_table(results)
+        made.titles, made.title_modes = titles.titles, titles.modes
     if any(map(told, rows)):
-        stories = story_table(results).stories
-        modes = in_order(campaign, "modes", (story.mode for story in stories))
-        by_mode = {mode: [story for story in stories if story.mode == mode] for mode in modes}
-        made.stories = {mode: of_mode for mode, of_mode in by_mode.items() if of_mode}
+        trials = told_trials(results)
+        for mode in in_order(campaign, "modes", trials):
+            if ids := trials.get(mode):
+                made.told[mode] = len(ids)
+                made.stories[mode] = read_stories(results, ids[:STORIES])
     template = TEMPLATES.get_template("report.html.j2")
-    return template.render(report=made, host=_host(campaign.host), shown=SHOWN) + "\n"
-
-
-def _sections(pages: dict[str, Page]) -> dict[str, list[Page]]:
-    """Return the pages that the report includes unchanged, by section."""
-    sections: dict[str, list[Page]] = {}
-    for table in CAMPAIGN_TABLES:
-        if table.section and table.name in pages:
-            sections.setdefault(table.section, []).append(pages[table.name])
-    return sections
+    return template.render(report=made, host=_host(campaign.host), shown=SHOWN, titles_shown=TITLES) + "\n"
 
 
 def _host(stored: object) -> dict[str, str]:
@@ -99,14 +118,11 @@ def _host(stored: object) -> dict[str, str]:
     return facts
 
 
-def _plots(table: CorruptionTable, rows: list[TrialRow]) -> dict[str, Markup]:
+def _plots(table: CorruptionTable, results: Results) -> dict[str, Markup]:
+    timed = results.tally("time_to_crash_s", wants=titled)
     crashes: dict[str, list[float]] = {}
     for line in table.rows:
-        seconds = [
-            row.time_to_crash_s
-            for row in rows
-            if titled(row) and row.fault_class == line.fault_class and row.time_to_crash_s is not None
-        ]
+        seconds = numbers((row for row in timed if row.fault_class == line.fault_class), "time_to_crash_s")
         if seconds:
             crashes[line.fault_class] = seconds
     drawn = {
@@ -117,6 +133,18 @@ def _plots(table: CorruptionTable, rows: list[TrialRow]) -> dict[str, Markup]:
     if crashes:
         drawn["times"] = plots.crash_times(crashes)
     return drawn
+
+
+def _exposure(lines: list[Exposure]) -> Markup:
+    """Plot direct corruption (full) and all corruption (hollow) of all classes, a series for each arm."""
+    arms = list(dict.fromkeys(line.arm for line in lines))
+    points = [
+        plots.Point(line.cache[1], arms.index(line.arm), end.share, hollow)
+        for line in lines
+        if line.fault_class == ALL
+        for end, hollow in ((line.direct, False), (line.corrupted, True))
+    ]
+    return plots.exposure(points, arms)
 
 
 def _totals(table: CorruptionTable) -> list[plots.Line]:
@@ -145,8 +173,15 @@ def _outcomes(table: CorruptionTable) -> list[plots.Outcomes]:
             row.fault_class,
             sound=counts.crashes - counts.corrupted,
             corrupted=counts.corrupted,
-            discards=counts.discards,
+            others=counts.stuck + counts.survived + counts.discards,
+            others_corrupted=sum(_cell(table, other, row.fault_class, mode).corrupted for other in OTHERS),
         )
         for row in table.of_faults()
-        for counts in row.cells.values()
+        for mode, counts in row.cells.items()
     ]
+
+
+def _cell(table: CorruptionTable, outcome: str, fault_class: str, mode: str) -> Counts:
+    """Return the counts of the trials of a cell that ended in this way."""
+    rows = table.outcomes.get(outcome, [])
+    return next((row.cells[mode] for row in rows if row.fault_class == fault_class), Counts())

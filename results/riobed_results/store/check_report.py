@@ -26,7 +26,8 @@ class CheckReport(BaseModel):
     """`equal` comes from the check's exit status; everything the check printed is kept unchanged.
 
     A check may give the number of differences it found (`difference_count`) and list some of them
-    (`differences`). Values of another shape are kept, but ignored here.
+    (`differences`). It may say how much is lost: `files_lost` of its `files_expected`, and `bytes_lost`.
+    Values of another shape are kept, but ignored here. All counts include those of `beside`.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow")
@@ -34,16 +35,57 @@ class CheckReport(BaseModel):
     equal: Annotated[bool, Field(strict=True)]
 
     @property
+    def beside(self) -> list["CheckReport"]:
+        """The reports on workloads that ran beside the judged one, each with its name as `workload`."""
+        listed = self._printed("beside")
+        return list(map(CheckReport.model_validate, listed)) if isinstance(listed, list) else []
+
+    @property
+    def all_equal(self) -> bool:
+        """Whether the files of all workloads are as expected."""
+        return self.equal and all(each.equal for each in self.beside)
+
+    @property
     def difference_count(self) -> int | None:
         """The number of differences that the check counted; None if it gives none."""
-        count = self._printed("difference_count")
-        return count if type(count) is int and count >= 0 else None
+        return self._count("difference_count")
+
+    @property
+    def files_lost(self) -> int | None:
+        """The number of expected files that are not there or wrong; None if the check does not say."""
+        return self._count("files_lost")
+
+    @property
+    def bytes_lost(self) -> int | None:
+        """The number of expected bytes that are not there or wrong; None if the check does not say."""
+        return self._count("bytes_lost")
+
+    @property
+    def total_loss(self) -> bool | None:
+        """Whether no expected file is right; None if the check does not say."""
+        expected, lost = self._count("files_expected"), self.files_lost
+        return None if lost is None or not expected else lost >= expected
 
     @property
     def differences(self) -> list[Difference]:
-        """The differences that the check listed; malformed ones are left out."""
+        """The differences that the checks listed; malformed ones are left out.
+
+        Paths of a workload beside the judged one begin with its name.
+        """
         listed = self._printed("differences")
-        return [found for item in listed if (found := _difference(item))] if isinstance(listed, list) else []
+        mine = [found for item in listed if (found := _difference(item))] if isinstance(listed, list) else []
+        return [*mine, *(found for each in self.beside for found in each._named_differences())]
+
+    def _named_differences(self) -> list[Difference]:
+        name = self._printed("workload")
+        return [found.model_copy(update={"path": f"{name}/{found.path}"}) for found in self.differences]
+
+    def _count(self, key: str) -> int | None:
+        """Return the sum of the workloads' numbers under this key; None if the judged one has none."""
+        count = self._printed(key)
+        if type(count) is not int or not 0 <= count < 1 << 63:
+            return None
+        return count + sum(each._count(key) or 0 for each in self.beside)
 
     def _printed(self, key: str) -> Any:
         return (self.model_extra or {}).get(key)

@@ -1,13 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables of a results store. Rows are only added, never changed.
 
+`campaigns`, `trials` and `faults` are what was seen. `digests` follows from them: it has of each trial what
+tables count, in a row so narrow that a million of them can be read in seconds.
+
 The checks are part of the schema, so no program can store a row that tables would count wrongly. All column
 types are generic, so the same models serve SQLite and PostgreSQL.
 """
 
+import json
+import re
 from collections.abc import Iterable
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
-from typing import Any, Literal, get_args
+from hashlib import blake2b
+from typing import Any, ClassVar, Literal, get_args
 
 import sqlalchemy as sa
 from pydantic import BaseModel, TypeAdapter
@@ -16,14 +23,17 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, MappedAsDataclass, mapped_co
 
 from riobed_results.store.check_report import CheckReport
 from riobed_results.store.provenance import KernelProvenance, Provenance
-from riobed_results.store.recovery_report import RecoveryReport
+from riobed_results.store.recovery_report import RecoveryReport, counts, cut_short, is_direct
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 4
 
-Outcome = Literal["crash", "discard", "infra_error"]
+# How a trial ended; docs/decisions/034-every-run-judged.md defines the first four. `crash` and `discard` are
+# of stores before schema 3: a crash was a panic, a hang or stuck, a discard survived and was not judged.
+Outcome = Literal["panic", "hang", "stuck", "survived", "crash", "discard", "infra_error"]
 CrashKind = Literal["panic", "oops", "trap", "hang", "reset"]
 Corruption = Literal["none", "direct", "indirect", "unclassified"]
 CorruptionWhere = Literal["cache", "disk"]
+Restart = Literal["reset", "parked", "both"]
 Json = dict[str, Any]
 Kernels = dict[str, KernelProvenance]
 Seconds = dict[str, float]
@@ -145,15 +155,40 @@ class CampaignRow(Base):
         return Provenance.model_validate(self, from_attributes=True)
 
 
+# By its key, the title of a crash that the harness asked a sound kernel for.
+PANICS = {"nmi": "panic on request, by NMI", "sysrq": "panic on request, by SysRq"}
+# Titles of stuck workloads begin so. Stores before schema 3 called them crashes.
+STUCK_TITLE = "workload stuck"
+# A kernel worker's name has the processor and what it is for (kernel/workqueue.c).
+_WORKER = re.compile(r"(kworker|ksoftirqd|migration|swapper|rcuop|cpuhp)\b.*")
+_JUDGED = "outcome NOT IN ('discard', 'infra_error')"
+
+
 class TrialRow(Base):
     """One attempt at one position of a campaign's plan.
 
     `*_s` are seconds since injection, `phases` maps a phase's name to its seconds, `started` and `finished`
     are UTC ISO 8601, `log` is a path relative to the store's folder. `requested`, `injected` and
     `activated` count faults. `restore_checked`: restored memory was compared with the snapshot's.
-    `workload_mismatch`: before the crash the workload read something other than it had written. `log_damage`
-    says what the crash report on the console lacks. An infra error is a row of its own; its retry has the
-    next `attempt`.
+    `time_to_crash_s` ends when the machine was brought down if it survived. `log_damage` says what the crash
+    report on the console lacks. An infra error is a row of its own; its retry has the next `attempt`.
+
+    Before the crash the workload reported `workload_errors` errors, the first of which was `workload_error`,
+    and `workload_status` is how it ended. `workload_mismatch`: it read something other than it had written.
+    `files_lost` and `bytes_lost`: of what the workload's model has, not there or wrong, None if nobody could
+    count; `total_loss`: no file of it is right, or the file system cannot be mounted.
+
+    `worker` names the guest, `snapshot` the memory that it started from (the first digits of its SHA-256).
+    `*_guest_s` are seconds of the guest's clock since its boot: of the first injection, and of the first line
+    of the crash report, which names the task `victim`. `steps_at_injection` of the `steps_done` came before
+    the faults were in place. All of these are None where they are not known, as in stores before schema 3.
+
+    `restart` is how the machine restarted: by a reset, by the parked stage 0, or by `both` from a copy of the
+    crash. After both, `restart_differs` names the fields of the two recovery reports and checks that differ.
+
+    `cache_share` and `dirty_share` are what the file cache and its dirty pages had of RAM, 0 to 1: by the
+    registry at the crash, or without one by the kernel's own count when the snapshot was taken, which has the
+    files of programs, too. They are None in stores before schema 3.
     """
 
     __tablename__ = "trials"
@@ -162,8 +197,8 @@ class TrialRow(Base):
         _one_of("crash_kind", get_args(CrashKind)),
         _one_of("corruption", get_args(Corruption)),
         _one_of("corruption_where", get_args(CorruptionWhere)),
-        sa.CheckConstraint("(outcome = 'crash') = (crash_kind IS NOT NULL)", name="only_crashes_have_a_kind"),
-        sa.CheckConstraint("(outcome = 'crash') = (corruption IS NOT NULL)", name="only_crashes_are_judged"),
+        sa.CheckConstraint(f"({_JUDGED}) = (crash_kind IS NOT NULL)", name="only_judged_have_a_kind"),
+        sa.CheckConstraint(f"({_JUDGED}) = (corruption IS NOT NULL)", name="only_judged_have_a_verdict"),
         sa.CheckConstraint(
             "corruption_where IS NULL OR (corruption IS NOT NULL AND corruption <> 'none')",
             name="only_corruption_has_a_place",
@@ -195,13 +230,28 @@ class TrialRow(Base):
     corruption: Mapped[Corruption | None] = mapped_column(default=None)
     corruption_where: Mapped[CorruptionWhere | None] = mapped_column(default=None)
     workload_status: Mapped[str | None] = mapped_column(default=None)
+    workload_error: Mapped[str | None] = mapped_column(default=None)
+    workload_errors: Mapped[int | None] = mapped_column(default=None)
     workload_mismatch: Mapped[bool] = mapped_column(default=False)
+    files_lost: Mapped[int | None] = mapped_column(default=None)
+    bytes_lost: Mapped[int | None] = mapped_column(sa.BigInteger, default=None)
+    total_loss: Mapped[bool | None] = mapped_column(default=None)
     requested: Mapped[int] = mapped_column(default=0)
     injected: Mapped[int] = mapped_column(default=0)
     activated: Mapped[int] = mapped_column(default=0)
     first_activation_s: Mapped[float | None] = mapped_column(default=None)
     time_to_crash_s: Mapped[float | None] = mapped_column(default=None)
+    injection_guest_s: Mapped[float | None] = mapped_column(default=None)
+    crash_guest_s: Mapped[float | None] = mapped_column(default=None)
+    victim: Mapped[str | None] = mapped_column(default=None)
+    steps_at_injection: Mapped[int | None] = mapped_column(default=None)
     steps_done: Mapped[int] = mapped_column(default=0)
+    worker: Mapped[str | None] = mapped_column(default=None)
+    snapshot: Mapped[str | None] = mapped_column(default=None)
+    cache_share: Mapped[float | None] = mapped_column(default=None)
+    dirty_share: Mapped[float | None] = mapped_column(default=None)
+    restart: Mapped[Restart | None] = mapped_column(default=None)
+    restart_differs: Mapped[str | None] = mapped_column(default=None)
     fresh_boot: Mapped[bool] = mapped_column(default=False)
     restore_checked: Mapped[bool] = mapped_column(default=False)
     detail: Mapped[str] = mapped_column(default="")
@@ -211,6 +261,237 @@ class TrialRow(Base):
     log: Mapped[str | None] = mapped_column(default=None)
     log_damage: Mapped[str | None] = mapped_column(default=None)
     faults: Mapped[list["FaultRow"]] = relationship(default_factory=list, order_by="FaultRow.index")
+
+    # A row and a Tally are counted by the same functions.
+    times: ClassVar[int] = 1
+
+    @property
+    def logged(self) -> bool:
+        """Whether there is a console log."""
+        return bool(self.log)
+
+    @property
+    def log_damaged(self) -> bool:
+        """Whether the crash report on the console lacks anything."""
+        return self.log_damage is not None
+
+    @property
+    def panic_by(self) -> str | None:
+        """How the harness asked for the panic, a key of PANICS; None if it did not."""
+        return next((key for key, title in PANICS.items() if title == self.crash_title), None)
+
+    @property
+    def planted(self) -> str | None:
+        """The kind of the planted change; None if none was planted."""
+        if self.fault_class != "planted" or not self.faults:
+            return None
+        kind = self.faults[0].params.get("kind")
+        return None if kind is None else str(kind)
+
+    @property
+    def planted_during(self) -> str | None:
+        """When the change was planted, at `rest` or during a `step`; None if nothing says so."""
+        return self.faults[0].params.get("during") if self.planted else None
+
+    @property
+    def named_by(self) -> str | None:
+        """What named the planted change besides the check, `checksum` or `e2fsck`; None if neither did."""
+        if not self.planted:
+            return None
+        params, sums = self.faults[0].params, self.recovery.checksums if self.recovery else None
+        wrong = sums.mismatches if sums else []
+        if any(page.metadata and page.index == params.get("block") for page in wrong):
+            return "checksum"
+        return "e2fsck" if params.get("e2fsck") else None
+
+    @property
+    def asked(self) -> bool:
+        """Whether a fault or a planted change was requested."""
+        return self.requested > 0
+
+    @property
+    def used(self) -> bool:
+        """Whether a fault was activated."""
+        return self.faults_activated > 0
+
+    @property
+    def recovered(self) -> bool:
+        """Whether there is a report on the recovery."""
+        return self.recovery is not None
+
+    @property
+    def warm(self) -> bool:
+        """Whether the registry was found and used."""
+        return self.recovery is not None and self.recovery.registry == "recovered"
+
+    @property
+    def production(self) -> bool | None:
+        """Whether the production kernel came up after recovery; None if it was not started."""
+        return self.recovery.production if self.recovery else None
+
+    @property
+    def direct(self) -> bool | None:
+        """Whether checksums show a stray store; None if no checksums were kept."""
+        return is_direct(self.recovery)
+
+    @property
+    def inconsistent(self) -> bool:
+        """Whether an undamaged part of the registry makes no sense."""
+        return bool(self.recovery and self.recovery.inconsistent)
+
+    @property
+    def duplicates(self) -> bool:
+        """Whether two dirty entries of the registry are for one page."""
+        return bool(self.recovery and self.recovery.entries.duplicates)
+
+    @property
+    def cut_short(self) -> str | None:
+        """The phase of the recovery that a reset interrupted; None without such a reset."""
+        return cut_short(self.recovery)
+
+    @property
+    def late(self) -> bool:
+        """Whether the reset in recovery came after its end, so that the trial counts for nothing."""
+        return not counts(self.recovery)
+
+    @property
+    def restarts_differ(self) -> bool:
+        """Whether the reports of the two ways to restart differ."""
+        return bool(self.restart_differs)
+
+    @property
+    def share_known(self) -> bool:
+        """Whether the file cache's share of RAM is known."""
+        return self.cache_share is not None
+
+    @property
+    def checksummed(self) -> bool:
+        """Whether checksums of cached pages were kept."""
+        return self.mismatches is not None
+
+    @property
+    def wrong_page(self) -> bool:
+        """Whether a cached page had a wrong checksum."""
+        return bool(self.mismatches)
+
+    @property
+    def wrong_dirty_page(self) -> bool:
+        """Whether a dirty page had a wrong checksum."""
+        sums = self.recovery.checksums if self.recovery else None
+        return bool(sums and any(page.dirty for page in sums.mismatches))
+
+    @property
+    def stuck(self) -> bool:
+        """Whether the workload was stuck; by its title where such an end was called a crash."""
+        titled = self.outcome == "crash" and (self.crash_title or "").startswith(STUCK_TITLE)
+        return self.outcome == "stuck" or titled
+
+    @property
+    def met_error(self) -> bool:
+        """Whether the workload met any error, or read wrong bytes."""
+        if self.workload_errors is None:
+            # Stores before schema 3 do not count errors; there memTest ended at the first.
+            return self.workload_mismatch or self.workload_status not in (None, "running")
+        return self.workload_mismatch or self.workload_errors > 0
+
+    @property
+    def met_damage(self) -> bool:
+        """Whether the workload's first error was EUCLEAN, or it read wrong bytes."""
+        said = self.workload_error or self.workload_status or ""
+        return self.workload_mismatch or said.startswith("EUCLEAN")
+
+    @property
+    def task(self) -> str | None:
+        """The name of the task that ran at the crash, of a kernel's worker without its number."""
+        return self.victim and _WORKER.sub(r"\1", self.victim)
+
+    @property
+    def guest_s(self) -> float | None:
+        """The guest's seconds from the first injection to the first line of the crash report.
+
+        Of a run that was brought down this is how long it was watched. None if the guest did not tell.
+        """
+        if self.crash_guest_s is None or self.injection_guest_s is None:
+            return None
+        return max(self.crash_guest_s - self.injection_guest_s, 0.0)
+
+    @property
+    def guest_timed(self) -> bool:
+        """Whether the guest told these seconds."""
+        return self.guest_s is not None
+
+    @property
+    def opens(self) -> bool:
+        """Whether the registry says which pages were open at the crash."""
+        return self.open_pages is not None
+
+    @property
+    def phase_names(self) -> tuple[str, ...]:
+        """The names of the trial's phases."""
+        return tuple(self.phases)
+
+    @property
+    def phase_seconds(self) -> str:
+        """The seconds of these phases as text, which millions of trials leave numpy to read."""
+        return " ".join(map(repr, self.phases.values()))
+
+    @property
+    def faults_injected(self) -> int:
+        """The number of faults that were injected."""
+        return sum(fault.injected for fault in self.faults)
+
+    @property
+    def faults_watched(self) -> int:
+        """The number of injected faults of which it is known whether they were activated."""
+        return sum(fault.injected and fault.activated is not None for fault in self.faults)
+
+    @property
+    def faults_activated(self) -> int:
+        """The number of faults that were activated."""
+        return sum(bool(fault.activated) for fault in self.faults)
+
+    @property
+    def differences(self) -> int:
+        """The number of differences that the workload's check counted; 1 if it gave no number."""
+        if self.check is None or self.check.all_equal:
+            return 0
+        counted = self.check.difference_count
+        return 1 if counted is None else counted
+
+    @property
+    def mismatches(self) -> int | None:
+        """The number of cached pages with a wrong checksum; None if no checksums were kept."""
+        return self.recovery.checksum_mismatches if self.recovery else None
+
+    @property
+    def open_pages(self) -> int | None:
+        """The number of pages that were open to stores at the crash; None where nothing says so."""
+        return self.recovery.open_pages if self.recovery else None
+
+    @property
+    def listed_pages(self) -> int | None:
+        """The number of pages that the registry listed."""
+        return self.recovery.entries.entries - self.recovery.entries.free if self.recovery else None
+
+    @property
+    def unused_entries(self) -> int | None:
+        """The number of registry entries that were damaged or inconsistent."""
+        return self.recovery.unused_entries if self.recovery else None
+
+    @property
+    def restored_pages(self) -> int | None:
+        """The number of pages that recovery wrote back."""
+        return self.recovery.restored_pages if self.recovery else None
+
+    @property
+    def registry_dirty_bytes(self) -> int | None:
+        """The bytes of dirty pages that the registry listed."""
+        return self.recovery.dirty_bytes if self.recovery else None
+
+    @property
+    def registry_dirty_share(self) -> float | None:
+        """The share of RAM that the registry's dirty pages had."""
+        return self.recovery.dirty_share if self.recovery else None
 
 
 class FaultRow(Base):
@@ -236,3 +517,137 @@ class FaultRow(Base):
     activated: Mapped[bool | None] = mapped_column(default=None)
     activated_s: Mapped[float | None] = mapped_column(default=None)
     params: Mapped[Json] = mapped_column(default_factory=dict)
+
+
+@dataclass(eq=False, kw_only=True)
+class Facts:
+    """What tables count trials by. Many trials have the same; the names are those of TrialRow."""
+
+    mode: str
+    fault_class: str
+    outcome: Outcome
+    crash_kind: CrashKind | None = None
+    corruption: Corruption | None = None
+    fresh_boot: bool = False
+    restore_checked: bool = False
+    logged: bool = False
+    log_damaged: bool = False
+    panic_by: str | None = None
+    planted: str | None = None
+    planted_during: str | None = None
+    named_by: str | None = None
+    asked: bool = False
+    used: bool = False
+    recovered: bool = False
+    warm: bool = False
+    production: bool | None = None
+    direct: bool | None = None
+    inconsistent: bool = False
+    duplicates: bool = False
+    cut_short: str | None = None
+    late: bool = False
+    share_known: bool = False
+    checksummed: bool = False
+    wrong_page: bool = False
+    wrong_dirty_page: bool = False
+    opens: bool = False
+    stuck: bool = False
+    workload_mismatch: bool = False
+    met_error: bool = False
+    met_damage: bool = False
+    task: str | None = None
+    guest_timed: bool = False
+    total_loss: bool | None = None
+    restart: Restart | None = None
+    restarts_differ: bool = False
+    phase_names: tuple[str, ...] = ()
+
+
+_DEFAULTS = {field.name: field.default for field in fields(Facts)}
+
+
+class FactsRow(Base):
+    """Facts that trials of a campaign have in common: `text` is JSON of Facts without its defaults.
+
+    `id` is a hash of the text, so that a writer need not look for it.
+    """
+
+    __tablename__ = "facts"
+
+    campaign_id: Mapped[int] = mapped_column(sa.ForeignKey("campaigns.id"), primary_key=True)
+    id: Mapped[int] = mapped_column(sa.BigInteger, primary_key=True)
+    text: Mapped[str]
+
+
+class DigestRow(Base):
+    """What tables count of one trial. It is stored with the trial, in the same transaction.
+
+    `facts_id` is that of its FactsRow. All other columns have the values that TrialRow has under the same
+    names.
+    """
+
+    __tablename__ = "digests"
+
+    trial_id: Mapped[int] = mapped_column(sa.ForeignKey("trials.id"), primary_key=True)
+    campaign_id: Mapped[int] = mapped_column(sa.ForeignKey("campaigns.id"))
+    facts_id: Mapped[int] = mapped_column(sa.BigInteger)
+    position: Mapped[int]
+    requested: Mapped[int]
+    faults_injected: Mapped[int]
+    faults_watched: Mapped[int]
+    faults_activated: Mapped[int]
+    differences: Mapped[int] = mapped_column(sa.BigInteger)
+    mismatches: Mapped[int | None] = mapped_column(sa.BigInteger)
+    open_pages: Mapped[int | None] = mapped_column(sa.BigInteger)
+    listed_pages: Mapped[int | None] = mapped_column(sa.BigInteger)
+    unused_entries: Mapped[int | None] = mapped_column(sa.BigInteger)
+    restored_pages: Mapped[int | None] = mapped_column(sa.BigInteger)
+    registry_dirty_bytes: Mapped[int | None] = mapped_column(sa.BigInteger)
+    registry_dirty_share: Mapped[float | None]
+    files_lost: Mapped[int | None] = mapped_column(sa.BigInteger)
+    bytes_lost: Mapped[int | None] = mapped_column(sa.BigInteger)
+    time_to_crash_s: Mapped[float | None]
+    guest_s: Mapped[float | None]
+    cache_share: Mapped[float | None]
+    dirty_share: Mapped[float | None]
+    crash_title: Mapped[str | None]
+    seed: Mapped[str]
+    started: Mapped[str]
+    finished: Mapped[str]
+    phase_seconds: Mapped[str]
+
+
+def add_digests(connection: sa.Connection, rows: Iterable[tuple[TrialRow, dict[str, Any]]]) -> None:
+    """Store the digests of trials that have an `id`, each with attributes that need not be computed."""
+    facts, digests = {}, []
+    for row, known in rows:
+        text = _facts_text(row, known)
+        facts_id = int.from_bytes(blake2b(text.encode(), digest_size=8).digest()) >> 1
+        facts[row.campaign_id, facts_id] = text
+        copied = {name: _stored(known[name] if name in known else getattr(row, name)) for name in _COPIED}
+        digests.append({"trial_id": row.id, "facts_id": facts_id} | copied)
+    for (campaign_id, facts_id), text in facts.items():
+        key = (FactsRow.campaign_id == campaign_id) & (FactsRow.id == facts_id)
+        if not connection.scalar(sa.select(sa.literal(1)).where(key)):
+            new = {"campaign_id": campaign_id, "id": facts_id, "text": text}
+            connection.execute(sa.insert(FactsRow), new)
+    connection.execute(sa.insert(DigestRow), digests)
+
+
+def _facts_text(row: TrialRow, known: dict[str, Any]) -> str:
+    found = {name: known[name] if name in known else getattr(row, name) for name in _DEFAULTS}
+    return json.dumps({name: value for name, value in found.items() if value != _DEFAULTS[name]})
+
+
+def _stored(value: Any) -> Any:
+    """Return the value of a digest's column: a damaged machine may report counts that no database holds."""
+    return min(value, _LARGEST) if isinstance(value, int) else value
+
+
+_LARGEST = (1 << 63) - 1
+_COPIED = [column.name for column in columns(DigestRow) if column.name not in ("trial_id", "facts_id")]
+
+
+@sa.event.listens_for(TrialRow, "after_insert")
+def _add_digest(_: Any, connection: sa.Connection, row: TrialRow) -> None:
+    add_digests(connection, [(row, {})])

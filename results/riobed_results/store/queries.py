@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Queries on stored rows: the only place that defines what tables count."""
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import sqlalchemy as sa
@@ -11,21 +12,25 @@ from pydantic import BaseModel
 from sqlalchemy.orm import selectinload
 
 from riobed_results.errors import StoreError
-from riobed_results.store.models import CampaignRow, TrialRow
-from riobed_results.store.recovery_report import counts
+from riobed_results.store.location import explained
+from riobed_results.store.models import CampaignRow, DigestRow, FactsRow, FaultRow, TrialRow
 from riobed_results.store.store import Store
+from riobed_results.store.tally import Row, Tally, tally_of
 
 
 class Counts(BaseModel):
-    """The counts of one cell; only crashes can be `corrupted`.
+    """The counts of one cell; `corrupted` counts crashes only.
 
-    `trials` = `crashes` + `discards` + trials whose reset in recovery came too late to tell anything.
-    `traps` are the crashes that were protection traps. `infra_errors` counts attempts, not positions.
+    `trials` = `crashes` + `stuck` + `survived` + `discards` + trials whose reset in recovery came too late to
+    tell anything. A cell of a control counts each of its judged trials as a crash. `traps` are the crashes
+    that were protection traps. `infra_errors` counts attempts, not positions.
     """
 
     trials: int = 0
     crashes: int = 0
     corrupted: int = 0
+    stuck: int = 0
+    survived: int = 0
     discards: int = 0
     infra_errors: int = 0
     traps: int = 0
@@ -39,13 +44,160 @@ class Counts(BaseModel):
 Faults = bool | Collection[str]
 
 
+_DIGESTS: Any = DigestRow.__table__.c
+# Rows read in one transaction: so few that a campaign's writer, which waits meanwhile, does not notice.
+_AT_ONCE = 10_000
+_ROWS_AT_ONCE = 500
+_COUNTED_AT_ONCE = 100_000
+# Facts that a query may name.
+_FEW = 1000
+
+
 @dataclass(frozen=True)
 class Results:
-    """A campaign and its rows in the order they were added: the input of tables."""
+    """A campaign and its trials up to the one with the id `last`: the input of tables.
+
+    Trials are only added, so these stay the same while a campaign goes on. They are read when asked for, in
+    the order they were added and some at a time. `faults` says which trials' faults `rows` has.
+    """
 
     store: str
     campaign: CampaignRow
-    rows: list[TrialRow]
+    source: Store
+    last: int
+    faults: Faults = True
+
+    @cached_property
+    def rows(self) -> list[TrialRow]:
+        """All trials with everything that is stored; `tally` takes far less time and memory."""
+        return [
+            row
+            for row in trial_rows(self.source, self.campaign.id, faults=self.faults)
+            if row.id <= self.last
+        ]
+
+    @cached_property
+    def trials(self) -> list[Tally]:
+        """All trials, counted by their facts."""
+        return self._counted((), titles=False)
+
+    def each(
+        self, column: str, wants: Callable[[Tally], bool] | None = None
+    ) -> Iterator[tuple[Tally, int, Any]]:
+        """Read a column of DigestRow, trial by trial: an empty tally with its facts, its id, and the value.
+
+        Only of those that it `wants`. Trials with equal facts have the same tally.
+        """
+        wanted = self._wanted(wants)
+        for trial, facts_id, value in self._digests(("facts_id", column), wanted):
+            if row := wanted.get(facts_id):
+                yield row, trial, value
+
+    def tally(
+        self,
+        *columns: str,
+        sums: Sequence[str] = (),
+        titles: bool = False,
+        wants: Callable[[Tally], bool] | None = None,
+    ) -> list[Tally]:
+        """Count the trials with the same facts, in order of first appearance; StoreError if one is malformed.
+
+        Only those that it `wants`. `columns` and `sums` are the `numbers` to collect: their values, or only
+        their sum. With `titles`, trials are counted together only if their `crash_title` is the same, too.
+        """
+        rows = list(filter(wants, self._counted(sums, titles) if sums or titles else self.trials))
+        if not columns:
+            return rows
+        rows = [replace(row, numbers=row.numbers | {name: [] for name in columns}) for row in rows]
+        adding: dict[int, list[Callable[[Any], None]]] = {}
+        for row in rows:
+            adding.setdefault(row.facts_id, [row.numbers[name].append for name in columns])
+        for _, facts_id, *values in self._digests(("facts_id", *columns), adding):
+            for add, value in zip(adding.get(facts_id, ()), values, strict=False):
+                if value is not None:
+                    add(value)
+        return rows
+
+    def _counted(self, sums: Sequence[str], titles: bool) -> list[Tally]:
+        key = [_DIGESTS.facts_id, *[_DIGESTS.crash_title] * titles]
+        first = sa.func.min(_DIGESTS.trial_id)
+        found: dict[Any, Tally] = {}
+        query = sa.select(sa.func.count(), first, *(sa.func.sum(_DIGESTS[name]) for name in sums), *key)
+        for after in range(0, self.last, _COUNTED_AT_ONCE):
+            upto = min(after + _COUNTED_AT_ONCE, self.last)
+            mine = (_DIGESTS.campaign_id == self.campaign.id) & _DIGESTS.trial_id.between(after + 1, upto)
+            with self.source.session() as session:
+                rows = session.execute(query.where(mine).group_by(*key).order_by(first)).fetchall()
+            for times, trial, *values in rows:
+                at = tuple(values[len(sums) :])
+                row = found.get(at)
+                if row is None:
+                    row = found[at] = self._empty(at[0], trial, sums)
+                    row.crash_title = at[1] if titles else None
+                row.times += times
+                for name, value in zip(sums, values, strict=False):
+                    if value is not None:
+                        row.numbers[name].append(int(value))
+        return list(found.values())
+
+    def rows_at(self, ids: Sequence[int]) -> Iterator[TrialRow]:
+        """Read the trials with these ids with everything stored, but of their faults only those activated."""
+        activated = selectinload(TrialRow.faults.and_(FaultRow.activated.is_(True)))
+        for start in range(0, len(ids), _ROWS_AT_ONCE):
+            some = TrialRow.id.in_(ids[start : start + _ROWS_AT_ONCE])
+            with self.source.session() as session:
+                yield from session.scalars(
+                    sa.select(TrialRow).where(some).order_by(TrialRow.id).options(activated)
+                ).all()
+
+    def span(self) -> tuple[str, str]:
+        """Return when the first trial began and the last one ended, UTC ISO 8601; "" without trials."""
+        query = sa.select(sa.func.min(_DIGESTS.started), sa.func.max(_DIGESTS.finished))
+        mine = query.where(_DIGESTS.campaign_id == self.campaign.id, _DIGESTS.trial_id <= self.last)
+        with self.source.session() as session:
+            first, last = session.execute(mine).one()
+        return first or "", last or ""
+
+    def logs_of(self, ids: Sequence[int]) -> dict[int, str | None]:
+        """Return the logs of the trials with these ids."""
+        found: dict[int, str | None] = {}
+        for start in range(0, len(ids), _ROWS_AT_ONCE):
+            query = sa.select(TrialRow.id, TrialRow.log)
+            with self.source.session() as session:
+                some = session.execute(query.where(TrialRow.id.in_(ids[start : start + _ROWS_AT_ONCE])))
+                found.update((trial, log) for trial, log in some)
+        return found
+
+    @cached_property
+    def _facts(self) -> dict[int, str]:
+        query = sa.select(FactsRow.id, FactsRow.text).where(FactsRow.campaign_id == self.campaign.id)
+        with self.source.session() as session:
+            return {row.id: row.text for row in session.execute(query)}
+
+    def _wanted(self, wants: Callable[[Tally], bool] | None) -> dict[int, Tally]:
+        empty = {number: self._empty(number) for number in self._facts}
+        return {number: row for number, row in empty.items() if not wants or wants(row)}
+
+    def _empty(self, facts_id: int, first: int = 0, columns: Iterable[str] = ()) -> Tally:
+        with explained(self.source.location):
+            row = tally_of(self._facts[facts_id])
+        return replace(row, facts_id=facts_id, first=first, numbers={name: [] for name in columns})
+
+    def _digests(self, columns: Sequence[str], facts: Collection[int]) -> Iterator[Any]:
+        """Read `trial_id` and columns of each digest, in order; perhaps only of those with some `facts`."""
+        chosen = [_DIGESTS[name] for name in ("trial_id", *columns)]
+        query = sa.select(*chosen).where(_DIGESTS.campaign_id == self.campaign.id)
+        if len(facts) <= _FEW:
+            query = query.where(_DIGESTS.facts_id.in_(facts))
+        after = 0
+        while True:
+            some = query.where(_DIGESTS.trial_id > after, _DIGESTS.trial_id <= self.last)
+            with self.source.session() as session:
+                rows = session.execute(some.order_by(_DIGESTS.trial_id).limit(_AT_ONCE)).fetchall()
+            yield from rows
+            if len(rows) < _AT_ONCE:
+                return
+            after = rows[-1][0]
 
     def without(self, what: str) -> StoreError:
         """Make the error for a campaign that has no `what`."""
@@ -58,33 +210,71 @@ class Results:
 def read_results(store: Store, name: str | None = None, *, faults: Faults = True) -> Results:
     """Read a campaign (None: the latest); StoreUsageError if there is no such campaign."""
     campaign = store.campaign(name)
-    return Results(store.location.name, campaign, trial_rows(store, campaign.id, faults=faults))
+    with store.session() as session:
+        last = session.scalar(sa.select(sa.func.max(TrialRow.id))) or 0
+    return Results(store.location.name, campaign, store, last, faults)
 
 
-def counted(row: TrialRow) -> bool:
-    """Whether the row is a counted crash."""
-    return row.outcome == "crash" and counts(row.recovery)
+# Classes that inject no fault. They are rows of tables, but not part of their totals.
+CONTROLS = frozenset({"none", "panic", "planted"})
+# What tables mean by a crash, as in the paper: the machine went down by itself. Stores before schema 3 called
+# a stuck workload a crash, too.
+CRASHES = frozenset({"panic", "hang", "crash"})
+# The other outcomes after which the files were checked.
+OTHERS = ("stuck", "survived")
 
 
-def cell_counts(rows: Iterable[TrialRow]) -> dict[tuple[str, str], Counts]:
+def crashed(row: Row) -> bool:
+    """Whether the machine crashed by itself."""
+    return row.outcome in CRASHES
+
+
+def judged(row: Row) -> bool:
+    """Whether the machine was reset and recovered and its files were checked."""
+    return crashed(row) or row.outcome in OTHERS
+
+
+def counted(row: Row) -> bool:
+    """Whether the row counts for its cell: a crash, of a control any judged trial.
+
+    It does not count if its reset in recovery came too late.
+    """
+    ended = judged(row) if row.fault_class in CONTROLS else crashed(row)
+    return ended and not row.late
+
+
+def other(row: Row) -> bool:
+    """Whether a trial with faults was judged, but was no crash; it does not count as `counted` has it."""
+    return row.outcome in OTHERS and row.fault_class not in CONTROLS and not row.late
+
+
+def judges_all(rows: Iterable[Row]) -> bool:
+    """Whether these rows are of a store in which every run is judged: of schema 3, not older."""
+    return not any(row.outcome in ("crash", "discard") for row in rows)
+
+
+def cell_counts(
+    rows: Iterable[Row], counting: Callable[[Row], bool] = counted
+) -> dict[tuple[str, str], Counts]:
     """Return the counts by (mode, fault class), in order of first appearance.
 
-    The schema allows one result per position, so each row except infra errors is a position.
+    `counting` says which rows count as crashes. The schema allows one result per position, so each row except
+    infra errors is a position.
     """
     cells: dict[tuple[str, str], Counts] = {}
     for row in rows:
         cell = cells.setdefault((row.mode, row.fault_class), Counts())
-        cell.trials += row.outcome != "infra_error"
-        cell.crashes += counted(row)
-        cell.corrupted += counted(row) and row.corruption != "none"
-        cell.discards += row.outcome == "discard"
-        cell.infra_errors += row.outcome == "infra_error"
-        cell.traps += counted(row) and row.crash_kind == "trap"
+        cell.trials += row.times * (row.outcome != "infra_error")
+        cell.crashes += row.times * counting(row)
+        cell.corrupted += row.times * (counting(row) and row.corruption != "none")
+        cell.stuck += row.times * (row.outcome == "stuck" and other(row))
+        cell.survived += row.times * (row.outcome == "survived" and other(row))
+        cell.discards += row.times * (row.outcome == "discard")
+        cell.infra_errors += row.times * (row.outcome == "infra_error")
+        cell.traps += row.times * (counting(row) and row.crash_kind == "trap")
     return cells
 
 
-# By its key, the title of a crash that the harness asked a sound kernel for.
-PANICS = {"nmi": "panic on request, by NMI", "sysrq": "panic on request, by SysRq"}
 # Their faults are the same in every kernel; faults of other classes are locations in one kernel's text.
 RUN_TIME_CLASSES = frozenset(
     {
@@ -102,17 +292,16 @@ RUN_TIME_CLASSES = frozenset(
 CrashesBySeed = dict[str, dict[tuple[str, str, str], bool]]
 
 
-def crashes_by_seed(rows: Iterable[TrialRow], kernels: Mapping[str, str]) -> CrashesBySeed:
-    """Return the crashes among `rows`; equal keys in two modes mean equal faults.
+def crashes_by_seed(results: Results, kernels: Mapping[str, str]) -> CrashesBySeed:
+    """Return the crashes of trials with faults; equal keys in two modes mean equal faults.
 
     `kernels` has the build ids by mode. A plan has each seed once per mode; of duplicates the first counts.
     """
     crashes: CrashesBySeed = {}
-    for row in rows:
-        if counted(row):
-            of_mode = crashes.setdefault(row.mode, {})
-            kernel = "" if row.fault_class in RUN_TIME_CLASSES else kernels.get(row.mode, "")
-            of_mode.setdefault((row.fault_class, row.seed, kernel), row.corruption != "none")
+    for row, _, seed in results.each("seed", lambda row: row.fault_class not in CONTROLS and counted(row)):
+        of_mode = crashes.setdefault(row.mode, {})
+        kernel = "" if row.fault_class in RUN_TIME_CLASSES else kernels.get(row.mode, "")
+        of_mode.setdefault((row.fault_class, seed, kernel), row.corruption != "none")
     return crashes
 
 
@@ -140,7 +329,7 @@ def trial_rows(store: Store, campaign_id: int, *, faults: Faults = True) -> list
 
 
 def result_at(store: Store, campaign_id: int, position: int) -> TrialRow | None:
-    """Return the crash or discard at a position of the plan, with its faults; None if there is none."""
+    """Return the result at a position of the plan, with its faults; None if there is none."""
     query = (
         sa.select(TrialRow)
         .where(

@@ -190,6 +190,12 @@ class RecoveryReport(_Part):
         return self.dirty_bytes / (self.entries.entries * _PAGE) if self.entries.entries else 0.0
 
     @property
+    def cache_share(self) -> float:
+        """The listed pages' share of all pages that the registry has entries for; 0 without entries."""
+        entries = self.entries
+        return (entries.entries - entries.free) / entries.entries if entries.entries else 0.0
+
+    @property
     def unused_entries(self) -> int:
         """The number of registry entries that were not used: damaged or inconsistent ones."""
         return self.entries.rejected + self.entries.inconsistent

@@ -13,11 +13,23 @@ from sqlalchemy.pool import StaticPool
 
 from riobed_results.errors import StoreError, StoreUsageError
 from riobed_results.store.location import SQLITE_MEANING, Location, explained, locate, make_engine
-from riobed_results.store.models import SCHEMA_VERSION, Base, CampaignRow, FaultRow, MetaRow, TrialRow
-from riobed_results.store.schema1 import migrate
+from riobed_results.store.migrations import complete, migrate
+from riobed_results.store.models import (
+    SCHEMA_VERSION,
+    Base,
+    CampaignRow,
+    DigestRow,
+    FactsRow,
+    FaultRow,
+    MetaRow,
+    TrialRow,
+)
 
 # Pages per step when a store is copied; writers may write between two steps.
 _PAGES_AT_ONCE = 1000
+_CHECKED_BYTES = 256 << 20
+_OLDER = ("1", "2", "3")
+_INCOMPLETE = "3"
 
 
 class Store:
@@ -41,40 +53,32 @@ class Store:
         ):
             yield session
 
-    def snapshot(self) -> "Store":
-        """Return a copy of an SQLite store in memory; any other store is returned unchanged.
+    def migrated(self, found: str) -> "Store":
+        """Return a migrated copy of an SQLite store of the older schema `found`.
 
-        A long read by a process of low priority would block the writers of an SQLite file. Other databases do
-        not block them.
+        SQLite keeps it in memory, or in a temporary file if it is large, until the process ends.
         """
-        if self.location.path is None:
-            return self
-        return self._in(self._copy())
-
-    def migrated(self) -> "Store":
-        """Return a copy in memory of an SQLite store of schema 1, migrated to the current schema."""
-        memory = self._copy()
-        with explained(self.location):
-            migrate(memory)
-        return self._in(memory)
-
-    def _copy(self) -> sqlite3.Connection:
-        memory = sqlite3.connect(":memory:", check_same_thread=False)
+        copy = sqlite3.connect("", check_same_thread=False)
         with explained(self.location), closing(self._engine.raw_connection()) as connection:
             driver: Any = connection.driver_connection
-            driver.backup(memory, pages=_PAGES_AT_ONCE)
-        return memory
-
-    def _in(self, memory: sqlite3.Connection) -> "Store":
-        engine = sa.create_engine("sqlite://", creator=lambda: memory, poolclass=StaticPool)
-        return Store(self.location, engine)
+            driver.backup(copy, pages=_PAGES_AT_ONCE)
+        with explained(self.location):
+            migrate(copy, found)
+        store = Store(
+            self.location, sa.create_engine("sqlite://", creator=lambda: copy, poolclass=StaticPool)
+        )
+        with store.session() as session:
+            complete(session)
+        return store
 
     def check(self) -> None:
         """Raise StoreError if columns are missing or, in a writable store, if an SQLite file is damaged."""
         with self.session() as session:
-            for model in (CampaignRow, TrialRow, FaultRow):
+            for model in (CampaignRow, TrialRow, FaultRow, FactsRow, DigestRow):
                 session.execute(sa.select(model).limit(0))
-            if self.location.path and self._writable:
+            # To look through a large store would take minutes; SQLite notices damage also when it meets it.
+            path = self.location.path if self._writable else None
+            if path and path.stat().st_size < _CHECKED_BYTES:
                 found = session.scalar(sa.text("PRAGMA quick_check(1)"))
                 if found != "ok":
                     raise StoreError(f"store {self.location.name}: {SQLITE_MEANING[sqlite3.SQLITE_CORRUPT]}")
@@ -104,7 +108,7 @@ class Store:
         raise StoreUsageError(f"store {self.location.name}: no campaign {name!r}; it holds: {known}")
 
     def add_trial(self, trial: TrialRow) -> TrialRow:
-        """Add a trial and its faults atomically, and return it with its `id`.
+        """Add a trial, its faults and its digest atomically, and return it with its `id`.
 
         StoreError if the schema forbids the row (see models.py), e.g. because the position has a result.
         """
@@ -113,12 +117,20 @@ class Store:
         return trial
 
     def complete_positions(self, campaign_id: int) -> set[int]:
-        """Return the plan positions that have a result: a crash or a discard."""
+        """Return the plan positions that have a result."""
         query = sa.select(TrialRow.position).where(
             TrialRow.campaign_id == campaign_id, TrialRow.outcome != "infra_error"
         )
         with self.session() as session:
             return set(session.scalars(query))
+
+    def logs(self, campaign_id: int) -> list[tuple[int, str]]:
+        """Return position and log of each trial that has a log, in the order the trials were added."""
+        query = sa.select(TrialRow.position, TrialRow.log).where(
+            TrialRow.campaign_id == campaign_id, TrialRow.log.is_not(None)
+        )
+        with self.session() as session:
+            return [(position, str(log)) for position, log in session.execute(query.order_by(TrialRow.id))]
 
     def next_attempt(self, campaign_id: int, position: int) -> int:
         """Return the number of the next attempt at `position`; the first is 1."""
@@ -132,9 +144,10 @@ class Store:
 def open_store(store: str, *, create: bool = False) -> Store:
     """Open the store at `store` (see `locate`), read-only unless `create`.
 
-    With `create` it is opened for writing, and made if it is missing or empty. An SQLite store of schema 1
-    is read-only: it is migrated to a copy in memory. Raises StoreError if the store is missing, locked,
-    damaged, not a riobed store, or of another schema version; StoreUsageError for a malformed URL.
+    With `create` it is opened for writing, and made if it is missing or empty. One of schema 3 is then
+    completed. An SQLite store of an older schema is read-only: a copy is migrated. Raises StoreError if the
+    store is missing, locked, damaged, not a riobed store, or of another schema version; StoreUsageError for a
+    malformed URL.
     """
     location = locate(store)
     opened = Store(location, make_engine(location, create), create)
@@ -148,8 +161,11 @@ def open_store(store: str, *, create: bool = False) -> Store:
         elif MetaRow.__tablename__ not in tables:
             raise StoreError(f"store {location.name}: is not a riobed store; give another with --store")
         found = session.scalar(sa.select(MetaRow.value).filter_by(key="schema_version"))
-    if found == "1" and location.path and not create:
-        return opened.migrated()
+        if create and found == _INCOMPLETE:
+            complete(session)
+            found = str(SCHEMA_VERSION)
+    if found in _OLDER and location.path and not create:
+        return opened.migrated(found)
     _check_version(location, found)
     opened.check()
     return opened
@@ -168,7 +184,7 @@ def try_store(store: str) -> None:
 
 def _check_version(location: Location, found: str | None) -> None:
     if found != str(SCHEMA_VERSION):
-        able = f"{SCHEMA_VERSION} (of 1 it only reads SQLite files)" if found == "1" else SCHEMA_VERSION
+        able = f"{SCHEMA_VERSION}{f' (of {found} it only reads SQLite files)' if found in _OLDER else ''}"
         raise StoreError(
             f"store {location.name}: has schema version {found}, this riobed works with {able}; "
             "use the riobed that wrote it, or another store"

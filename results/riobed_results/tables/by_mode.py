@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables with one line per counted quantity and one column per cache mode."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from pydantic import BaseModel
 
-from riobed_results.store import Provenance, Results, TrialRow, in_order
+from riobed_results.store import Provenance, Results, Row, RowType, Tally, in_order, judges_all
 from riobed_results.tables.render import Grid, Page, csv_text, printable
 from riobed_results.tables.table import CampaignTable, Section, campaign_page
 
@@ -17,20 +17,28 @@ Value = int | float | None
 class Design:
     """The definition of such a table: which rows it `wants`, and the `lines` counted from one mode's rows.
 
-    It is empty without a row that it `needs` (None: any row that it wants). The other fields are those of
-    CampaignTable.
+    It is empty without a row that it `needs` (None: any row that it wants). `old_note` is the note for stores
+    in which not every run is judged; empty if it is the same. `numbers` are the columns whose values the
+    lines need, `sums` those of which they need the sum. The other fields are those of CampaignTable.
     """
 
     name: str
     title: str
     note: str
     section: Section
-    wants: Callable[[TrialRow], bool]
-    lines: Callable[[list[TrialRow]], dict[str, Value]]
-    needs: Callable[[TrialRow], bool] | None = None
+    wants: Callable[[Row], bool]
+    lines: Callable[[Sequence[Row]], dict[str, Value]]
+    numbers: tuple[str, ...] = ()
+    sums: tuple[str, ...] = ()
+    needs: Callable[[Row], bool] | None = None
     about_faults: bool = False
+    old_note: str = ""
 
-    def of(self, rows: Iterable[TrialRow]) -> list[TrialRow]:
+    def read(self, results: Results) -> list[Tally]:
+        """Read the trials that it wants of a campaign."""
+        return results.tally(*self.numbers, sums=self.sums, wants=self.wants)
+
+    def of(self, rows: Iterable[RowType]) -> list[RowType]:
         """Return the rows that it wants; empty if the rows that it needs are missing."""
         wanted = list(filter(self.wants, rows))
         return wanted if any(map(self.needs or self.wants, wanted)) else []
@@ -57,12 +65,13 @@ class ModeTable(BaseModel):
     modes: list[str]
     lines: dict[str, dict[str, Value]]
     environment: Provenance
+    judges_all: bool
 
 
 def mode_table(results: Results, design: Design) -> ModeTable:
     """Compute a table of a campaign; StoreError if no row fits the design."""
     campaign = results.campaign
-    rows = design.of(results.rows)
+    rows = design.of(design.read(results))
     if not rows:
         raise results.without(f"trials for the table {design.name}")
     modes = in_order(campaign, "modes", (row.mode for row in rows))
@@ -75,6 +84,7 @@ def mode_table(results: Results, design: Design) -> ModeTable:
         modes=modes,
         lines={name: {mode: columns[mode].get(name) for mode in modes} for name in names},
         environment=campaign.provenance,
+        judges_all=judges_all(results.trials),
     )
 
 
@@ -85,7 +95,8 @@ def mode_page(design: Design, table: ModeTable) -> Page:
         [printable(name), *(_text(cells[mode]) for mode in table.modes)]
         for name, cells in table.lines.items()
     ]
-    return campaign_page(table, [Grid(design.title, head, body, [])], design.note, _csv(table))
+    note = design.note if table.judges_all else design.old_note or design.note
+    return campaign_page(table, [Grid(design.title, head, body, [])], note, _csv(table))
 
 
 def _text(value: Value) -> str:

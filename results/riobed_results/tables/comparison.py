@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 
 from riobed_results.errors import StoreUsageError
 from riobed_results.store import (
+    CONTROLS,
     Counts,
     CrashesBySeed,
     Provenance,
@@ -19,7 +20,6 @@ from riobed_results.store import (
     in_order,
     kernels,
 )
-from riobed_results.tables.controls import CONTROLS
 from riobed_results.tables.proportions import UNKNOWN
 from riobed_results.tables.render import Grid, Page, csv_text, printable
 from riobed_results.tables.table import CampaignTable, campaign_page
@@ -80,7 +80,7 @@ def comparison_table(results: Results, power: Power = POWER) -> ComparisonTable:
 
 def fault_totals(results: Results) -> dict[str, Counts]:
     """Return the counts of each mode over its fault classes, without the controls."""
-    cells = cell_counts(results.rows)
+    cells = cell_counts(results.trials)
     totals = {mode: Counts() for mode in in_order(results.campaign, "modes", (mode for mode, _ in cells))}
     for (mode, fault_class), cell in cells.items():
         if fault_class not in CONTROLS:
@@ -90,8 +90,7 @@ def fault_totals(results: Results) -> dict[str, Counts]:
 
 def fault_crashes(results: Results) -> CrashesBySeed:
     """Return the crashes of trials with faults, by mode, then by fault class and seed."""
-    rows = (row for row in results.rows if row.fault_class not in CONTROLS)
-    return crashes_by_seed(rows, kernels(results.campaign))
+    return crashes_by_seed(results, kernels(results.campaign))
 
 
 def compare(totals: dict[str, Counts], crashes: CrashesBySeed, power: float = POWER) -> list[Comparison]:

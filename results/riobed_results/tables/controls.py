@@ -4,11 +4,18 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from riobed_results.store import PANICS, CampaignRow, Results, TrialRow, counted, is_direct, stored_spec
+from riobed_results.store import (
+    CONTROLS,
+    CampaignRow,
+    Results,
+    Row,
+    counted,
+    how_many,
+    judged,
+    stored_spec,
+)
 from riobed_results.tables.render import printable
 
-# Classes that inject no fault. They are rows of the table, but not part of its totals.
-CONTROLS = frozenset({"none", "panic", "planted"})
 # In these modes a reset without a fault must lose data, because it was not yet written.
 LOSING_MODES = frozenset({"delayed"})
 # Classes that end a sound kernel, and what to call such an end.
@@ -18,35 +25,53 @@ _SOUND = {"none": "resets without a fault", "panic": "panics on request"}
 KINDS = {
     "stray": ("in a cached page", "direct"),
     "entry": ("in an entry of the registry", "direct"),
-    "block": ("in a block of the disk", "unclassified"),
+    "block": ("in a block of the disk", "indirect"),
     "written": ("written to a file", "indirect"),
+    "directory": ("in a directory", "direct"),
+    "inode": ("in an inode", "direct"),
+    "xattr": ("in an extended attribute", "direct"),
+    "bitmap": ("in a bitmap", "direct"),
+    "journal": ("in the journal", "unclassified"),
 }
+# Recovery may put these right; then no file differs, and another oracle has to find them.
+_REPAIRED = frozenset({"bitmap", "journal"})
 
 
-def kind(row: TrialRow) -> str:
+def kind(row: Row) -> str:
     """Return the kind of a planted change."""
-    return str(row.faults[0].params["kind"])
+    return str(row.planted)
 
 
-def expected(row: TrialRow) -> str:
+def found_by(row: Row) -> str | None:
+    """Return which oracle found a planted change: `check` (of the workload), `checksum` or `e2fsck`.
+
+    Only of what recovery may put right, the last two count. None: it was not found.
+    """
+    if row.corruption != "none":
+        return "check"
+    return row.named_by if kind(row) in _REPAIRED else None
+
+
+def expected(row: Row) -> str:
     """Return the class that the corruption of a planted change must have.
 
     Without checksums of cached pages, only damage to the registry can be classified. If recovery failed,
-    nothing can.
+    nothing can. What recovery has put right is none.
     """
-    report = row.recovery
-    told_apart = report and (kind(row) == "entry" or report.checksum_mismatches is not None)
+    if row.corruption == "none" and kind(row) in _REPAIRED:
+        return "none"
+    told_apart = row.recovered and (kind(row) == "entry" or row.checksummed)
     return KINDS[kind(row)][1] if told_apart else "unclassified"
 
 
-def planted(row: TrialRow) -> bool:
+def planted(row: Row) -> bool:
     """Whether a change was planted in this trial."""
-    return row.outcome == "crash" and row.fault_class == "planted" and bool(row.faults)
+    return judged(row) and row.planted is not None
 
 
 def control_warnings(results: Results) -> list[str]:
-    """Return the warnings that qualify every number about faults; the rows must have their faults loaded."""
-    return [*failed_controls(results.rows, losing_modes(results.campaign)), *missing_controls(results)]
+    """Return the warnings that qualify every number about faults."""
+    return [*failed_controls(results.trials, losing_modes(results.campaign)), *missing_controls(results)]
 
 
 def losing_modes(campaign: CampaignRow) -> frozenset[str]:
@@ -62,15 +87,15 @@ def _loses(mode: dict[str, Any]) -> bool:
     return mode.get("filesystem") == "tmpfs" or not kept
 
 
-def judged(row: TrialRow, losing: frozenset[str] = LOSING_MODES) -> bool:
+def tells(row: Row, losing: frozenset[str] = LOSING_MODES) -> bool:
     """Whether this row can show a failed control; a planted change cannot if the mode loses data anyway."""
-    sound = row.outcome == "crash" and row.fault_class in _SOUND
+    sound = judged(row) and row.fault_class in _SOUND
     return sound or (planted(row) and row.mode not in losing)
 
 
-def failed_controls(rows: Iterable[TrialRow], losing: frozenset[str] = LOSING_MODES) -> list[str]:
+def failed_controls(rows: Iterable[Row], losing: frozenset[str] = LOSING_MODES) -> list[str]:
     """Return a sentence for each control that failed in a mode."""
-    rows = [row for row in rows if judged(row, losing)]
+    rows = [row for row in rows if tells(row, losing)]
     modes = dict.fromkeys(row.mode for row in rows)
     return [
         printable(f"Control failed in mode {mode}: {sentence}.")
@@ -79,48 +104,44 @@ def failed_controls(rows: Iterable[TrialRow], losing: frozenset[str] = LOSING_MO
     ]
 
 
-def _failures(loses: bool, rows: list[TrialRow]) -> Iterator[str]:
+def _failures(loses: bool, rows: list[Row]) -> Iterator[str]:
     for name, ends in _SOUND.items():
         yield from _sound_failures(loses, [row for row in rows if row.fault_class == name], ends)
-    boots = [row.recovery.production for row in rows if row.recovery and row.recovery.production is not None]
-    if down := boots.count(False):
-        yield f"the production kernel did not come up after {down} of {len(boots)} recoveries"
+    boots = [row for row in rows if row.production is not None]
+    if down := how_many(row for row in boots if not row.production):
+        yield f"the production kernel did not come up after {down} of {how_many(boots)} recoveries"
     changed = [row for row in rows if row.fault_class == "planted"]
-    found = [row for row in changed if row.corruption != "none"]
-    if len(found) < len(changed):
-        yield f"{len(changed) - len(found)} of {len(changed)} planted changes were not found"
-    if wrong := sum(row.corruption != expected(row) for row in found):
-        yield f"{wrong} of {len(found)} planted changes were found but wrongly classed"
+    found = list(filter(found_by, changed))
+    if missed := how_many(changed) - how_many(found):
+        yield f"{missed} of {how_many(changed)} planted changes were not found"
+    if wrong := how_many(row for row in found if row.corruption != expected(row)):
+        yield f"{wrong} of {how_many(found)} planted changes were found but wrongly classed"
 
 
-def on_request(row: TrialRow) -> bool:
-    """Whether the harness made this crash of a sound kernel."""
-    return row.crash_title in PANICS.values() if row.fault_class == "panic" else row.crash_kind == "reset"
+def on_request(row: Row) -> bool:
+    """Whether the harness brought this sound kernel down."""
+    if row.outcome != "crash":
+        return row.outcome == "survived"
+    return row.panic_by is not None if row.fault_class == "panic" else row.crash_kind == "reset"
 
 
-def _sound_failures(loses: bool, alone: list[TrialRow], ends: str) -> Iterator[str]:
+def _sound_failures(loses: bool, alone: list[Row], ends: str) -> Iterator[str]:
     wanted = list(filter(on_request, alone))
-    if crashed := len(alone) - len(wanted):
-        yield f"{crashed} of {len(alone)} guests without a fault crashed by themselves"
-    lost = sum(row.corruption != "none" for row in wanted)
+    total = how_many(wanted)
+    if crashed := how_many(alone) - total:
+        yield f"{crashed} of {how_many(alone)} guests without a fault crashed by themselves"
+    lost = how_many(row for row in wanted if row.corruption != "none")
     if loses and wanted and not lost:
-        yield f"none of {len(wanted)} {ends} lost anything, and data had not been written"
+        yield f"none of {total} {ends} lost anything, and data had not been written"
     if lost and not loses:
-        yield f"{lost} of {len(wanted)} {ends} lost or changed a file"
-    reports = [row.recovery for row in wanted if row.recovery]
-    for found, what in (
-        (
-            sum(bool(is_direct(report)) for report in reports),
-            "a page or registry entry with a wrong checksum",
-        ),
-        (sum(bool(report.inconsistent) for report in reports), "a registry entry that makes no sense"),
-        (
-            sum(bool(report.entries.duplicates) for report in reports),
-            "two dirty registry entries for one page",
-        ),
+        yield f"{lost} of {total} {ends} lost or changed a file"
+    for bad, what in (
+        ([row for row in wanted if row.direct], "a page or registry entry with a wrong checksum"),
+        ([row for row in wanted if row.inconsistent], "a registry entry that makes no sense"),
+        ([row for row in wanted if row.duplicates], "two dirty registry entries for one page"),
     ):
-        if found:
-            yield f"{found} of {len(wanted)} {ends} left {what}"
+        if found := how_many(bad):
+            yield f"{found} of {total} {ends} left {what}"
 
 
 def missing_controls(results: Results) -> list[str]:
@@ -132,9 +153,9 @@ def missing_controls(results: Results) -> list[str]:
     classes = spec.get("fault_classes")
     plants = "planted" in control_rates(spec) or (isinstance(classes, list) and "planted" in classes)
     losing = losing_modes(results.campaign)
-    ran = {(row.fault_class, row.mode) for row in results.rows if judged(row, losing)}
+    ran = {(row.fault_class, row.mode) for row in results.trials if tells(row, losing)}
     faulty = dict.fromkeys(
-        row.mode for row in results.rows if counted(row) and row.fault_class not in CONTROLS
+        row.mode for row in results.trials if counted(row) and row.fault_class not in CONTROLS
     )
     missing = {
         "none": [mode for mode in faulty if ("none", mode) not in ran],

@@ -1,14 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """The corruption table: how often a crash corrupted a file or directory, by fault class and cache mode.
 
-It has the form of table 1 of Chen et al., "The Rio File Cache", ASPLOS 1996.
+It has the form of table 1 of Chen et al., "The Rio File Cache", ASPLOS 1996. As there, its totals count
+crashes: machines that went down by themselves. Beside them is a block for each way a trial can end.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from pydantic import BaseModel, Field
 
-from riobed_results.store import Counts, Provenance, Results, cell_counts, in_order, kernels
+from riobed_results.store import (
+    CONTROLS,
+    Counts,
+    Provenance,
+    Results,
+    cell_counts,
+    in_order,
+    judges_all,
+    kernels,
+)
+from riobed_results.store import (
+    Row as Trials,
+)
 from riobed_results.tables.comparison import (
     ALPHA,
     POWER,
@@ -19,7 +32,7 @@ from riobed_results.tables.comparison import (
     fault_crashes,
     fault_totals,
 )
-from riobed_results.tables.controls import CONTROLS, failed_controls, losing_modes, missing_controls
+from riobed_results.tables.controls import failed_controls, losing_modes, missing_controls
 from riobed_results.tables.paper import NOTE as PAPER_NOTE
 from riobed_results.tables.paper import Beside, beside_paper, paper_grid
 from riobed_results.tables.proportions import (
@@ -36,15 +49,30 @@ from riobed_results.tables.proportions import (
 from riobed_results.tables.render import Grid, Page, csv_text, printable
 from riobed_results.tables.table import CampaignTable, campaign_page
 
-NOTE = (
+_MEANING = (
     "Corruptions: crashes after which a file or directory differed from what it must be; blank: none, "
     "-: no crash counted. Totals: corruptions of crashes, with the exact (Clopper-Pearson) 95 % interval; "
     "years to a corruption: mean of a machine that crashes every two months, with the same interval. "
     "Controls are in no total: the negative one (none) changes nothing, the positive one (planted) changes "
     "one bit that the check must find; n of N: resets after which something differed. "
+)
+NOTE = _MEANING + (
+    "Every run is judged: reset, recovered and checked. The blocks say after which end: panic (also an oops, "
+    "a protection trap, a reset of the processor), hang (of the machine), stuck (the workload waits, the "
+    "machine answers), survived (brought down at the limit). The totals count crashes: panic "
+    "and hang. Infra errors (our own failure, tried again) are in no denominator."
+)
+OLD_NOTE = _MEANING + (
     "A discard (no crash within the limit, or given up early) and an infra error (our own failure, tried "
     "again) are in no denominator."
 )
+# The blocks, with their titles.
+OUTCOMES = {
+    "panic": "Corruptions after a panic",
+    "hang": "Corruptions after a hang",
+    "stuck": "Corruptions of stuck workloads (in no total)",
+    "survived": "Corruptions of machines that survived and were brought down (in no total)",
+}
 
 
 CONTROL_NAMES = {
@@ -52,6 +80,9 @@ CONTROL_NAMES = {
     "panic": "negative control (panic)",
     "planted": "positive control (planted)",
 }
+
+
+Cells = dict[tuple[str, str], Counts]
 
 
 class Row(BaseModel):
@@ -84,12 +115,18 @@ class Statistics(BaseModel):
 
 
 class CorruptionTable(BaseModel):
-    """The computed table; its keys are a stable interface. `rows` has the controls, `totals` does not."""
+    """The computed table; its keys are a stable interface. `rows` has the controls, `totals` does not.
+
+    `rows` and `totals` count crashes. `outcomes` has the same rows for each way to end, without the controls;
+    there, all judged trials that ended so count as `crashes`. It is empty unless `judges_all`.
+    """
 
     campaign: str
     modes: list[str]
     rows: list[Row]
     totals: dict[str, Counts]
+    outcomes: dict[str, list[Row]]
+    judges_all: bool
     statistics: Statistics
 
     @property
@@ -109,15 +146,12 @@ class CorruptionTable(BaseModel):
 def corruption_table(results: Results) -> CorruptionTable:
     """Compute the table of a campaign; StoreError if it has no trial yet."""
     campaign = results.campaign
-    counts = cell_counts(results.rows)
-    if not counts:
+    cells = cell_counts(results.trials)
+    if not cells:
         raise results.without("trials yet")
-    modes = in_order(campaign, "modes", (mode for mode, _ in counts))
-    classes = in_order(campaign, "fault_classes", (fault_class for _, fault_class in counts))
-    rows = [
-        Row(fault_class=name, cells={mode: counts.get((mode, name), Counts()) for mode in modes})
-        for name in classes
-    ]
+    modes = in_order(campaign, "modes", (mode for mode, _ in cells))
+    classes = in_order(campaign, "fault_classes", (fault_class for _, fault_class in cells))
+    rows = _rows(classes, modes, cells)
     faulty = [row for row in rows if row.fault_class not in CONTROLS]
     totals = fault_totals(results)
     shares = {mode: corrupted_share(total) for mode, total in totals.items()}
@@ -126,14 +160,41 @@ def corruption_table(results: Results) -> CorruptionTable:
         mean_time={mode: mean_time(share) for mode, share in shares.items()},
         comparisons=compare(totals, fault_crashes(results)),
         paper=beside_paper({row.fault_class: row.cells for row in faulty}, modes),
-        failed_controls=failed_controls(results.rows, losing_modes(results.campaign)),
+        failed_controls=failed_controls(results.trials, losing_modes(results.campaign)),
         missing_controls=missing_controls(results),
         environment=campaign.provenance,
         kernels=kernels(campaign),
     )
     return CorruptionTable(
-        campaign=campaign.name, modes=modes, rows=rows, totals=totals, statistics=statistics
+        campaign=campaign.name,
+        modes=modes,
+        rows=rows,
+        totals=totals,
+        outcomes=_outcomes(results.trials, classes, modes),
+        judges_all=judges_all(results.trials),
+        statistics=statistics,
     )
+
+
+def _rows(classes: list[str], modes: list[str], cells: Cells) -> list[Row]:
+    return [
+        Row(fault_class=name, cells={mode: cells.get((mode, name), Counts()) for mode in modes})
+        for name in classes
+    ]
+
+
+def _outcomes(rows: Sequence[Trials], classes: list[str], modes: list[str]) -> dict[str, list[Row]]:
+    """Return the counts by outcome, of the outcomes that occurred."""
+    ended = {
+        outcome: [row for row in rows if row.outcome == outcome and row.fault_class not in CONTROLS]
+        for outcome in OUTCOMES
+    }
+    faulty = [name for name in classes if name not in CONTROLS]
+    return {
+        outcome: _rows(faulty, modes, cell_counts(found, lambda row: not row.late))
+        for outcome, found in ended.items()
+        if found
+    }
 
 
 def corruption_page(table: CorruptionTable) -> Page:
@@ -142,7 +203,7 @@ def corruption_page(table: CorruptionTable) -> Page:
 
 
 def _notes(table: CorruptionTable) -> Iterator[str]:
-    yield NOTE
+    yield NOTE if table.judges_all else OLD_NOTE
     if table.statistics.comparisons:
         yield comparison_note(table.statistics.power, table.statistics.kernels)
     if table.statistics.paper:
@@ -155,10 +216,13 @@ def cell_text(counts: Counts) -> str:
 
 
 def grids(table: CorruptionTable) -> list[Grid]:
-    """Return the grids: corruptions, controls, trials, comparisons, and the paper's numbers."""
+    """Return the grids: corruptions, those by outcome, controls, trials, comparisons, the paper's numbers."""
     totals = [table.totals[mode] for mode in table.modes]
     shares = [table.statistics.totals[mode] for mode in table.modes]
     head = ["Fault class", *map(printable, table.modes)]
+
+    def trials(counts: Counts) -> str:
+        return ends_text(counts, table.judges_all)
 
     def body(cell: Callable[[Counts], str]) -> list[list[str]]:
         return [
@@ -167,24 +231,41 @@ def grids(table: CorruptionTable) -> list[Grid]:
         ]
 
     corruptions = [
-        ["Total", *map(total_text, totals)],
+        ["Total (panic + hang)" if table.judges_all else "Total", *map(total_text, totals)],
         ["95 % interval", *map(interval_text, shares)],
         ["Years to a corruption", *map(mean_time_text, table.statistics.mean_time.values())],
     ]
-    trials = [
-        ["Total", *map(_trials_text, totals)],
+    trial_totals = [
+        ["Total", *map(trials, totals)],
         ["Protection traps", *(str(total.traps) for total in totals)],
         ["Infra errors", *(str(total.infra_errors) for total in totals)],
     ]
     found = [Grid("Corruptions", head, body(cell_text), corruptions)]
+    found += [_outcome_grid(table.modes, OUTCOMES[name], rows) for name, rows in table.outcomes.items()]
     if table.of_controls():
         found.append(_controls_grid(table))
-    found.append(Grid("Crashes + discards", head, body(_trials_text), trials))
+    title = "Crashes + stuck + survived" if table.judges_all else "Crashes + discards"
+    found.append(Grid(title, head, body(trials), trial_totals))
     if table.statistics.comparisons:
         found.append(comparison_grid(table.statistics.comparisons))
     if table.statistics.paper:
         found.append(paper_grid(table.statistics.paper))
     return found
+
+
+def _outcome_grid(modes: list[str], title: str, rows: list[Row]) -> Grid:
+    """Return the block of one outcome: corruptions of the trials that ended so."""
+    totals = [sum((row.cells[mode] for row in rows), Counts()) for mode in modes]
+    body = [[printable(row.fault_class), *(_of_text(row.cells[mode]) for mode in modes)] for row in rows]
+    foot = [
+        ["Total", *map(total_text, totals)],
+        ["95 % interval", *(interval_text(corrupted_share(total)) for total in totals)],
+    ]
+    return Grid(title, ["Fault class", *map(printable, modes)], body, foot)
+
+
+def _of_text(counts: Counts) -> str:
+    return f"{counts.corrupted} of {counts.crashes}" if counts.crashes else UNKNOWN
 
 
 def _controls_grid(table: CorruptionTable) -> Grid:
@@ -198,16 +279,18 @@ def _controls_grid(table: CorruptionTable) -> Grid:
 
 def _control_text(counts: Counts) -> str:
     discards = f" + {counts.discards} discards" if counts.discards else ""
-    return (f"{counts.corrupted} of {counts.crashes}" if counts.crashes else UNKNOWN) + discards
+    return _of_text(counts) + discards
 
 
-def _trials_text(counts: Counts) -> str:
-    return f"{counts.crashes} + {counts.discards}"
+def ends_text(counts: Counts, judges_all: bool) -> str:
+    """Return how many trials ended in which way, in the words that hold for the campaign."""
+    others = (counts.stuck, counts.survived) if judges_all else (counts.discards,)
+    return " + ".join(map(str, (counts.crashes, *others)))
 
 
 def _csv(table: CorruptionTable) -> str:
     """Return one CSV table: the paper's form in the columns named after modes, then the counts."""
-    behind = ("crashes", "discards", "traps", "infra_errors")
+    behind = ("crashes", "stuck", "survived", "discards", "traps", "infra_errors")
     lines: list[list[object]] = []
     faults = [(row.fault_class, row.cells, cell_text) for row in table.of_faults()]
     controls = [(CONTROL_NAMES[row.fault_class], row.cells, cell_text) for row in table.of_controls()]

@@ -2,22 +2,35 @@
 """The table of fault classes: faults requested, injected and activated, and the trials' outcomes."""
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from pydantic import BaseModel
 
-from riobed_results.store import Provenance, Results, TrialRow, in_order
-from riobed_results.tables.controls import CONTROLS
+from riobed_results.store import (
+    CONTROLS,
+    Provenance,
+    Results,
+    Row,
+    Tally,
+    crashed,
+    how_many,
+    in_order,
+    judges_all,
+    numbers,
+)
 from riobed_results.tables.proportions import percent
 from riobed_results.tables.render import Grid, Page, csv_text, printable
 from riobed_results.tables.table import CampaignTable, campaign_page
 
-NOTE = (
+_NOTE = (
     "Faults of trials that gave a result. Activated: executed or used, of those that can be watched; trials "
-    "activated: at least one of its faults was. Crashed, of which hung, and discarded (no crash within the "
-    "limit, or given up early): trials. Seconds: median from injection to the crash, on the host's clock. "
-    "Titles: different crash titles."
+    "activated: at least one of its faults was. Crashed, of which hung, and {others}: trials. "
+    "Seconds: median from injection to the crash, on the host's clock. Titles: different crash titles."
 )
+NOTE = _NOTE.format(
+    others="stuck (the workload waits, the machine answers), and survived (brought down at the limit)"
+)
+OLD_NOTE = _NOTE.format(others="discarded (no crash within the limit, or given up early)")
 
 
 class ClassLine(BaseModel):
@@ -34,6 +47,8 @@ class ClassLine(BaseModel):
     trials_activated: int
     crashed: int
     hung: int
+    stuck: int
+    survived: int
     discarded: int
     infra_errors: int
     median_s: float | None
@@ -49,18 +64,22 @@ class ClassTable(BaseModel):
     lines: dict[str, dict[str, ClassLine]]
     totals: dict[str, ClassLine]
     environment: Provenance
+    judges_all: bool
 
 
 def class_table(results: Results) -> ClassTable:
     """Compute the table of a campaign; StoreError if no trial of it requested a fault."""
     campaign = results.campaign
-    rows = list(filter(asked, results.rows))
+    rows = results.tally("time_to_crash_s", sums=_SUMS, titles=True, wants=asked)
     if not rows:
         raise results.without("trials with faults")
     modes = in_order(campaign, "modes", (row.mode for row in rows))
     classes = in_order(campaign, "fault_classes", (row.fault_class for row in rows))
+    cells: dict[tuple[str, str], list[Tally]] = {}
+    for row in rows:
+        cells.setdefault((row.mode, row.fault_class), []).append(row)
     lines = {
-        mode: {name: class_line(found) for name in classes if (found := _of(rows, mode, name))}
+        mode: {name: class_line(cells[mode, name]) for name in classes if (mode, name) in cells}
         for mode in modes
     }
     return ClassTable(
@@ -70,41 +89,43 @@ def class_table(results: Results) -> ClassTable:
         lines=lines,
         totals={mode: class_line([row for row in rows if row.mode == mode]) for mode in modes},
         environment=campaign.provenance,
+        judges_all=judges_all(rows),
     )
 
 
-def asked(row: TrialRow) -> bool:
+_SUMS = ("requested", "faults_injected", "faults_watched", "faults_activated")
+
+
+def asked(row: Row) -> bool:
     """Whether this trial requested faults; a planted change is not a fault."""
-    return row.requested > 0 and row.fault_class not in CONTROLS
+    return row.asked and row.fault_class not in CONTROLS
 
 
-def _of(rows: list[TrialRow], mode: str, fault_class: str) -> list[TrialRow]:
-    return [row for row in rows if (row.mode, row.fault_class) == (mode, fault_class)]
-
-
-def class_line(rows: list[TrialRow]) -> ClassLine:
+def class_line(rows: Sequence[Row]) -> ClassLine:
     """Count these trials, including infra errors."""
     results = [row for row in rows if row.outcome != "infra_error"]
-    crashes = [row for row in results if row.outcome == "crash"]
-    faults = [fault for row in results for fault in row.faults]
-    seconds = [row.time_to_crash_s for row in crashes if row.time_to_crash_s is not None]
+    crashes = list(filter(crashed, results))
+    seconds = numbers(crashes, "time_to_crash_s")
     return ClassLine(
-        trials=len(results),
-        requested=sum(row.requested for row in results),
-        injected=sum(fault.injected for fault in faults),
-        watched=sum(fault.injected and fault.activated is not None for fault in faults),
-        activated=sum(bool(fault.activated) for fault in faults),
-        trials_activated=sum(any(fault.activated for fault in row.faults) for row in results),
-        crashed=len(crashes),
-        hung=sum(row.crash_kind == "hang" for row in crashes),
-        discarded=len(results) - len(crashes),
-        infra_errors=len(rows) - len(results),
+        trials=how_many(results),
+        requested=sum(numbers(results, "requested")),
+        injected=sum(numbers(results, "faults_injected")),
+        watched=sum(numbers(results, "faults_watched")),
+        activated=sum(numbers(results, "faults_activated")),
+        trials_activated=how_many(row for row in results if row.used),
+        crashed=how_many(crashes),
+        hung=how_many(row for row in crashes if row.crash_kind == "hang"),
+        stuck=how_many(row for row in results if row.outcome == "stuck"),
+        survived=how_many(row for row in results if row.outcome == "survived"),
+        discarded=how_many(row for row in results if row.outcome == "discard"),
+        infra_errors=how_many(rows) - how_many(results),
         median_s=round(statistics.median(seconds), 3) if seconds else None,
         titles=len({row.crash_title for row in crashes}),
     )
 
 
-# The columns of the printed table; programs read the fields of ClassLine.
+# The columns of the printed table; programs read the fields of ClassLine. Which of the last three outcomes a
+# trial can have depends on whether every run is judged.
 _COLUMNS: dict[str, Callable[[ClassLine], str]] = {
     "Requested": lambda line: str(line.requested),
     "Injected": lambda line: str(line.injected),
@@ -113,6 +134,8 @@ _COLUMNS: dict[str, Callable[[ClassLine], str]] = {
     "Trials activated": lambda line: percent(line.trials_activated, line.trials),
     "Crashed": lambda line: percent(line.crashed, line.trials),
     "of which hung": lambda line: str(line.hung),
+    "Stuck": lambda line: percent(line.stuck, line.trials),
+    "Survived": lambda line: percent(line.survived, line.trials),
     "Discarded": lambda line: percent(line.discarded, line.trials),
     "Seconds": lambda line: "-" if line.median_s is None else f"{line.median_s:.2f}",
     "Titles": lambda line: str(line.titles),
@@ -123,21 +146,19 @@ _COLUMNS: dict[str, Callable[[ClassLine], str]] = {
 def class_page(table: ClassTable) -> Page:
     """Return the table's page, with a grid per mode."""
     grids = [_grid(mode, table) for mode in table.modes if table.lines[mode]]
-    return campaign_page(table, grids, NOTE, _csv(table))
+    return campaign_page(table, grids, NOTE if table.judges_all else OLD_NOTE, _csv(table))
 
 
 def _grid(mode: str, table: ClassTable) -> Grid:
-    body = [_cells(name, line) for name, line in table.lines[mode].items()]
-    return Grid(
-        f"Mode {printable(mode)}",
-        ["Fault class", *_COLUMNS],
-        body,
-        [_cells("Total", table.totals[mode])] if len(body) > 1 else [],
-    )
+    hidden = {"Discarded"} if table.judges_all else {"Stuck", "Survived"}
+    columns = {name: text for name, text in _COLUMNS.items() if name not in hidden}
 
+    def cells(name: str, line: ClassLine) -> list[str]:
+        return [printable(name), *(text(line) for text in columns.values())]
 
-def _cells(name: str, line: ClassLine) -> list[str]:
-    return [printable(name), *(text(line) for text in _COLUMNS.values())]
+    body = [cells(name, line) for name, line in table.lines[mode].items()]
+    total = [cells("Total", table.totals[mode])] if len(body) > 1 else []
+    return Grid(f"Mode {printable(mode)}", ["Fault class", *columns], body, total)
 
 
 def _csv(table: ClassTable) -> str:
@@ -157,5 +178,4 @@ FAULTS = CampaignTable(
     page=class_page,
     present=lambda rows: any(map(asked, rows)),
     section="faults",
-    every_fault=True,
 )

@@ -3,8 +3,9 @@
 
 import statistics
 from collections import Counter
+from collections.abc import Sequence
 
-from riobed_results.store import PANICS, TrialRow, counts, cut_short
+from riobed_results.store import Row, how_many, judged, numbers
 from riobed_results.tables.by_mode import Design, Value
 from riobed_results.tables.controls import on_request
 
@@ -14,49 +15,43 @@ MIB = 1 << 20
 _BY = {"sysrq": "SysRq", "nmi": "NMI"}
 
 
-def restarted(row: TrialRow) -> bool:
+def restarted(row: Row) -> bool:
     """Whether the production kernel was started after a warm recovery, successfully or not."""
-    report = row.recovery
-    return report is not None and report.production is not None and report.registry == "recovered"
+    return row.warm and row.production is not None
 
 
-def differences(row: TrialRow) -> int:
-    """Return how many differences the workload's check counted; 1 if it gave no number."""
-    if row.check is None or row.check.equal:
-        return 0
-    counted = row.check.difference_count
-    return 1 if counted is None else counted
+# The sums that `loss_lines` needs, besides the numbers of "restored_pages".
+_SUMS = ("differences", "mismatches", "unused_entries")
 
 
-def loss_lines(rows: list[TrialRow]) -> dict[str, Value]:
+def loss_lines(rows: Sequence[Row]) -> dict[str, Value]:
     """Return what these crashes lost, and how much was restored from memory."""
-    reports = [row.recovery for row in rows if row.recovery]
-    kept = [count for report in reports if (count := report.checksum_mismatches) is not None]
+    kept, restored = numbers(rows, "mismatches"), numbers(rows, "restored_pages")
     return {
-        "Lost or changed a file": sum(row.corruption != "none" for row in rows),
-        "Files lost or changed": sum(map(differences, rows)),
+        "Lost or changed a file": how_many(row for row in rows if row.corruption != "none"),
+        "Files lost or changed": sum(numbers(rows, "differences")),
         "Checksum mismatches": sum(kept) if kept else None,
-        "Registry entries rejected": sum(report.unused_entries for report in reports),
-        "Pages restored, median": float(statistics.median(report.restored_pages for report in reports))
-        if reports
-        else None,
+        "Registry entries rejected": sum(numbers(rows, "unused_entries")),
+        "Pages restored, median": float(statistics.median(restored)) if restored else None,
     }
 
 
-def _no_fault_lines(rows: list[TrialRow]) -> dict[str, Value]:
-    return {"Resets": len(rows), **loss_lines(rows)}
+def _no_fault_lines(rows: Sequence[Row]) -> dict[str, Value]:
+    return {"Resets": how_many(rows), **loss_lines(rows)}
 
 
-def _recovery_crash_lines(rows: list[TrialRow]) -> dict[str, Value]:
-    hit = [row for row in rows if counts(row.recovery)]
-    phases = Counter(cut_short(row.recovery) for row in hit)
-    named = dict.fromkeys([*PHASES, *(str(phase) for phase in phases)])
+def _recovery_crash_lines(rows: Sequence[Row]) -> dict[str, Value]:
+    hit = [row for row in rows if not row.late]
+    phases: Counter[str] = Counter()
+    for row in hit:
+        phases[str(row.cut_short)] += row.times
+    named = dict.fromkeys([*PHASES, *phases])
     return {
-        "Resets in recovery": len(hit),
+        "Resets in recovery": how_many(hit),
         **{f"in its phase {name}": phases[name] for name in named},
-        "Everything restored": sum(row.corruption == "none" for row in hit),
+        "Everything restored": how_many(row for row in hit if row.corruption == "none"),
         **loss_lines(hit),
-        "Resets after its end": len(rows) - len(hit),
+        "Resets after its end": how_many(rows) - how_many(hit),
     }
 
 
@@ -68,18 +63,18 @@ NO_FAULT = Design(
     "lost or changed: differences the workload's check found, besides the step in flight; checksum "
     "mismatches: cached pages with another checksum than recorded (-: none are kept); restored: pages of "
     "metadata and file data that recovery wrote back, median of the resets.",
-    wants=lambda row: (
-        row.outcome == "crash" and row.fault_class == "none" and cut_short(row.recovery) is None
-    ),
+    wants=lambda row: judged(row) and row.fault_class == "none" and row.cut_short is None,
     lines=_no_fault_lines,
+    numbers=("restored_pages",),
+    sums=_SUMS,
 )
 
 
-def _panic_lines(rows: list[TrialRow]) -> dict[str, Value]:
-    shares = [100 * row.recovery.dirty_share for row in rows if row.recovery]
+def _panic_lines(rows: Sequence[Row]) -> dict[str, Value]:
+    shares = [100 * share for share in numbers(rows, "registry_dirty_share")]
     return {
-        "Panics": len(rows),
-        **{f"by {how}": sum(row.crash_title == PANICS[key] for row in rows) for key, how in _BY.items()},
+        "Panics": how_many(rows),
+        **{f"by {how}": how_many(row for row in rows if row.panic_by == key) for key, how in _BY.items()},
         "Dirty, % of RAM, smallest": round(min(shares), 1) if shares else None,
         "Dirty, % of RAM, median": round(statistics.median(shares), 1) if shares else None,
         **loss_lines(rows),
@@ -93,17 +88,19 @@ PANIC = Design(
     note="Trials of fault class panic: a sound kernel was told to panic at a random moment under the "
     "workload, by SysRq c or by a non-maskable interrupt, and then reset. Dirty: pages that recovery found "
     "dirty in the registry, metadata included. The other lines are as in the table no-fault.",
-    wants=lambda row: row.outcome == "crash" and row.fault_class == "panic" and on_request(row),
+    wants=lambda row: judged(row) and row.fault_class == "panic" and on_request(row),
     lines=_panic_lines,
+    numbers=("restored_pages", "registry_dirty_share"),
+    sums=_SUMS,
 )
 
 
-def _restart_lines(rows: list[TrialRow]) -> dict[str, Value]:
-    dirty = [row.recovery.dirty_bytes / MIB for row in rows if row.recovery]
+def _restart_lines(rows: Sequence[Row]) -> dict[str, Value]:
+    dirty = [found / MIB for found in numbers(rows, "registry_dirty_bytes")]
     return {
-        "Warm recoveries": len(rows),
-        "Production kernel came up": sum(bool(row.recovery and row.recovery.production) for row in rows),
-        "It did not": sum(bool(row.recovery and not row.recovery.production) for row in rows),
+        "Warm recoveries": how_many(rows),
+        "Production kernel came up": how_many(row for row in rows if row.production),
+        "It did not": how_many(row for row in rows if not row.production),
         "Dirty, MiB, smallest": round(min(dirty), 1),
         "Dirty, MiB, median": round(statistics.median(dirty), 1),
     }
@@ -117,6 +114,7 @@ RESTARTS = Design(
     "that recovery found dirty in the registry, metadata included.",
     wants=restarted,
     lines=_restart_lines,
+    numbers=("registry_dirty_bytes",),
 )
 
 RECOVERY_CRASH = Design(
@@ -126,6 +124,8 @@ RECOVERY_CRASH = Design(
     note="The machine was reset again while riorecover was at work, at a random moment, in the phase named; "
     "what follows is about the next recovery. A reset after recovery had ended counts for nothing but the "
     "last line. Files lost or changed, checksum mismatches, restored: as in the table no-fault.",
-    wants=lambda row: row.outcome == "crash" and cut_short(row.recovery) is not None,
+    wants=lambda row: judged(row) and row.cut_short is not None,
     lines=_recovery_crash_lines,
+    numbers=("restored_pages",),
+    sums=_SUMS,
 )

@@ -2,13 +2,13 @@
 """The time of trials with a result, in host seconds by phase."""
 
 import statistics
-from collections.abc import Iterable
+from collections import defaultdict
 from itertools import chain
+from typing import Any
 
 from pydantic import BaseModel
 
-from riobed_results.store import Provenance, Results, TrialRow, in_order
-from riobed_results.tables.controls import CONTROLS
+from riobed_results.store import CONTROLS, Provenance, Results, Row, Tally, crashed, in_order
 from riobed_results.tables.render import Grid, Page, csv_text, printable
 from riobed_results.tables.table import CampaignTable, campaign_page
 
@@ -16,6 +16,8 @@ WHOLE = "whole trial"
 # The groups of trials, with titles. Controls are apart: they are reset at once and would shorten crashes.
 GROUPS = {
     "crash": "Trials that ended in a crash",
+    "stuck": "Trials whose workload was stuck",
+    "survived": "Trials that survived and were brought down",
     "discard": "Trials that ended in a discard",
     "control": "Trials of controls (none, planted)",
 }
@@ -47,61 +49,82 @@ class PhaseTable(BaseModel):
 def phase_table(results: Results) -> PhaseTable:
     """Compute the phase times of a campaign; StoreError if it has no result."""
     campaign = results.campaign
-    rows = list(filter(timed, results.rows))
+    rows = results.tally("phase_seconds", wants=timed)
     if not rows:
         raise results.without("results yet")
     modes = in_order(campaign, "modes", (row.mode for row in rows))
-    times = list(map(seconds, rows))
+    orders = dict.fromkeys(map(phases_of, rows))
     # A discard ends early, so the trial with the most phases gives the order.
-    furthest = max(times, key=len)
-    phases = [*dict.fromkeys(chain(furthest, *times)), WHOLE]
-    cells: dict[tuple[str, str], list[dict[str, float]]] = {(g, mode): [] for g in GROUPS for mode in modes}
-    for row, of_row in zip(rows, times, strict=True):
-        cells[_group(row), row.mode].append(of_row)
-    spreads = {group: {mode: _spreads(phases, cells[group, mode]) for mode in modes} for group in GROUPS}
+    furthest = max(orders, key=lambda order: len(order))
+    phases = [*dict.fromkeys(chain(furthest, *orders)), WHOLE]
+    cells: defaultdict[tuple[str, str, str], list[Any]] = defaultdict(list)
+    import numpy as np
+
+    for row in rows:
+        seconds = _seconds(row)
+        for name, column in zip(
+            (*phases_of(row), WHOLE), (*seconds, sum(seconds, np.zeros(row.times))), strict=True
+        ):
+            cells[group(row), row.mode, name].append(column)
+    spreads = {
+        g: {
+            mode: {name: _spread(found) for name in phases if (found := cells.get((g, mode, name)))}
+            for mode in modes
+        }
+        for g in GROUPS
+    }
     environment = campaign.provenance
     return PhaseTable(
         campaign=campaign.name, modes=modes, phases=phases, spreads=spreads, environment=environment
     )
 
 
-def seconds(row: TrialRow) -> dict[str, float]:
-    """Return the seconds of a trial's phases; a restore that compared memory counts as a separate phase."""
-    name = "restore_checked" if row.restore_checked else "restore"
-    return {name if phase == "restore" else phase: value for phase, value in row.phases.items()}
+def phases_of(row: Row) -> tuple[str, ...]:
+    """Return the names of a trial's phases; a restore that compared memory counts as a separate phase."""
+    restore = "restore_checked" if row.restore_checked else "restore"
+    return tuple(restore if name == "restore" else name for name in row.phase_names)
 
 
-def timed(row: TrialRow) -> bool:
+def _seconds(row: Tally) -> Any:
+    """Return an array for each phase, with the seconds of all trials."""
+    import numpy as np
+
+    if not row.phase_names:
+        return []
+    every = np.fromstring(" ".join(row.numbers["phase_seconds"]), sep=" ")
+    return every.reshape(row.times, len(row.phase_names)).T
+
+
+def timed(row: Row) -> bool:
     """Whether the times of this trial count."""
     return row.outcome != "infra_error" and not row.fresh_boot
 
 
-def _group(row: TrialRow) -> str:
-    return "control" if row.fault_class in CONTROLS else row.outcome
+def group(row: Row) -> str:
+    """Return the group of a trial, a key of GROUPS."""
+    return "control" if row.fault_class in CONTROLS else "crash" if crashed(row) else row.outcome
 
 
 def phase_page(table: PhaseTable) -> Page:
     """Return the page of the phase times."""
     head = ["Phase", *map(printable, table.modes)]
     grids = []
-    for group, by_mode in table.spreads.items():
+    for name, by_mode in table.spreads.items():
         lines = [
             [printable(phase), *(_cell(by_mode[mode].get(phase)) for mode in table.modes)]
             for phase in table.phases
             if any(phase in spreads for spreads in by_mode.values())
         ]
         if lines:
-            grids.append(Grid(GROUPS[group], head, lines[:-1], lines[-1:]))
+            grids.append(Grid(GROUPS[name], head, lines[:-1], lines[-1:]))
     return campaign_page(table, grids, NOTE, _csv(table))
 
 
-def _spreads(phases: Iterable[str], trials: list[dict[str, float]]) -> dict[str, Spread]:
-    found = {name: [trial[name] for trial in trials if name in trial] for name in phases}
-    found[WHOLE] = [sum(trial.values()) for trial in trials]
-    return {name: _spread(values) for name, values in found.items() if values}
+def _spread(columns: list[Any]) -> Spread:
+    import numpy as np
 
-
-def _spread(values: list[float]) -> Spread:
+    # Python takes seconds to sort a million numbers.
+    values = np.sort(np.concatenate(columns)).tolist()
     q1, median, q3 = statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3
     return Spread(n=len(values), median=round(median, 3), q1=round(q1, 3), q3=round(q3, 3))
 
@@ -112,8 +135,8 @@ def _cell(spread: Spread | None) -> str:
 
 def _csv(table: PhaseTable) -> str:
     lines = (
-        [group, mode, phase, *spread.model_dump().values()]
-        for group, by_mode in table.spreads.items()
+        [name, mode, phase, *spread.model_dump().values()]
+        for name, by_mode in table.spreads.items()
         for mode, spreads in by_mode.items()
         for phase, spread in spreads.items()
     )

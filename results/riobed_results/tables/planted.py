@@ -1,29 +1,64 @@
 # SPDX-License-Identifier: Apache-2.0
 """The positive control `planted`: what was changed, and whether the oracles found and classified it."""
 
-from riobed_results.store import TrialRow
+from collections.abc import Sequence
+
+from riobed_results.store import Row, how_many
 from riobed_results.tables.by_mode import Design, Value
-from riobed_results.tables.controls import KINDS, expected, kind, planted
+from riobed_results.tables.controls import KINDS, expected, found_by, kind, planted
+
+# The only kinds of stores that do not say when the change was made.
+_OLD_KINDS = ("stray", "entry", "block", "written")
+_MOMENTS = {"rest": "at rest", "step": "during a step"}
+_ORACLES = {"check": "by the check", "checksum": "by a checksum alone", "e2fsck": "by e2fsck alone"}
 
 
-def _lines(rows: list[TrialRow]) -> dict[str, Value]:
-    kinds = [kind(row) for row in rows]
-    found = [row for row in rows if row.corruption != "none"]
+def during(row: Row) -> str | None:
+    """Return when a change was planted, at `rest` or during a `step`; None if the store does not say."""
+    return row.planted_during
+
+
+def _lines(rows: Sequence[Row]) -> dict[str, Value]:
+    found = list(filter(found_by, rows))
+    in_turn = any(map(during, rows))
+    oracles = {name: how_many(row for row in found if found_by(row) == by) for by, name in _ORACLES.items()}
     return {
-        "Changes": len(rows),
-        **{where: kinds.count(name) for name, (where, _) in KINDS.items()},
-        "Found": len(found),
-        "Found and rightly classed": sum(row.corruption == expected(row) for row in found),
-        "Not found": len(rows) - len(found),
+        "Changes": how_many(rows),
+        **(_groups(rows) if in_turn else _old_kinds(rows)),
+        "Found": how_many(found),
+        **(oracles if in_turn else {}),
+        "Found and rightly classed": how_many(row for row in found if row.corruption == expected(row)),
+        "Not found": how_many(rows) - how_many(found),
     }
+
+
+def _old_kinds(rows: Sequence[Row]) -> dict[str, Value]:
+    return {KINDS[name][0]: how_many(row for row in rows if kind(row) == name) for name in _OLD_KINDS}
+
+
+def _groups(rows: Sequence[Row]) -> dict[str, Value]:
+    """Count the changes of each kind and moment, and those found; None where there were none."""
+    groups = {where: [row for row in rows if kind(row) == name] for name, (where, _) in KINDS.items()}
+    groups |= {name: [row for row in rows if during(row) == moment] for moment, name in _MOMENTS.items()}
+    lines: dict[str, Value] = {}
+    for name, some in groups.items():
+        lines[name] = how_many(some) or None
+        lines[f"{name}: found"] = how_many(filter(found_by, some)) if some else None
+    return lines
 
 
 PLANTED = Design(
     name="planted",
     title="Planted changes",
-    note="Trials of fault class planted: one bit was changed behind the workload's back, then the machine "
-    "was reset. Rightly classed: direct in a cached page or in the registry, indirect if it was written to a "
-    "file; unclassified where there are no checksums.",
+    note="Trials of fault class planted: one bit was changed behind the workload's back, then the "
+    "machine was reset. At rest: the workload had ended. During a step: it stood still in the "
+    "middle of one until the reset. Found: the workload's check found a difference. Recovery may "
+    "put a bitmap or the journal right; then a checksum or e2fsck has to name the change. Rightly "
+    "classed: direct in memory, indirect if it was written to a file, or to the disk of a mode "
+    "that restores memory; unclassified where there are no checksums; none where no file differs.",
+    old_note="Trials of fault class planted: one bit was changed behind the workload's back, then the "
+    "machine was reset. Rightly classed: direct in a cached page or in the registry, indirect if "
+    "it was written to a file; unclassified where there are no checksums.",
     section="controls",
     wants=planted,
     lines=_lines,

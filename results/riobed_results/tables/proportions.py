@@ -65,7 +65,7 @@ def count_text(count: int, total: int) -> str:
     return f"{count} of {total}" + (f" ({percent(count, total)})" if total else "")
 
 
-def percent(part: int, whole: int) -> str:
+def percent(part: float, whole: float) -> str:
     """Return `p %` with one digit after the point, so proportions of a whole sum to 100; - if it is 0."""
     return f"{part / whole:.1%}".replace("%", " %") if whole else UNKNOWN
 

@@ -8,24 +8,40 @@ from riobed_results.tables.by_mode import by_mode
 from riobed_results.tables.comparison import COMPARISON
 from riobed_results.tables.corruption import CORRUPTION
 from riobed_results.tables.cost import COST
+from riobed_results.tables.exposure import EXPOSURE
 from riobed_results.tables.fault_classes import FAULTS
 from riobed_results.tables.losses import NO_FAULT, PANIC, RECOVERY_CRASH, RESTARTS
+from riobed_results.tables.noninferiority import NONINFERIORITY
 from riobed_results.tables.oracles import ORACLES
+from riobed_results.tables.parked import PARKED
 from riobed_results.tables.phases import PHASES
 from riobed_results.tables.planted import PLANTED
+from riobed_results.tables.protocol import PROTOCOL
+from riobed_results.tables.rates import DIRECT, OUTCOMES, SENSITIVITY
 from riobed_results.tables.render import Page
 from riobed_results.tables.replays import REPLAYS
 from riobed_results.tables.resets import RESETS
+from riobed_results.tables.severity import SEVERITY
 from riobed_results.tables.soak import SOAK
 from riobed_results.tables.starts import STARTS
 from riobed_results.tables.stories import STORIES
+from riobed_results.tables.survival import SURVIVAL
 from riobed_results.tables.table import CampaignTable, FolderTable
 from riobed_results.tables.titles import TITLES
+from riobed_results.tables.victims import VICTIMS
 from riobed_results.tables.windows import WINDOWS
 
 CAMPAIGN_TABLES: tuple[CampaignTable[Any], ...] = (
     CORRUPTION,
+    PROTOCOL,
+    OUTCOMES,
+    DIRECT,
+    by_mode(SEVERITY),
+    EXPOSURE,
     COMPARISON,
+    NONINFERIORITY,
+    SENSITIVITY,
+    SURVIVAL,
     FAULTS,
     TITLES,
     STORIES,
@@ -38,15 +54,19 @@ CAMPAIGN_TABLES: tuple[CampaignTable[Any], ...] = (
     by_mode(PLANTED),
     by_mode(ORACLES),
     by_mode(STARTS),
+    by_mode(PARKED),
+    by_mode(VICTIMS),
 )
 FOLDER_TABLES: tuple[FolderTable[Any], ...] = (COST, REPLAYS, RESETS, SOAK)
 
 
 def campaign_pages(results: Results) -> dict[str, Page]:
-    """Return the pages of a campaign that have content, by name; empty if it has no results yet.
+    """Return the pages of a campaign that have content, by name; empty if it has no results yet."""
+    return {table.name: table.of(results) for table in present_tables(results)}
 
-    `results` must have the faults of all trials loaded.
-    """
-    if all(row.outcome == "infra_error" for row in results.rows):
-        return {}
-    return {table.name: table.of(results) for table in CAMPAIGN_TABLES if table.present(results.rows)}
+
+def present_tables(results: Results) -> list[CampaignTable[Any]]:
+    """Return the tables of a campaign that have content; none if it has no results yet."""
+    if all(row.outcome == "infra_error" for row in results.trials):
+        return []
+    return [table for table in CAMPAIGN_TABLES if table.has(results)]

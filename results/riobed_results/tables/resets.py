@@ -64,7 +64,7 @@ def reset_table(folder: Path) -> ResetTable:
 
 
 def _lines(results: Results) -> list[ResetLine]:
-    rows = list(filter(NO_FAULT.wants, results.rows))
+    rows = NO_FAULT.read(results)
     return [
         ResetLine(
             vcpus=vcpus(results.campaign),

@@ -1,11 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """The story of each corruption: the faults, the crash, which bytes differ, and which oracle found it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import BaseModel
 
-from riobed_results.store import Difference, FaultRow, Mismatch, Provenance, Results, TrialRow, is_direct
+from riobed_results.store import (
+    OTHERS,
+    Difference,
+    FaultRow,
+    Mismatch,
+    Provenance,
+    Results,
+    Row,
+    TrialRow,
+    judged,
+)
 from riobed_results.tables.render import Grid, Page, csv_text, printable
 from riobed_results.tables.table import CampaignTable, campaign_page
 
@@ -26,6 +37,9 @@ NOTE = (
     "workload's check named, and how many more there are. Oracle: the workload's check, block checksums, the "
     "mount, a read of the workload itself before the crash, or recovery, which failed for good."
 )
+OTHERS_NOTE = (
+    " Beside crashes: stuck workloads, and machines that survived and were brought down (panic on request)."
+)
 
 
 class Story(BaseModel):
@@ -37,6 +51,7 @@ class Story(BaseModel):
     position: int
     mode: str
     fault_class: str
+    outcome: str
     seed: str
     injected: int
     activated: list[str]
@@ -64,19 +79,30 @@ class StoryTable(BaseModel):
 def story_table(results: Results) -> StoryTable:
     """Collect the corruptions of a campaign, except planted ones; StoreError if it has none."""
     campaign = results.campaign
-    rows = list(filter(told, results.rows))
-    if not rows:
+    if not any(map(told, results.trials)):
         raise results.without("corruption to tell of")
+    ids = [trial for of_mode in told_trials(results).values() for trial in of_mode]
     return StoryTable(
-        campaign=campaign.name,
-        stories=[_story(row) for row in sorted(rows, key=lambda row: row.position)],
-        environment=campaign.provenance,
+        campaign=campaign.name, stories=read_stories(results, ids), environment=campaign.provenance
     )
 
 
-def told(row: TrialRow) -> bool:
+def told_trials(results: Results) -> dict[str, list[int]]:
+    """Return the ids of the trials that are stories, by mode and in the order of the plan."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for row, trial, position in results.each("position", told):
+        found.setdefault(row.mode, []).append((position, trial))
+    return {mode: [trial for _, trial in sorted(places)] for mode, places in found.items()}
+
+
+def read_stories(results: Results, ids: Sequence[int]) -> list[Story]:
+    """Read the stories of the trials with these ids, in the order of the plan."""
+    return sorted(map(_story, results.rows_at(ids)), key=lambda story: story.position)
+
+
+def told(row: Row) -> bool:
     """Whether this row is a corruption that is not planted."""
-    return row.outcome == "crash" and row.corruption != "none" and row.fault_class != "planted"
+    return judged(row) and row.corruption != "none" and row.fault_class != "planted"
 
 
 def _story(row: TrialRow) -> Story:
@@ -86,6 +112,7 @@ def _story(row: TrialRow) -> Story:
         position=row.position,
         mode=row.mode,
         fault_class=row.fault_class,
+        outcome=row.outcome,
         seed=row.seed,
         injected=row.injected,
         activated=[fault_text(fault) for fault in activated],
@@ -98,7 +125,7 @@ def _story(row: TrialRow) -> Story:
         differing=row.check.difference_count if row.check else None,
         differences=row.check.differences if row.check else [],
         mismatches=list(map(_page, sums.mismatches)) if sums else [],
-        workload_said=row.workload_status or "",
+        workload_said=row.workload_error or row.workload_status or "",
         log=row.log,
     )
 
@@ -111,8 +138,8 @@ def _oracles(row: TrialRow) -> list[str]:
     said = {
         "recovery": row.recovery is None and row.check is None,
         "mount": bool(row.recovery and row.recovery.mount_error),
-        "check": row.check is not None and not row.check.equal,
-        "checksums": bool(is_direct(row.recovery)),
+        "check": row.check is not None and not row.check.all_equal,
+        "checksums": bool(row.direct),
         "read": row.workload_mismatch,
     }
     return [name for name, found in said.items() if found]
@@ -143,7 +170,8 @@ def _page(page: Mismatch) -> str:
 def story_page(table: StoryTable) -> Page:
     """Return the page of the stories, with a line for each."""
     grid = Grid(f"{len(table.stories)} corruptions", HEAD, list(map(_cells, table.stories)), [])
-    return campaign_page(table, [grid], NOTE, _csv(table))
+    alive = any(story.outcome in OTHERS for story in table.stories)
+    return campaign_page(table, [grid], NOTE + (OTHERS_NOTE if alive else ""), _csv(table))
 
 
 def differs_text(story: Story) -> str:
@@ -182,5 +210,4 @@ STORIES = CampaignTable(
     compute=story_table,
     page=story_page,
     present=lambda rows: any(map(told, rows)),
-    every_fault=True,
 )

@@ -9,13 +9,13 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel
 
-from riobed_results.store import Provenance, Results, Store, TrialRow, read_results
-from riobed_results.tables.controls import CONTROLS, control_warnings
+from riobed_results.store import CampaignRow, Provenance, Results, Row
+from riobed_results.tables.controls import control_warnings
 from riobed_results.tables.render import Dumped, Grid, Page, json_text, source_text
 
 Model = TypeVar("Model", bound=BaseModel)
 # The report's sections.
-Section = Literal["corruptions", "faults", "phases", "controls"]
+Section = Literal["corruptions", "faults", "times", "phases", "controls"]
 
 
 @dataclass(frozen=True)
@@ -42,25 +42,27 @@ class Table(Generic[Model]):
 class CampaignTable(Table[Model]):
     """A table of a campaign's rows.
 
-    `present` says whether rows with results give this table any content. `section` is the report's section
-    for it; None if the report shows it in another form, or not at all. A table `about_faults` carries the
-    warnings about controls. Without `every_fault`, only controls have their faults loaded.
+    `present` says whether rows with results give this table any content, `asked` whether the campaign asked
+    for it. `section` is the report's section for it; None if the report shows it in another form, or not at
+    all. A table `about_faults` carries the warnings about controls.
     """
 
-    present: Callable[[Sequence[TrialRow]], bool]
+    present: Callable[[Sequence[Row]], bool]
     section: Section | None = None
     about_faults: bool = True
-    every_fault: bool = False
+    asked: Callable[[CampaignRow], bool] = lambda campaign: True
 
-    def read(self, store: Store, campaign: str | None) -> Results:
-        """Read the rows that the table needs of a campaign (None: the latest)."""
-        return read_results(store, campaign, faults=True if self.every_fault else CONTROLS)
+    def has(self, results: Results) -> bool:
+        """Whether a campaign has this table."""
+        return self.asked(results.campaign) and self.present(results.trials)
 
     def of(self, results: Results, **options: Any) -> Page:
         """Return the page of a campaign, with its warnings."""
-        page = replace(
-            self.page(self.compute(results, **options)), title=f"{self.title} of {results.campaign.name}"
-        )
+        return self.shown(self.compute(results, **options), results)
+
+    def shown(self, model: Model, results: Results) -> Page:
+        """Return the page of a computed model of a campaign."""
+        page = replace(self.page(model), title=f"{self.title} of {results.campaign.name}")
         return replace(page, warnings=control_warnings(results)) if self.about_faults else page
 
 

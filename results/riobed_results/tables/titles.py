@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Crash titles: the different crashes, and how often each occurred."""
-
-from collections import Counter
+"""Crash titles: the different crashes and stuck workloads, and how often each occurred."""
 
 from pydantic import BaseModel
 
-from riobed_results.store import Provenance, Results, TrialRow, in_order
-from riobed_results.tables.controls import CONTROLS
+from riobed_results.store import CONTROLS, Provenance, Results, Row, Tally, crashed, how_many, in_order
 from riobed_results.tables.render import Grid, Page, csv_text, printable
 from riobed_results.tables.table import CampaignTable, campaign_page
 
@@ -16,6 +13,7 @@ NOTE = (
     "Damaged: those whose report has lost or mixed lines; what, is in the row. Log: console of the first, "
     "relative to the store's folder."
 )
+STUCK_NOTE = " Stuck workloads have titles, too, but are no crashes in other tables."
 
 
 class Title(BaseModel):
@@ -42,22 +40,30 @@ class TitleTable(BaseModel):
     environment: Provenance
 
 
-def titled(row: TrialRow) -> bool:
+def titled(row: Row) -> bool:
     """Whether this is a crash of a trial with faults."""
-    return row.outcome == "crash" and row.fault_class not in CONTROLS
+    return crashed(row) and row.fault_class not in CONTROLS
+
+
+def has_title(row: Row) -> bool:
+    """Whether this trial with faults has a title that tells something: it crashed or is stuck."""
+    return titled(row) or (row.outcome == "stuck" and row.fault_class not in CONTROLS)
 
 
 def title_table(results: Results) -> TitleTable:
     """Count the crash titles of a campaign without controls; StoreError if it has no crash."""
     campaign = results.campaign
-    rows = list(filter(titled, results.rows))
+    rows = results.tally(titles=True, wants=has_title)
     if not rows:
         raise results.without("crashes yet")
-    groups: dict[tuple[str, str], list[TrialRow]] = {}
+    groups: dict[tuple[str, str], list[Tally]] = {}
     for row in rows:
-        groups.setdefault((row.crash_title or "", row.crash_kind or ""), []).append(row)
+        kind = row.crash_kind if crashed(row) else row.outcome
+        groups.setdefault((row.crash_title or "", kind or ""), []).append(row)
     modes = in_order(campaign, "modes", (row.mode for row in rows))
-    titles = [_title(*key, of_title, modes) for key, of_title in groups.items()]
+    first = {key: min((row.first for row in rows if row.logged), default=0) for key, rows in groups.items()}
+    logs = results.logs_of(list(filter(None, first.values())))
+    titles = [_title(*key, of_title, modes, logs.get(first[key])) for key, of_title in groups.items()]
     return TitleTable(
         campaign=campaign.name,
         modes=modes,
@@ -66,16 +72,15 @@ def title_table(results: Results) -> TitleTable:
     )
 
 
-def _title(title: str, kind: str, rows: list[TrialRow], modes: list[str]) -> Title:
-    count = Counter(row.mode for row in rows)
+def _title(title: str, kind: str, rows: list[Tally], modes: list[str], log: str | None) -> Title:
     return Title(
         title=title,
         kind=kind,
-        total=len(rows),
-        corrupted=sum(row.corruption != "none" for row in rows),
-        damaged=sum(row.log_damage is not None for row in rows),
-        crashes={mode: count[mode] for mode in modes},
-        log=next((row.log for row in rows if row.log), None),
+        total=how_many(rows),
+        corrupted=how_many(row for row in rows if row.corruption != "none"),
+        damaged=how_many(row for row in rows if row.log_damaged),
+        crashes={mode: how_many(row for row in rows if row.mode == mode) for mode in modes},
+        log=log,
     )
 
 
@@ -83,7 +88,8 @@ def title_page(table: TitleTable) -> Page:
     """Return the page of the titles."""
     head = ["Crash title", "Kind", *map(printable, table.modes), "Crashes", "Corrupted", "Damaged", "Log"]
     grid = Grid(f"{len(table.titles)} crash titles", head, list(map(_cells, table.titles)), [])
-    return campaign_page(table, [grid], NOTE, _csv(table))
+    stuck = STUCK_NOTE if any(title.kind == "stuck" for title in table.titles) else ""
+    return campaign_page(table, [grid], NOTE + stuck, _csv(table))
 
 
 def _cells(title: Title) -> list[str]:
@@ -110,5 +116,5 @@ TITLES = CampaignTable(
     help="Crash titles, how often each came, and in which mode.",
     compute=title_table,
     page=title_page,
-    present=lambda rows: any(map(titled, rows)),
+    present=lambda rows: any(map(has_title, rows)),
 )

@@ -2,20 +2,20 @@
 """Pages of the file cache that were open to stores at a crash."""
 
 import statistics
+from collections.abc import Sequence
 
-from riobed_results.store import TrialRow, counted
+from riobed_results.store import Row, counted, numbers
 from riobed_results.tables.by_mode import Design, Value
 
 
-def open_pages(rows: list[TrialRow]) -> list[int]:
+def open_pages(rows: Sequence[Row]) -> list[int]:
     """Return the number of open pages of each counted crash of which it is known."""
-    found = [row.recovery.open_pages for row in rows if row.recovery and counted(row)]
-    return [number for number in found if number is not None]
+    return numbers(filter(counted, rows), "open_pages")
 
 
-def _lines(rows: list[TrialRow]) -> dict[str, Value]:
+def _lines(rows: Sequence[Row]) -> dict[str, Value]:
     pages = open_pages(rows)
-    listed = [row.recovery.entries.entries - row.recovery.entries.free for row in rows if row.recovery]
+    listed = numbers(rows, "listed_pages")
     return {
         "Crashes": len(pages),
         "Open pages, mean": round(statistics.mean(pages), 2),
@@ -32,6 +32,7 @@ WINDOWS = Design(
     note="Counted crashes after which the registry says which cached pages were open: somebody was changing "
     "them, or had just done so. A stray store into an open page is not trapped. Only kernels that keep "
     "checksums say it, and they do so without protection, too. Cached: all pages that the registry listed.",
-    wants=lambda row: row.outcome == "crash" and bool(open_pages([row])),
+    wants=lambda row: counted(row) and row.opens,
     lines=_lines,
+    numbers=("open_pages", "listed_pages"),
 )

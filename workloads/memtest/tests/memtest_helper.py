@@ -49,7 +49,7 @@ def parse_progress(data: bytes, seed: int) -> list[Record]:
         match = re.fullmatch(r"(([SIDFE]) (\d+) )([0-9a-f]{8})(?: (.+))?", line)
         assert match, line
         assert int(match[4], 16) == crc32c(struct.pack("<Q", seed) + match[1].encode()), line
-        assert (match[5] is not None) == (match[2] == "E"), line
+        assert match[2] in "EF" if match[5] else match[2] != "E", line
         records.append(Record(match[2], int(match[3]), match[5] or ""))
     return records
 
@@ -106,10 +106,13 @@ class Memtest:
         )
         return parse_progress(log.read_bytes(), seed)
 
-    def verify(self, root: Path, seed: int, done: int, intent: int = 0, **keywords: Any) -> dict[str, Any]:
+    def verify(
+        self, root: Path, seed: int, done: int, intent: int = 0, failed: str = "", **keywords: Any
+    ) -> dict[str, Any]:
         """What verify says; its exit status must go with it."""
         result = self(
             *("verify", "--dir", root, "--seed", seed, "--done", done, "--intent", intent, "--json"),
+            *("--failed", failed),
             *self.limit,
             **keywords,
         )

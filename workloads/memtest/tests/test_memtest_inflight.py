@@ -290,6 +290,10 @@ def test_a_rename_may_be_at_both_places_but_never_at_neither(flight: Flight, cas
     root = flight.copy("before")
     _copy_to_new_place(flight, root)
     assert flight.differences(root) == []
+    if case == "rename file":  # as a file system leaves it that adds the new name first
+        root = flight.copy("before")
+        (root / flight.step["to"]).hardlink_to(root / flight.path)
+        assert flight.differences(root) == []
     root = flight.copy("before")
     old = root / flight.path
     shutil.rmtree(old) if old.is_dir() else old.unlink()

@@ -23,8 +23,11 @@ WRONG = [
     *(f"model --steps 1 --seed={seed}" for seed in ("one", "-1", "1x", "", "18446744073709551616")),
     "model --seed 1 --steps 100000001",
     "model --seed 1 --steps 1 --max-bytes 10",
-    "prepare --dir . --twins 10001",
+    "prepare --dir . --twins 100000",
     *(f"verify --dir . --seed 1 --done 5 --intent {intent}" for intent in (5, 7)),
+    *(f"model --seed 1 --steps 9 --failed {bad}" for bad in ("3", "3:", "3:EIO,", "3:E/O", "0:EIO", "x:EIO")),
+    *(f"model --seed 1 --steps 9 --failed {bad}" for bad in ("4:EIO,3:EIO", "3:EIO,3:EIO", "10:EIO")),
+    "model --seed 1 --steps 9 --failed 1:EIO",  # tree takes no names any more, and nothing is in it
 ]
 
 

@@ -2,14 +2,15 @@
 """What run says of its progress, when it is killed, when a call fails and when a read does not match."""
 
 import array
+import errno
 import fcntl
 import os
 import random
-import resource
 import signal
 import subprocess
 import termios
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -96,8 +97,18 @@ def go_on(process: subprocess.Popen[bytes], read: int, seed: int = SEED) -> tupl
     return parse_progress(data, seed), said.decode()
 
 
+def failures(records: list[Record]) -> str:
+    """The steps that failed, as verify takes them."""
+    failed = (record for record in records if record.letter == "E")
+    return ",".join(f"{record.step}:{record.text.split()[0]}" for record in failed)
+
+
+def judged(memtest: Memtest, root: Path, records: list[Record]) -> dict[str, Any]:
+    return memtest.verify(root, SEED, records[-1].step, failed=failures(records))
+
+
 @pytest.mark.parametrize("damage", ["offset", "size"])
-def test_a_read_that_does_not_match_is_reported_and_the_run_goes_on(
+def test_a_damaged_file_is_frozen_and_judged_and_the_rest_runs_on(
     memtest: Memtest, tmp_path: Path, damage: str
 ) -> None:
     process, read = stopped_in_mid_run(memtest, tmp_path / "dir")
@@ -106,21 +117,47 @@ def test_a_read_that_does_not_match_is_reported_and_the_run_goes_on(
         path.write_bytes(bytes(byte ^ 0xFF for byte in data) if damage == "offset" else data + b"x")
     records, said = go_on(process, read)
     errors = [record for record in records if record.letter == "E"]
-    assert (process.returncode, said) == (3, "")
-    assert records[-1].letter == "F" and last(records, "D") == records[-1].step
-    for error in errors[:3]:
-        step = memtest.steps(SEED, error.step)[-1]
-        assert step["kind"] == "read"
-        assert error.text.startswith(f"mismatch {step['path']} {damage}")
-    assert errors
+    assert (process.returncode, said, records[-1].text) == (3, "", "")
+    assert records[-1].step > errors[-1].step + 1000
+    report = judged(memtest, tmp_path / "dir", records)
+    frozen = {entry["path"]: entry for entry in report["frozen"]}
+    for error, path in zip(errors, frozen, strict=True):
+        assert error.text.startswith(f"mismatch read {path} {damage}")
+        assert frozen[path] == frozen[path] | {"step": error.step, "how": "mismatch", "found": "differs"}
+    differences = {entry["path"]: entry.get("frozen_at") for entry in report["differences"]}
+    assert frozen.keys() <= differences.keys()
+    for path, step in differences.items():
+        assert step == frozen.get(path, {}).get("step")
 
 
-def test_a_file_that_is_gone_ends_the_run(memtest: Memtest, tmp_path: Path) -> None:
+def test_a_file_that_is_gone_is_frozen_and_missing(memtest: Memtest, tmp_path: Path) -> None:
     process, read = stopped_in_mid_run(memtest, tmp_path / "dir")
     for path in (tmp_path / "dir/tree").rglob("f*"):
         path.unlink()
-    *_, error = go_on(process, read)[0]
-    assert (process.returncode, error.letter, error.text.split()[0]) == (4, "E", "ENOENT")
+    records, said = go_on(process, read)
+    assert (process.returncode, said, records[-1].letter, records[-1].text) == (4, "", "F", "")
+    report = judged(memtest, tmp_path / "dir", records)
+    found = {entry["path"]: (entry["how"], entry["operation"], entry["found"]) for entry in report["frozen"]}
+    for how, operation, state in found.values():
+        # After it a file that was to be removed is gone, as it must be.
+        assert (how, state) == ("ENOENT", "equal" if operation == "unlink" else "differs")
+    assert len(found) > 3
+
+
+def test_a_folder_in_which_a_name_failed_takes_no_more(memtest: Memtest, tmp_path: Path) -> None:
+    """A file stands where a directory was, and is a difference; what is right elsewhere stays right."""
+    process, read = stopped_in_mid_run(memtest, tmp_path / "dir")
+    folder = next(path for path in (tmp_path / "dir/tree").rglob("d*") if any(path.iterdir()))
+    folder.rename(tmp_path / "outside")
+    folder.touch()
+    records, _ = go_on(process, read)
+    failed = [record.text.split()[:3] for record in records if record.letter == "E"]
+    parents = [str(Path(path).parent) for _, kind, path in failed if kind in ("create", "mkdir")]
+    assert parents and len(parents) == len(set(parents))
+    report = judged(memtest, tmp_path / "dir", records)
+    others = [difference for difference in report["differences"] if "frozen_at" not in difference]
+    assert [difference["kind"] for difference in others] == ["type"]
+    assert "not reached" in {entry["found"] for entry in report["frozen"]}
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -132,32 +169,89 @@ def test_a_symlink_is_not_written_through(memtest: Memtest, tmp_path: Path, seed
         moved = path.rename(tmp_path / path.name)
         path.symlink_to(moved)
         outside[moved] = moved.read_bytes()
-    *_, error = go_on(process, read, seed)[0]
-    assert (process.returncode, error.text.split()[0]) == (4, "ELOOP")
+    errors = [record for record in go_on(process, read, seed)[0] if record.letter == "E"]
+    assert {error.text.split()[0] for error in errors} == {"ELOOP"} and process.returncode == 4
     assert {path: path.read_bytes() for path in outside} == outside
 
 
-def test_a_write_that_fails_ends_the_run_and_counts_as_in_flight(memtest: Memtest, tmp_path: Path) -> None:
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+@dataclass
+class Failing:
+    """Runs in which calls fail at random, done or not."""
 
-    process = start(memtest, tmp_path / "dir", "/dev/stdout", stdout=subprocess.PIPE, preexec_fn=limit)
-    data, said = process.communicate()
-    *_, error = records = parse_progress(data, SEED)
-    assert (process.returncode, error.letter, said.count(b"\n")) == (4, "E", 1)
-    assert error.text.split()[:2] in (["EFBIG", kind] for kind in ("write", "append", "truncate"))
-    done = last(records, "D")
-    assert error.step == done + 1
-    assert memtest.differences(tmp_path / "dir", SEED, done, done + 1) == []
+    memtest: Memtest
+    library: Path
+
+    def __call__(
+        self, root: Path, seed: int, error: int = errno.EIO, one_in: int = 60
+    ) -> tuple[list[Record], int, str]:
+        """All records of a run of at most 400 steps, its exit status and what it said on standard error."""
+        self.memtest.prepare(root)
+        log = root.with_suffix(".log")
+        env = {**QUICK, "LD_PRELOAD": str(self.library), "PRELOAD_SEED": str(seed)}
+        env |= {"PRELOAD_ERRNO": str(error), "PRELOAD_ONE_IN": str(one_in), "PRELOAD_UNDER": "tree/"}
+        env["ASAN_OPTIONS"] += ":verify_asan_link_order=0"
+        options = ["--dir", root, "--seed", seed, "--steps", 400, "--fsync", "--progress", log]
+        result = self.memtest("run", *options, *self.memtest.limit, env=env)
+        return parse_progress(log.read_bytes(), seed), result.returncode, result.stderr
+
+
+@pytest.fixture(scope="session")
+def failing(memtest: Memtest, tmp_path_factory: pytest.TempPathFactory) -> Failing:
+    return Failing(memtest, preloaded("preload_fail.c", tmp_path_factory.mktemp("preload")))
+
+
+def test_steps_that_fail_are_judged_as_if_in_flight(
+    memtest: Memtest, failing: Failing, tmp_path: Path
+) -> None:
+    """Whatever a failed call has done, nothing is wrong, even if its step was not reported as over."""
+    kinds = set()
+    for seed in range(40):
+        root = tmp_path / f"dir{seed}"
+        records, _, _ = failing(root, seed)
+        errors = [record for record in records if record.letter == "E"]
+        failed, done = failures(records), records[-1].step
+        report = memtest.verify(root, seed, done, failed=failed)
+        assert report["differences"] == [], seed
+        assert [(entry["step"], entry["found"]) for entry in report["frozen"]] == [
+            (error.step, "equal") for error in errors
+        ]
+        if errors and errors[-1].step == done:
+            assert memtest.differences(root, seed, done - 1, done, failed=failed) == []
+        kinds |= {error.text.split()[1] for error in errors}
+    assert len(kinds) == 9
+
+
+def test_without_the_failures_verify_finds_differences(
+    memtest: Memtest, failing: Failing, tmp_path: Path
+) -> None:
+    records, _, _ = failing(tmp_path / "dir", 3)
+    assert failures(records) and memtest.differences(tmp_path / "dir", 3, records[-1].step)
+
+
+@pytest.mark.parametrize(
+    ("error", "one_in", "end", "failed"), [(errno.EROFS, 30, "read-only", 1), (errno.EIO, 1, "frozen", 1)]
+)
+def test_a_run_that_cannot_go_on_says_why(
+    failing: Failing, tmp_path: Path, error: int, one_in: int, end: str, failed: int
+) -> None:
+    records, status, said = failing(tmp_path / "dir", 5, error, one_in)
+    *_, last_error, done, finish = records
+    assert [record.letter for record in records].count("E") == failed
+    assert (last_error.letter, done.letter, finish.letter, finish.text) == ("E", "D", "F", end)
+    assert finish.step == done.step == last_error.step < 400
+    assert status == 4 and said.count("\n") == 1 and end in said
+
+
+def preloaded(source: str, folder: Path) -> Path:
+    library = folder / Path(source).with_suffix(".so").name
+    flags = ["-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+    subprocess.run(["cc", *flags, "-o", library, Path(__file__).with_name(source)], check=True)
+    return library
 
 
 @pytest.fixture(scope="session")
 def preload(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    library = tmp_path_factory.mktemp("preload") / "preload_log.so"
-    source = Path(__file__).with_name("preload_log.c")
-    flags = ["-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
-    subprocess.run(["cc", *flags, "-o", library, source], check=True)
-    return library
+    return preloaded("preload_log.c", tmp_path_factory.mktemp("preload"))
 
 
 def syncs_of(step: dict[str, Any]) -> list[str]:

@@ -3,8 +3,10 @@
 
 import ctypes
 import os
+import re
 import shutil
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,51 @@ def one_difference(memtest: Memtest, root: Path, **keywords: Any) -> tuple[Any, 
     (found,) = memtest.verify(root, SEED, STEPS, **keywords)["differences"]
     assert set(found) == {"path", "kind", "offset", "length", "detail"} and found["detail"]
     return tuple(found[key] for key in ("path", "kind", "offset", "length", "detail"))
+
+
+def lost(memtest: Memtest, root: Path) -> tuple[int, int]:
+    """How many files and bytes verify finds lost."""
+    report = memtest.verify(root, SEED, STEPS)
+    return report["files_lost"], report["bytes_lost"]
+
+
+def below(path: Path) -> tuple[int, int]:
+    """How many files and bytes are at and below a path."""
+    sizes = [each.stat().st_size for each in (path, *path.rglob("*")) if each.is_file()]
+    return len(sizes), sum(sizes)
+
+
+def test_what_is_expected_is_counted_and_nothing_is_lost(memtest: Memtest, tree: Path) -> None:
+    report = memtest.verify(tree, SEED, STEPS)
+    assert (report["files_expected"], report["bytes_expected"]) == below(tree)
+    assert lost(memtest, tree) == (0, 0)
+
+
+def test_lost_bytes_are_those_that_are_wrong_or_not_there(memtest: Memtest, tree: Path) -> None:
+    one, two = files(tree, 5000)[:2]
+    # Between them are right bytes, so they are one stretch.
+    flip(tree / one, 100)
+    flip(tree / one, 130)
+    assert lost(memtest, tree) == (1, 2)
+    os.truncate(tree / two, (tree / two).stat().st_size - 7)
+    assert lost(memtest, tree) == (2, 9)
+    # More than there should be is wrong, but nothing of what was expected is lost.
+    (tree / "twins/000.a").open("ab").write(b"more")
+    (tree / "tree" / "extra").touch()
+    assert lost(memtest, tree) == (3, 9)
+
+
+@pytest.mark.parametrize("what", ["file", "full dir", "tree", "twins", "."])
+def test_a_missing_file_is_lost_whole_and_a_directory_with_all_below(
+    memtest: Memtest, tree: Path, what: str
+) -> None:
+    path = {"file": files(tree, 1), "full dir": dirs(tree, False)}.get(what, [what])[0]
+    gone = below(tree / path)
+    shutil.rmtree(tree / path) if (tree / path).is_dir() else (tree / path).unlink()
+    assert lost(memtest, tree) == gone
+    # Another thing in its place brings nothing back.
+    (tree / path).symlink_to("/")
+    assert lost(memtest, tree) == gone
 
 
 @pytest.mark.parametrize("place", [0, 0.5, 1])
@@ -155,6 +202,55 @@ def test_unreadable(memtest: Memtest, tree: Path, kind: str) -> None:
     finally:
         (tree / path).chmod(mode)
     assert place[:2] == [path, "unreadable"] and "Permission denied" in detail
+
+
+METADATA: dict[str, tuple[Callable[[Path], object], str]] = {
+    "mode": (lambda path: path.chmod(0o4755 if path.is_file() else 0o777), "mode 4755|mode 0777"),
+    "owner": (lambda path: os.chown(path, 7, -1), "owner 7:"),
+    "group": (lambda path: os.chown(path, -1, 8), "owner [0-9]+:8"),
+    "attribute": (lambda path: os.setxattr(path, "user.stray", b"x"), "extended attributes"),
+}
+
+
+@pytest.mark.parametrize("what", METADATA)
+@pytest.mark.parametrize("kind", ["file", "dir"])
+def test_wrong_metadata(memtest: Memtest, tree: Path, kind: str, what: str) -> None:
+    if what in ("owner", "group") and os.geteuid():
+        pytest.skip("needs root")
+    path = files(tree, 1)[0] if kind == "file" else dirs(tree, True)[0]
+    change, says = METADATA[what]
+    try:
+        change(tree / path)
+    except OSError as error:
+        pytest.skip(f"the file system of the tests has none: {error}")
+    *place, detail = one_difference(memtest, tree)
+    assert place == [path, "metadata", 0, 0] and re.match(says, detail)
+    # No byte of it is lost.
+    assert lost(memtest, tree) == (int(kind == "file"), 0)
+
+
+def test_attributes_of_twins(memtest: Memtest, tmp_path: Path) -> None:
+    tree, most = tmp_path / "dir", 300
+    if memtest("prepare", "--dir", tree, "--xattrs", most).returncode:
+        pytest.skip("the file system of the tests has no extended attributes")
+    verify = ["verify", "--dir", tree, "--seed", SEED, "--done", 0]
+    assert memtest(*verify, "--xattrs", most).returncode == 0
+    values = [os.getxattr(path, "user.memtest") for path in (tree / "twins").iterdir()]
+    assert len(set(values)) == 16 and 1 <= min(map(len, values)) < 150 < max(map(len, values)) <= most
+    assert memtest(*verify).stdout.count("attributes, should have none") == 16
+    path, value = tree / "twins/003.b", bytearray(os.getxattr(tree / "twins/003.b", "user.memtest"))
+    for wrong in (bytes([value[0] ^ 1, *value[1:]]), bytes(value[:-1]), bytes([*value, 0])):
+        os.setxattr(path, "user.memtest", wrong)
+        said = memtest(*verify, "--xattrs", most)
+        assert said.stdout.startswith('metadata "twins/003.b"') and ": 1 differences" in said.stdout
+    os.removexattr(path, "user.memtest")
+    assert memtest(*verify, "--xattrs", most).returncode == 3
+
+
+def test_a_link_from_somewhere_else(memtest: Memtest, tree: Path) -> None:
+    path = files(tree, 1)[0]
+    (tree.parent / "elsewhere").hardlink_to(tree / path)
+    assert one_difference(memtest, tree) == (path, "metadata", 0, 0, "2 links, should be 1")
 
 
 @pytest.mark.parametrize("slash", ["", "/"])

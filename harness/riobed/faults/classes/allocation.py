@@ -6,16 +6,15 @@ from __future__ import annotations
 import random
 
 from riobed.faults.base import Fault, FaultClass, check_count
-from riobed.faults.parameters import EVERY, MOST, Calls, Milliseconds, Parameters, draw_from
+from riobed.faults.parameters import MOST, Milliseconds, SpacedParameters, draw_from, spacing
 from riobed.faults.sites.catalogue import Catalogue
 
 NAME = "allocation"
 
 
-class AllocationParameters(Parameters):
-    """Allocations between two faults, and milliseconds from the allocation to the free."""
+class AllocationParameters(SpacedParameters):
+    """Allocations or seconds between two faults, and milliseconds from the allocation to the free."""
 
-    calls: Calls = EVERY
     ms: Milliseconds = (0, 256)  # section 3.1: "sleeps 0-256 ms, then prematurely frees"
 
 
@@ -25,13 +24,13 @@ _PAPER = AllocationParameters()
 def draw(
     catalogue: Catalogue, rng: random.Random, count: int, parameters: AllocationParameters = _PAPER
 ) -> list[Fault]:
-    """Draw the allocations before each of `count` early frees, and its delay in ms."""
+    """Draw the allocations or the time before each of `count` early frees, and its delay in ms."""
     check_count(NAME, count, MOST)
     return [
         Fault(
             index,
             NAME,
-            params={"calls": draw_from(rng, parameters.calls), "ms": draw_from(rng, parameters.ms)},
+            params=parameters.draw_spacing(rng) | {"ms": draw_from(rng, parameters.ms)},
         )
         for index in range(count)
     ]
@@ -39,7 +38,7 @@ def draw(
 
 def command(fault: Fault) -> str:
     """Return the injector line for one early free."""
-    return f"{NAME} {fault.index} {fault.params['calls']} {fault.params['ms']}"
+    return f"{NAME} {fault.index} {spacing(fault.params)} {fault.params['ms']}"
 
 
 ALLOCATION = FaultClass(

@@ -3,18 +3,35 @@
 
 `none`, the negative control, resets at the drawn moment. `panic` is a negative control, too: the kernel is
 told to panic first (riobed.trial.panicking). For `planted`, the positive control, the harness first changes
-a file (riobed.trial.planting).
+a bit of what the file system keeps (riobed.trial.planting).
 """
 
 from __future__ import annotations
 
 import random
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from riobed.faults.base import Fault, FaultClass
+from riobed.faults.parameters import Parameters
 from riobed.faults.sites.catalogue import Catalogue
 
+Kind = Literal["stray", "entry", "block", "written", "directory", "inode", "bitmap", "xattr", "journal"]
 
-def draw(catalogue: Catalogue, rng: random.Random, count: int) -> list[Fault]:
+
+class PlantedParameters(Parameters):
+    """What `planted` changes: these kinds in turn, as far as the cache mode has them.
+
+    The kinds of the default are found by every check that compares the content of files.
+    """
+
+    kinds: Annotated[tuple[Kind, ...], Field(min_length=1)] = ("stray", "entry", "block", "written")
+
+
+def draw(
+    catalogue: Catalogue, rng: random.Random, count: int, parameters: Parameters | None = None
+) -> list[Fault]:
     """Return no faults, whatever `count` is."""
     return []
 
@@ -43,7 +60,8 @@ PANIC = FaultClass(
 PLANTED = FaultClass(
     name="planted",
     category="control",
-    summary="no fault in the kernel: one bit of one file is changed, which the oracles must find",
+    summary="no fault in the kernel: one bit of a file system is changed, which the oracles must find",
     draw=draw,
     command=command,
+    parameters=PlantedParameters(),
 )

@@ -9,7 +9,7 @@ from typing import Annotated, NamedTuple
 from pydantic import AfterValidator, Field
 
 from riobed.faults.base import Fault, FaultClass, check_count
-from riobed.faults.parameters import EVERY, MOST, Bytes, Calls, Parameters, draw_from
+from riobed.faults.parameters import MOST, Bytes, SpacedParameters, draw_from, spacing
 from riobed.faults.sites.catalogue import Catalogue
 
 NAME = "copy_overrun"
@@ -28,10 +28,9 @@ def _complete(distribution: tuple[Extra, ...]) -> tuple[Extra, ...]:
     return distribution
 
 
-class CopyOverrunParameters(Parameters):
-    """Calls between two overruns, and the distribution of their lengths (section 3.1)."""
+class CopyOverrunParameters(SpacedParameters):
+    """Calls or seconds between two overruns, and the distribution of their lengths (section 3.1)."""
 
-    calls: Calls = EVERY
     extra: Annotated[tuple[Extra, ...], AfterValidator(_complete)] = (
         Extra(0.50, (1, 1)),
         Extra(0.44, (2, 1024)),
@@ -45,13 +44,13 @@ _PAPER = CopyOverrunParameters()
 def draw(
     catalogue: Catalogue, rng: random.Random, count: int, parameters: CopyOverrunParameters = _PAPER
 ) -> list[Fault]:
-    """Draw the calls before each of `count` overruns, and its extra bytes."""
+    """Draw the calls or the time before each of `count` overruns, and its extra bytes."""
     check_count(NAME, count, MOST)
     faults = []
     for index in range(count):
-        calls = draw_from(rng, parameters.calls)
+        distance = parameters.draw_spacing(rng)
         extra = _extra(rng.random(), rng, parameters.extra)
-        faults.append(Fault(index, NAME, params={"calls": calls, "extra": extra}))
+        faults.append(Fault(index, NAME, params=distance | {"extra": extra}))
     return faults
 
 
@@ -65,7 +64,7 @@ def _extra(share: float, rng: random.Random, distribution: tuple[Extra, ...]) ->
 
 def command(fault: Fault) -> str:
     """Return the injector line for one overrun."""
-    return f"{NAME} {fault.index} {fault.params['calls']} {fault.params['extra']}"
+    return f"{NAME} {fault.index} {spacing(fault.params)} {fault.params['extra']}"
 
 
 COPY_OVERRUN = FaultClass(

@@ -6,19 +6,17 @@ from __future__ import annotations
 import random
 
 from riobed.faults.base import Fault, FaultClass, check_count
-from riobed.faults.parameters import EVERY, MOST, Calls, Parameters, draw_from
+from riobed.faults.parameters import MOST, SpacedParameters, spacing
 from riobed.faults.sites.catalogue import Catalogue
 
 NAME = "synchronization"
 
 
-class SynchronizationParameters(Parameters):
-    """Calls of lock procedures between two faults.
+class SynchronizationParameters(SpacedParameters):
+    """Calls of lock procedures, or seconds, between two faults.
 
     The paper says "randomly" and gives no number; the default is its number for malloc and bcopy.
     """
-
-    calls: Calls = EVERY
 
 
 _PAPER = SynchronizationParameters()
@@ -27,14 +25,14 @@ _PAPER = SynchronizationParameters()
 def draw(
     catalogue: Catalogue, rng: random.Random, count: int, parameters: SynchronizationParameters = _PAPER
 ) -> list[Fault]:
-    """Draw the calls before each of `count` skipped procedures."""
+    """Draw the calls or the time before each of `count` skipped procedures."""
     check_count(NAME, count, MOST)
-    return [Fault(index, NAME, params={"calls": draw_from(rng, parameters.calls)}) for index in range(count)]
+    return [Fault(index, NAME, params=parameters.draw_spacing(rng)) for index in range(count)]
 
 
 def command(fault: Fault) -> str:
     """Return the injector line for one skipped procedure."""
-    return f"{NAME} {fault.index} {fault.params['calls']}"
+    return f"{NAME} {fault.index} {spacing(fault.params)}"
 
 
 SYNCHRONIZATION = FaultClass(

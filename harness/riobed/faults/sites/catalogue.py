@@ -17,6 +17,7 @@ from riobed.faults.sites.disassembly import LONGEST_INSTRUCTION, render
 from riobed.faults.sites.flow import Function
 from riobed.faults.sites.index import SiteIndex, index_sites
 from riobed.faults.sites.index_file import read_index, write_index
+from riobed.faults.sites.instructions import overlaps
 from riobed.faults.sites.reader import Reader
 from riobed.faults.sites.rule import Site, TextRule
 from riobed.faults.sites.site_filter import SiteFilter
@@ -73,8 +74,12 @@ class Catalogue:
         index = self._index
         wanted = site_filter.wanted([(name, index.files[file]) for *_, name, file in index.functions])
         parts = [(f[0], f[0] + f[1]) for f, use in zip(index.functions, wanted, strict=True) if use]
-        spans = [offset for offset, _ in index.spans]
-        inside = [index.spans[i] for low, high in parts for i in _slice(spans, low, high)]
+        ranges = site_filter.instructions(self.build_id)
+        if ranges is not None:
+            text = self._vmlinux.text_start
+            parts = list(overlaps(parts, ((start - text, end - text) for start, end in ranges)))
+        spans = ((offset, offset + size) for offset, size in index.spans)
+        inside = [(low, high - low) for low, high in overlaps(spans, parts)]
         sites = {name: _inside(offsets, parts) for name, offsets in index.sites.items()}
         scope = "the part of this kernel that `sites` leaves"
         return Catalogue(self._vmlinux, replace(index, spans=inside, sites=sites), self._rules, scope)

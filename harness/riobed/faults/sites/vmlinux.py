@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -92,6 +93,11 @@ class Vmlinux:
     def address_of(self, name: str) -> int | None:
         """Address of a symbol, None if there is no such symbol."""
         return self._addresses.get(name)
+
+    def addresses_named(self, pattern: str) -> list[int]:
+        """Addresses of the symbols whose whole names match a regular expression."""
+        fits = re.compile(pattern).fullmatch
+        return sorted({address for name, address in self._addresses.items() if fits(name)})
 
     def functions(self) -> list[Symbol]:
         """Functions of .text by address, one per start address: of aliases the longest, then a global one."""

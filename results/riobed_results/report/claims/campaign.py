@@ -9,9 +9,17 @@ from riobed_results.report.claims.claim import Claim, count, is_result, number, 
 from riobed_results.report.claims.controls import CONTROL_SOURCES
 from riobed_results.report.claims.crashes import CRASH_SOURCES
 from riobed_results.report.claims.special import SPECIAL
-from riobed_results.store import Results, in_order, stored_spec
-from riobed_results.tables.controls import CONTROLS
-from riobed_results.tables.phases import timed
+from riobed_results.store import (
+    CONTROLS,
+    Results,
+    TrialRow,
+    crashed,
+    in_order,
+    judged,
+    judges_all,
+    stored_spec,
+)
+from riobed_results.tables.phases import GROUPS, group, timed
 from riobed_results.tables.proportions import CONFIDENCE
 from riobed_results.tables.starts import STARTS, difference_p
 from riobed_results.tables.titles import titled
@@ -53,16 +61,26 @@ def plan(results: Results) -> Iterator[Claim]:
 def outcomes(results: Results) -> Iterator[Claim]:
     """Return the number of trials by outcome."""
     rows = rows_of(results)
-    crashes = sum(row.outcome == "crash" for row in rows)
+    crashes = sum(map(crashed, rows))
     infra = sum(row.outcome == "infra_error" for row in results.rows)
     yield count("infra_errors", infra, "infra error")
     yield count("control_trials", sum(map(is_result, results.rows)) - len(rows), "control trial")
     if rows:
         yield count("trials", len(rows), "trial with faults", "trials with faults")
         yield count("crashes", crashes, "crash")
-        yield count("discards", len(rows) - crashes, "discard")
+        yield from _others(rows, judges_all(results.rows))
         yield part("crashed", crashes, len(rows))
-        yield part("discarded", len(rows) - crashes, len(rows))
+        if not judges_all(results.rows):
+            yield part("discarded", len(rows) - crashes, len(rows))
+
+
+def _others(rows: list[TrialRow], all_judged: bool) -> Iterator[Claim]:
+    if not all_judged:
+        yield count("discards", sum(row.outcome == "discard" for row in rows), "discard")
+        return
+    yield count("stuck", sum(row.outcome == "stuck" for row in rows), "stuck workload")
+    yield count("survived", sum(row.outcome == "survived" for row in rows), "survived trial")
+    yield part("judged_share", sum(map(judged, rows)), len(rows))
 
 
 def starts(results: Results) -> Iterator[Claim]:
@@ -73,7 +91,7 @@ def starts(results: Results) -> Iterator[Claim]:
     if booted:
         others = [row for row in rows if not row.fresh_boot]
         for key, some in (("booted", booted), ("restored", others)):
-            yield part(f"crashed_{key}", sum(row.outcome == "crash" for row in some), len(some))
+            yield part(f"crashed_{key}", sum(map(crashed, some)), len(some))
         if (p := difference_p(rows)) is not None:
             yield probability("starts_p", p)
 
@@ -92,8 +110,10 @@ def times(results: Results) -> Iterator[Claim]:
     crashes = sum(map(titled, results.rows))
     if crashes and hours:
         yield number("crashes_an_hour", crashes / hours, f"{crashes / hours:.0f} crashes an hour")
-    for outcome in ("crash", "discard"):
-        if mine := [row for row in rows_of(results) if timed(row) and row.outcome == outcome]:
+    if judges_all(results.rows) and hours and (runs := sum(map(judged, rows_of(results)))):
+        yield number("judged_runs_per_hour", runs / hours, f"{runs / hours:.0f} judged runs an hour")
+    for outcome in GROUPS:
+        if mine := [row for row in rows_of(results) if timed(row) and group(row) == outcome]:
             median = statistics.median(sum(map(float, row.phases.values())) for row in mine)
             yield number(f"{outcome}_median_s", median, f"{median:.1f} s")
 

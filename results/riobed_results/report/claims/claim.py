@@ -5,9 +5,8 @@ import re
 
 from pydantic import BaseModel, Field
 
-from riobed_results.store import Results, TrialRow
+from riobed_results.store import CONTROLS, Results, TrialRow
 from riobed_results.tables.comparison import p_text
-from riobed_results.tables.controls import CONTROLS
 from riobed_results.tables.proportions import count_text, interval_text, share_of
 
 DIGITS = 6  # significant digits of a value that is not a count; few enough to agree on every host

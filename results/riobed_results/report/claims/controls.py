@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 from riobed_results.report.claims.claim import Claim, count, interval, number, part, slug
 from riobed_results.store import PANICS, Results, TrialRow, counted, cut_short, is_direct, vcpus
-from riobed_results.tables.controls import LOSING_MODES, expected
+from riobed_results.tables.controls import LOSING_MODES, expected, found_by, kind
 from riobed_results.tables.losses import MIB, NO_FAULT, PANIC, PHASES, RECOVERY_CRASH, RESTARTS, loss_lines
-from riobed_results.tables.planted import PLANTED
+from riobed_results.tables.parked import PARKED
+from riobed_results.tables.planted import PLANTED, during
 
 # Dirty memory that counts as much, because a kernel was once seen not to come up after such a recovery.
 _MUCH_MIB = 100
@@ -130,12 +131,29 @@ def planted(results: Results) -> Iterator[Claim]:
     rows = list(filter(PLANTED.wants, results.rows))
     if not rows:
         return
-    found = [row for row in rows if row.corruption != "none"]
+    found = list(filter(found_by, rows))
     missed = len(rows) - len(found)
     yield count("planted", len(rows), "planted change")
     yield part("planted_found", len(found), len(rows))
     yield part("planted_classed", sum(row.corruption == expected(row) for row in found), len(rows))
     yield count("planted_missed", missed, "planted change missed", "planted changes missed")
+    # In stores of one kind after another in turn, at rest and in a step.
+    if any(map(during, rows)):
+        least = min(Counter((row.mode, kind(row)) for row in rows).values())
+        yield count("planted_kinds", len(set(map(kind, rows))), "kind")
+        yield Claim(key="planted_kinds_min", value=least, text=f"{least} of each kind in each mode")
+        in_step = sum(during(row) == "step" for row in rows)
+        yield count("planted_in_step", in_step, "change in a step", "changes in a step")
 
 
-CONTROL_SOURCES = (resets, resets_in_recovery, panics, losses, restarts, planted)
+def parked(results: Results) -> Iterator[Claim]:
+    """Return how many crashes were recovered twice, by the parked stage 0 and by a reset, and differently."""
+    rows = list(filter(PARKED.wants, results.rows)) if PARKED.of(results.rows) else []
+    if rows:
+        compared = [row for row in rows if row.restart == "both"]
+        yield part("restarts_real", sum(row.restart == "reset" for row in rows), len(rows))
+        yield count("restarts_compared", len(compared), "crash recovered twice", "crashes recovered twice")
+        yield part("restarts_differ", sum(bool(row.restart_differs) for row in compared), len(compared))
+
+
+CONTROL_SOURCES = (parked, resets, resets_in_recovery, panics, losses, restarts, planted)

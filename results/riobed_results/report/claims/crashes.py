@@ -16,13 +16,14 @@ from riobed_results.report.claims.claim import (
     rows_of,
     slug,
 )
-from riobed_results.store import Counts, Results, TrialRow, in_order, stored_spec
-from riobed_results.tables.controls import CONTROLS, LOSING_MODES
-from riobed_results.tables.corruption import corruption_table
+from riobed_results.store import CONTROLS, Counts, Results, TrialRow, crashed, how_many, in_order, stored_spec
+from riobed_results.tables.controls import LOSING_MODES
+from riobed_results.tables.corruption import corruption_table, ends_text
 from riobed_results.tables.fault_classes import ClassLine, asked, class_line
 from riobed_results.tables.paper import total
 from riobed_results.tables.stories import told
 from riobed_results.tables.titles import titled
+from riobed_results.tables.victims import of_harness, wanted
 from riobed_results.tables.windows import WINDOWS, open_pages
 
 # Limits that the paper and our texts mention, in seconds from injection to crash.
@@ -57,22 +58,22 @@ def corruption(results: Results) -> Iterator[Claim]:
     table = corruption_table(results)
     for mode, found in table.totals.items():
         yield from _share(slug("corrupted", mode), found)
-        yield _with_discards(slug(mode), found)
+        yield _ends(slug(mode), found, table.judges_all)
     yield from _share("corrupted", sum(table.totals.values(), Counts()))
     for row in table.rows:
         for mode, cell in row.cells.items() if row.fault_class not in CONTROLS else ():
             key = slug(row.fault_class, mode)
             yield of(f"corrupted_{key}", cell.corrupted, cell.crashes)
-            yield _with_discards(key, cell)
+            yield _ends(key, cell, table.judges_all)
     for story in filter(told, results.rows):
         if story.fault_class not in CONTROLS and story.mode not in LOSING_MODES:
             where = f"{story.mode}, {story.fault_class}"
             yield Claim(key=f"corruption_{story.position}", value=where, text=f"{story.position} | {where}")
 
 
-def _with_discards(key: str, found: Counts) -> Claim:
-    key = f"crashes_discards_{key}"
-    return Claim(key=key, value=found.crashes, text=f"{found.crashes} + {found.discards}")
+def _ends(key: str, found: Counts, judges_all: bool) -> Claim:
+    key = f"{'ends' if judges_all else 'crashes_discards'}_{key}"
+    return Claim(key=key, value=found.crashes, text=ends_text(found, judges_all))
 
 
 def _share(key: str, found: Counts) -> Iterator[Claim]:
@@ -139,7 +140,7 @@ def _activation(key: str, rows: list[TrialRow]) -> Iterator[Claim]:
     active = [row for row in rows if any(fault.activated for fault in row.faults)]
     idle = [row for row in rows if not any(fault.activated for fault in row.faults)]
     for end, some in (("with", active), ("without", idle)):
-        yield of(f"{key}_crashed_{end}", sum(row.outcome == "crash" for row in some), len(some))
+        yield of(f"{key}_crashed_{end}", sum(map(crashed, some)), len(some))
 
 
 def unjudged(results: Results) -> Iterator[Claim]:
@@ -175,4 +176,12 @@ def windows(results: Results) -> Iterator[Claim]:
         yield count(slug("open_pages_max", mode or "all"), most, "open page")
 
 
-CRASH_SOURCES = (crashes, corruption, comparisons, classes, unjudged, exposure, windows)
+def victims(results: Results) -> Iterator[Claim]:
+    """Return how many crashes killed a task of the harness."""
+    if rows := list(filter(wanted, results.trials)):
+        ours = how_many(filter(of_harness, rows))
+        yield count("harness_victim_crashes", ours, "crash of the harness", "crashes of the harness")
+        yield part("victims_harness", ours, how_many(rows))
+
+
+CRASH_SOURCES = (crashes, corruption, comparisons, classes, unjudged, exposure, windows, victims)

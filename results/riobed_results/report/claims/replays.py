@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from riobed_results.report.claims.claim import Claim, count, interval, part, slug
-from riobed_results.store import Results, read_lines
+from riobed_results.store import CRASHES, Results, read_lines
 from riobed_results.tables.replays import JUDGED, ReplayRun
 
 # The output of `riobed replay ID --times N --json`, one line per corruption.
@@ -55,7 +55,7 @@ def replay_claims(runs: list[ReplayRun], results: Results | None) -> list[Claim]
         count("replayed_crashes", len(runs), "crash"),
         *(part(f"same_{name}", sum(run.same[name] for run in runs), len(runs)) for name in JUDGED),
         interval("same_crash_title_interval", same, len(runs)),
-        part("crashed_again", sum(run.now.outcome == "crash" for run in runs), len(runs)),
+        part("crashed_again", sum(run.now.outcome in CRASHES for run in runs), len(runs)),
         part("same_moment", sum(run.same_moment for run in activated), len(activated)),
         count("without_moment", len(runs) - len(activated), "crash"),
         *(_same(slug("same_title", mode), [run for run in runs if run.mode == mode]) for mode in modes),

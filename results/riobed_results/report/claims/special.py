@@ -18,12 +18,12 @@ from riobed_results.report.claims.claim import (
     slug,
 )
 from riobed_results.report.claims.replays import Again, corrupted
-from riobed_results.store import Counts, Results, TrialRow
+from riobed_results.store import CONTROLS, Counts, Results, TrialRow
 from riobed_results.tables.comparison import fisher_p
-from riobed_results.tables.controls import CONTROLS
 from riobed_results.tables.controls import kind as planted_kind
 from riobed_results.tables.phases import timed
 from riobed_results.tables.planted import PLANTED
+from riobed_results.tables.rates import direct
 from riobed_results.tables.titles import titled
 
 
@@ -93,6 +93,7 @@ def _table1(results: Results) -> Iterator[Claim]:
         sides.append(Counts(crashes=sum(row.mode == mode for row in crashes), corrupted=overruns))
     if (p := fisher_p(*sides)) is not None:
         yield probability("fisher_p_direct_copy_overrun", p)
+    yield from _direct(results, crashes)
     bad = [row for row in crashes if row.corruption != "none"]
     common = sum(row.fault_class in ("allocation", "copy_overrun") for row in bad)
     yield Claim(key="corrupted_common", value=common, text=f"{common} of {len(bad)} corruptions")
@@ -106,6 +107,19 @@ def _table1(results: Results) -> Iterator[Claim]:
     yield count("planted_kinds", len(kinds), "kind")
     yield from _quiet(results, crashes)
     yield from _time_shares(results)
+
+
+def _direct(results: Results, crashes: list[TrialRow]) -> Iterator[Claim]:
+    """Return what the table `direct` says of rio and rio-protected."""
+    for rate in direct(results).rates:
+        for mode, cell in rate.cells.items():
+            if cell.total:
+                yield part(slug(rate.name, mode), cell.count, cell.total)
+        if (p := rate.pairs[0].p) is not None:
+            yield probability(slug("fisher_p", rate.name), p)
+    pages = [row for row in crashes if row.mode == "rio" and row.wrong_page]
+    overruns = sum(row.fault_class == "copy_overrun" for row in pages)
+    yield of("wrong_page_rio_copy_overrun", overruns, len(pages))
 
 
 def _quiet(results: Results, crashes: list[TrialRow]) -> Iterator[Claim]:

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage 0, parked: kept at the moment before it looks at old memory and disks, and restored after a crash.
+
+Until that moment firmware and stage 0 do the same at every reset, and use nothing but their windows of RAM
+(riobed.guest.layout). So the windows and the machine's state are kept once. Putting them back leaves all
+other RAM and the disks as the crash left them, like a reset.
+"""
+
+import time
+from dataclasses import dataclass
+from mmap import mmap
+from pathlib import Path
+
+from riobed.errors import BootError, InfraError
+from riobed.guest.boot import BOOT_S, boot_error, wait_until
+from riobed.guest.layout import PAGE, TOP_SIZE, Layout
+from riobed.guest.mailbox import find_mailbox
+from riobed.guest.registry import mapped
+from riobed.vm import KeepsState, Machine
+
+_WORD = "park"
+_PARKED = b"riobed: stage 0 parked"
+_STATE = "parked"
+
+
+@dataclass(frozen=True)
+class Window:
+    """Bytes `start` to `end` of RAM."""
+
+    start: int
+    end: int
+
+
+def windows(layout: Layout) -> list[Window]:
+    """Return what a reset and stage 0 overwrite."""
+    return [Window(0, layout.registry_start), Window(layout.ram - TOP_SIZE, layout.ram)]
+
+
+class Parking:
+    """The parked stage 0 of one machine's process. Its windows are in the file `path`."""
+
+    def __init__(self, machine: Machine, layout: Layout, path: Path) -> None:
+        self._machine = machine
+        self._windows = windows(layout)
+        self._path = path
+        # Address of the page that tells stage 0 to go on.
+        self._mailbox = 0
+
+    def park(self) -> None:
+        """Park the stage 0 that a machine that was just started boots, and let it go on.
+
+        InfraError if the machine cannot do that, BootError if stage 0 does not come that far.
+        """
+        machine = keeper(self._machine)
+        machine.tell(_WORD)
+        if not wait_until(self._machine, lambda: _PARKED in self._machine.console.text(), BOOT_S):
+            raise boot_error(self._machine, f"stage 0 was not parked within {BOOT_S:.0f} s")
+        machine.keep(_STATE)
+        with mapped(self._machine.ram_path()) as memory:
+            places = find_mailbox(memory)
+            if places.keys() != {0} or places[0][0] >= self._windows[0].end:
+                raise BootError(f"{self._machine.config.name}: the parked stage 0 has no mailbox")
+            self._mailbox = places[0][0]
+            with self._path.open("wb") as file:
+                for window in self._windows:
+                    file.write(memoryview(memory)[window.start : window.end])
+            self._release(memory)
+        self._machine.resume()
+
+    def _release(self, memory: mmap) -> None:
+        """Tell the parked stage 0, in a paused machine's memory, to set its clock and go on."""
+        text = f":\ndate -u -s @{round(time.time())} >/dev/null\n".encode()
+        memory[self._mailbox : self._mailbox + PAGE] = text.ljust(PAGE, b"\n")
+
+    def copy(self) -> "Copy":
+        """Copy all of the machine, which is paused afterwards; InfraError if that fails."""
+        copy = Copy(self._machine, self._path.with_name("crash.ram"))
+        copy.take()
+        return copy
+
+    def restart(self) -> None:
+        """Let the parked stage 0 recover what is in memory now, as after a reset."""
+        machine = keeper(self._machine)
+        self._machine.pause()
+        with mapped(self._machine.ram_path()) as memory, mapped(self._path) as kept:
+            at = 0
+            for window in self._windows:
+                size = window.end - window.start
+                memory[window.start : window.end] = memoryview(kept)[at : at + size]
+                at += size
+            self._release(memory)
+        machine.put_back(_STATE)
+        self._machine.resume()
+
+
+class Copy:
+    """All of a paused machine, RAM in a file `path` of the host, so that a crash can be recovered twice."""
+
+    def __init__(self, machine: Machine, path: Path) -> None:
+        self._machine = machine
+        self._path = path
+
+    def take(self) -> None:
+        """Copy a machine, which is paused afterwards; InfraError if that is not possible."""
+        keeper(self._machine).keep("crash", disks=True)
+        with mapped(self._machine.ram_path()) as memory:
+            self._path.write_bytes(memory)
+
+    def put_back(self) -> None:
+        """Bring the machine back to what was copied; it is paused, and the copy is gone."""
+        self._machine.pause()
+        with mapped(self._machine.ram_path()) as memory, mapped(self._path) as kept:
+            memory[:] = memoryview(kept)
+        keeper(self._machine).put_back("crash", disks=True)
+        self._path.unlink()
+
+
+def keeper(machine: Machine) -> KeepsState:
+    """Return the machine as one that keeps its state; InfraError if it cannot."""
+    if not isinstance(machine, KeepsState):
+        raise InfraError(f"{machine.config.name}: this back-end cannot park stage 0; leave `parked` out")
+    return machine

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plant a change in what ext4 keeps beside the content of files: see riobed.trial.planting."""
+
+import os
+import random
+from collections.abc import Callable
+from functools import partial
+from pathlib import PurePosixPath
+
+from riobed.errors import InfraError
+from riobed.guest import GUEST_DIR, PAGE, TEST_DEVICE, Guest
+from riobed.trial import ext4
+from riobed.trial.blocks import MOUNT_POINT, at_once, change_block, change_on_disk
+from riobed.trial.ext4 import Bit
+from riobed.trial.plant import Plant, files, listing
+
+# Number of draws: what is drawn may be clean in memory, or not be there.
+_DRAWS = 20
+# -n: a cached block gets its checksum only when it is written.
+_DEBUGFS = ["debugfs", "-n"]
+# Number of files that are asked for extended attributes.
+_ASKED = 300
+
+
+def directory(guest: Guest, rng: random.Random) -> Plant:
+    """Change a bit of a name in a directory."""
+    tree = {PurePosixPath(name): ino for _, ino, name in listing(guest)}
+    names = [path for path in tree if path != PurePosixPath(GUEST_DIR)]
+
+    def draw() -> Plant | None:
+        if not names:
+            return None
+        path = rng.choice(names)
+        ino, name = tree[path.parent], os.fsencode(path.name)
+        for block in ext4.numbers(_debugfs(guest, f"blocks <{ino}>")):
+            if bit := change_block(guest, block, partial(ext4.bit_of_name, name=name, rng=rng)):
+                return _plant("directory", ino, block, bit)
+        return None
+
+    return _drawn("name", draw)
+
+
+def inode(guest: Guest, rng: random.Random) -> Plant:
+    """Change a bit of a file's permissions, owner or size."""
+    inos = [ino for _, ino, _ in files(guest)]
+
+    def draw() -> Plant | None:
+        ino = rng.choice(inos)
+        block, at = ext4.inode_place(_debugfs(guest, f"imap <{ino}>"))
+        bit = change_block(guest, block, partial(ext4.bit_of_inode, at=at, rng=rng))
+        return bit and _plant("inode", ino, block, bit)
+
+    return _drawn("inode", draw)
+
+
+def xattr(guest: Guest, rng: random.Random) -> Plant:
+    """Change a bit of the value of a file's extended attribute."""
+    inos = [ino for _, ino, _ in files(guest)]
+    asked = [f"ea_list <{ino}>" for ino in rng.sample(inos, min(len(inos), _ASKED))]
+    said = guest.machine.run([*_DEBUGFS, "-f", "-", TEST_DEVICE], stdin="\n".join(asked).encode()).stdout
+    having = ext4.with_attributes(said)
+
+    def draw() -> Plant | None:
+        if not having:
+            return None
+        ino = rng.choice(having)
+        block, at = ext4.inode_place(_debugfs(guest, f"imap <{ino}>"))
+        places: list[tuple[int, int | None]] = [(block, at)]
+        if own := ext4.attribute_block(_debugfs(guest, f"stat <{ino}>")):
+            places.insert(0, (own, None))
+        for where, start in places:
+            if bit := change_block(guest, where, partial(ext4.bit_of_attribute, at=start, rng=rng)):
+                return _plant("xattr", ino, where, bit)
+        return None
+
+    return _drawn("extended attribute", draw)
+
+
+def bitmap(guest: Guest, rng: random.Random) -> Plant:
+    """Change the bit of a file's block in the bitmap of blocks in use."""
+    inos = [ino for _, ino, _ in files(guest)]
+    groups = _debugfs(guest, "stats")
+
+    def draw() -> Plant | None:
+        ino = rng.choice(inos)
+        if not (used := ext4.numbers(_debugfs(guest, f"blocks <{ino}>"))):
+            return None
+        of = rng.choice(used)
+        block, place = ext4.bitmap_place(groups, of)
+        bit = change_block(guest, block, partial(ext4.bit_in_use, place=place))
+        return bit and _plant("bitmap", ino, block, bit, of)
+
+    return _drawn("block in use", draw)
+
+
+def journal(guest: Guest, rng: random.Random) -> Plant:
+    """Change a bit of a committed transaction that is not checkpointed."""
+    guest.machine.run(["/bin/sync", "--file-system", MOUNT_POINT])
+    if not (logged := ext4.logged_blocks(_debugfs(guest, "logdump -a", "-D"))):
+        raise InfraError("planted: no committed transaction is in the journal alone")
+    number, what = rng.choice(logged)
+    (block,) = ext4.numbers(_debugfs(guest, f"bmap <{ext4.JOURNAL_INO}> {number}")) or [0]
+    if not block:
+        raise InfraError(f"planted: debugfs does not find block {number} of the journal")
+    chosen = Bit(rng.randrange(PAGE), rng.randrange(8), what)
+    change_on_disk(guest, block, at_once(chosen))
+    return _plant("journal", ext4.JOURNAL_INO, block, chosen)
+
+
+KINDS: dict[str, Callable[[Guest, random.Random], Plant]] = {
+    kind.__name__: kind for kind in (directory, inode, bitmap, xattr, journal)
+}
+
+
+def named_by_e2fsck(plant: Plant, log: bytes) -> bool | None:
+    """Return whether e2fsck found the change, by its log; None if the workload's check has to find it."""
+    if plant.kind == "journal":
+        return ext4.e2fsck_names_journal(log)
+    return None if plant.of is None else ext4.e2fsck_names_block(log, plant.of)
+
+
+def _plant(kind: str, ino: int, block: int, bit: Bit, of: int | None = None) -> Plant:
+    return Plant(kind, ino, bit.offset, bit.bit, block=block, part=bit.part or None, of=of)
+
+
+def _drawn(what: str, draw: Callable[[], Plant | None]) -> Plant:
+    for _ in range(_DRAWS):
+        if plant := draw():
+            return plant
+    raise InfraError(f"planted: none of {_DRAWS} draws found a {what} to change")
+
+
+def _debugfs(guest: Guest, request: str, *options: str) -> bytes:
+    """Ask debugfs (e2fsprogs), which sees the mounted file system through its cache, with -D past it."""
+    return guest.machine.run([*_DEBUGFS, *options, "-R", request, TEST_DEVICE]).stdout

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an analysis may count: definitions of a crash and of corruption, by the names that protocols use.
+
+No run counts that is a control, an infra error, or a reset in recovery that came too late.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from riobed_results.store.queries import CONTROLS, crashed, judged
+from riobed_results.store.tally import Row, RowType
+
+Rule = Callable[[Row], bool]
+
+
+def result(row: Row) -> bool:
+    """Whether this is a run with faults that has a result, judged or not."""
+    return row.outcome != "infra_error" and row.fault_class not in CONTROLS and not row.late
+
+
+def results_of(rows: Iterable[RowType]) -> list[RowType]:
+    """Return the rows that a definition may count."""
+    return list(filter(result, rows))
+
+
+def down(row: Row) -> bool:
+    """Whether the machine itself went down: a crash by the definition of every store."""
+    return crashed(row) and not row.stuck
+
+
+def differs(row: Row) -> bool:
+    """Whether a file differed after recovery."""
+    return row.corruption not in (None, "none")
+
+
+@dataclass(frozen=True)
+class Definition:
+    """Of the `runs` of a mode, count those that are a `hit`.
+
+    `per_seed`: modes are compared run by run, over the seeds that both have a result of.
+    """
+
+    name: str
+    title: str
+    runs: Rule
+    hit: Rule
+    per_seed: bool = False
+
+
+def _every(row: Row) -> bool:
+    return True
+
+
+def _any_oracle(row: Row) -> bool:
+    return differs(row) or bool(row.direct) or row.workload_mismatch
+
+
+CORRUPTION = Definition("corruption", "crashes, a file differs", crashed, differs)
+# The first is what `table corruption` counts.
+CORRUPTIONS = (
+    CORRUPTION,
+    Definition("without-stuck", "crashes but for stuck workloads", down, differs),
+    Definition(
+        "panics",
+        "panics alone: no hang, no stuck workload",
+        lambda row: down(row) and row.crash_kind != "hang",
+        differs,
+    ),
+    Definition(
+        "wrong-read",
+        "crashes, a file differs or the workload read wrong bytes before",
+        crashed,
+        lambda row: differs(row) or row.workload_mismatch,
+    ),
+    Definition(
+        "checksums",
+        "crashes, a file differs or a checksum is wrong",
+        crashed,
+        lambda row: differs(row) or bool(row.direct),
+    ),
+    Definition("any-oracle", "crashes, any of these oracles", crashed, _any_oracle),
+    Definition("judged", "judged runs, however they ended; a file differs", judged, differs),
+    Definition(
+        "per-run",
+        "runs, crashed and a file differs; same seeds",
+        _every,
+        lambda row: crashed(row) and differs(row),
+        per_seed=True,
+    ),
+    Definition(
+        "visible",
+        "runs, a file differs, or without a crash the workload met any error",
+        _every,
+        lambda row: differs(row) or (row.met_error and not crashed(row)),
+    ),
+    Definition(
+        "damage-seen",
+        "runs, the same, of errors only wrong bytes and EUCLEAN",
+        _every,
+        lambda row: differs(row) or (row.met_damage and not crashed(row)),
+    ),
+)
+
+
+def _crash_told(row: Row) -> bool:
+    return crashed(row) and row.direct is not None
+
+
+def _judged_told(row: Row) -> bool:
+    return judged(row) and row.direct is not None
+
+
+DIRECT = Definition(
+    "direct",
+    "a file differs, and checksums tell of a stray store",
+    _crash_told,
+    lambda row: row.corruption == "direct",
+)
+DIRECTS = (
+    DIRECT,
+    Definition(
+        "direct-dirty",
+        "a file differs, and a dirty page has a wrong checksum",
+        _crash_told,
+        lambda row: differs(row) and row.wrong_dirty_page,
+    ),
+    Definition("wrong-page", "any page has a wrong checksum", _crash_told, lambda row: row.wrong_page),
+    Definition(
+        "read-wrong", "the workload read wrong bytes before", _crash_told, lambda row: row.workload_mismatch
+    ),
+)
+DIRECTS_JUDGED = tuple(
+    Definition(f"{each.name}-judged", f"{each.title} (all judged runs)", _judged_told, each.hit)
+    for each in DIRECTS
+)
+# How judged runs ended, by the console's last word: kinds of crashes, then the ends without one.
+_KINDS = {
+    "panic": "panic",
+    "oops": "oops",
+    "trap": "protection trap",
+    "hang": "hang",
+    "reset": "reset of the processor",
+}
+
+
+def _of_kind(kind: str) -> Rule:
+    return lambda row: down(row) and row.crash_kind == kind
+
+
+ENDS = (
+    Definition("ended", "every judged run", judged, differs),
+    *(Definition(f"ended-{kind}", title, _of_kind(kind), differs) for kind, title in _KINDS.items()),
+    Definition("ended-stuck", "stuck workload", lambda row: row.stuck, differs),
+    Definition("ended-survived", "survived, brought down", lambda row: row.outcome == "survived", differs),
+)
+DEFINITIONS = {each.name: each for each in (*CORRUPTIONS, *DIRECTS, *DIRECTS_JUDGED)}

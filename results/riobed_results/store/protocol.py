@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The protocol of a campaign, a part of its spec: what it is to show, in which order, and at which level."""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from riobed_results.errors import StoreError
+from riobed_results.store.definitions import CORRUPTION, DEFINITIONS
+from riobed_results.store.models import CampaignRow
+from riobed_results.store.queries import CONTROLS, stored_spec
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Claim(_Strict):
+    """One endpoint: `mode` has a smaller share than `than` has, or one that is larger by less than `margin`.
+
+    `counted` is the name of a definition (definitions.py), `margin` is in percentage points. The shares are
+    means over the `fault_classes` that it is about; None means all of the campaign.
+    """
+
+    mode: str
+    than: str
+    counted: str = CORRUPTION.name
+    margin: Annotated[float, Field(ge=0, lt=100)] = 0.0
+    fault_classes: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+
+    @field_validator("counted")
+    @classmethod
+    def _is_defined(cls, value: str) -> str:
+        if value not in DEFINITIONS:
+            raise ValueError(f"unknown definition {value!r}; there are: {', '.join(DEFINITIONS)}")
+        return value
+
+    @model_validator(mode="after")
+    def _compares_two(self) -> "Claim":
+        if self.mode == self.than:
+            raise ValueError(f"{self.mode} is compared with itself; give another mode for `than`")
+        return self
+
+    def __str__(self) -> str:
+        more = f" + {self.margin:g} points" if self.margin else ""
+        classes = f" in {', '.join(self.fault_classes)}" if self.fault_classes else ""
+        return f"{self.counted}: {self.mode} < {self.than}{more}{classes}"
+
+
+class Protocol(_Strict):
+    """What a campaign is to show, fixed before its first trial.
+
+    Each claim is tested at the level `alpha`, one-sided. A claim is shown only after those before it, which
+    keeps the probability of any false claim at `alpha` (Maurer, Hothorn and Lehmacher, 1995; Westfall and
+    Krishen, Journal of Statistical Planning and Inference 99, 2001).
+    """
+
+    alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.025
+    claims: Annotated[tuple[Claim, ...], Field(min_length=1)]
+
+    def unknown(self, modes: list[str], classes: list[str]) -> str:
+        """Return the first mode or fault class that the campaign has not; empty if it has all of them."""
+        for claim in self.claims:
+            for name in (claim.mode, claim.than):
+                if name not in modes:
+                    return f"{name!r} is none of the modes"
+            for name in claim.fault_classes or ():
+                if name not in classes or name in CONTROLS:
+                    return f"{name!r} is none of the fault_classes"
+        return ""
+
+
+def stored_protocol(campaign: CampaignRow) -> Protocol | None:
+    """Return a campaign's protocol, None if it has none; StoreError if this riobed cannot read it."""
+    found: Any = stored_spec(campaign).get("protocol")
+    try:
+        return None if found is None else Protocol.model_validate(found)
+    except ValidationError as error:
+        raise StoreError(
+            f"campaign {campaign.name!r}: its protocol is of another riobed: {error.errors()[0]['msg']}; "
+            "use the riobed that wrote it"
+        ) from None

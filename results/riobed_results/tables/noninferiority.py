@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Non-inferiority: is a mode worse than another by no more than a margin?"""
+
+from itertools import permutations
+from typing import Annotated
+
+import typer
+from pydantic import BaseModel
+
+from riobed_results.errors import StoreUsageError
+from riobed_results.store import Provenance, Results, crashed, in_order, judges_all
+from riobed_results.store.definitions import CORRUPTION, DEFINITIONS, results_of
+from riobed_results.tables.comparison import p_text
+from riobed_results.tables.exposure import Endpoint
+from riobed_results.tables.proportions import CONFIDENCE, count_text
+from riobed_results.tables.rates import endpoint, strata
+from riobed_results.tables.render import Grid, Page, csv_text, printable
+from riobed_results.tables.strata import Difference, difference, score
+from riobed_results.tables.table import CampaignTable, campaign_page
+
+MARGIN = 1.0
+Margin = Annotated[float, typer.Option(help="Margin in percentage points.")]
+Counted = Annotated[str, typer.Option(help="What counts, by the names in docs/results.md.")]
+NOTE = (
+    "A mode is not worse than the other within the margin if the 95 % interval of the difference, the mode's "
+    "share minus the other's, ends below it. Difference and interval are in percentage points, within fault "
+    "classes: each class weighs as Mantel and Haenszel have it, and the interval is the score interval of "
+    "Miettinen and Nurminen (Statistics in Medicine 4, 1985). p: one-sided, of being worse by the margin or "
+    "more. A margin that is chosen after the data proves nothing: a spec's protocol fixes it."
+)
+HEAD = ["Mode", "against", "Hits", "Hits of the other", "Difference", "95 % interval", "p", "Not worse"]
+
+
+class Inferiority(BaseModel):
+    """A mode against another; `difference` is the mode's share minus the other's, within fault classes.
+
+    `p` is one-sided, of the hypothesis that the mode is worse by the margin or more. `holds` says whether the
+    interval ends below the margin, which is p < 0.025.
+    """
+
+    mode: str
+    other: str
+    hits: Endpoint
+    other_hits: Endpoint
+    difference: Difference
+    p: float
+    holds: bool
+
+
+class InferiorityTable(BaseModel):
+    """Each mode against each other; `margin` is in percentage points."""
+
+    campaign: str
+    counted: str
+    margin: float
+    confidence: float = CONFIDENCE
+    lines: list[Inferiority]
+    environment: Provenance
+
+
+def inferiority_table(
+    results: Results, margin: Margin = MARGIN, counted: Counted = CORRUPTION.name
+) -> InferiorityTable:
+    """Compare each mode with each other; StoreUsageError if an option has no such value.
+
+    Raises StoreError if no two modes have runs of one fault class.
+    """
+    if not 0 < margin < 100:
+        raise StoreUsageError(f"margin {margin:g}: want a number of percentage points between 0 and 100")
+    if counted not in DEFINITIONS:
+        raise StoreUsageError(f"counted {counted!r}: want one of {', '.join(DEFINITIONS)}")
+    definition, runs = DEFINITIONS[counted], results_of(results.trials)
+    modes = in_order(results.campaign, "modes", (run.mode for run in runs))
+    lines = []
+    for mode, other in permutations(modes, 2):
+        of_class = strata(runs, definition, mode, other)
+        if found := difference(of_class, CONFIDENCE):
+            lines.append(
+                Inferiority(
+                    mode=mode,
+                    other=other,
+                    hits=endpoint(runs, definition, mode),
+                    other_hits=endpoint(runs, definition, other),
+                    difference=found,
+                    p=normal_p(score(of_class, margin / 100)),
+                    holds=found.high < margin / 100,
+                )
+            )
+    if not lines:
+        raise results.without("two modes to compare")
+    return InferiorityTable(
+        campaign=results.campaign.name,
+        counted=counted,
+        margin=margin,
+        lines=lines,
+        environment=results.campaign.provenance,
+    )
+
+
+def normal_p(z: float) -> float:
+    """Return the probability of a standard normal number below `z`."""
+    from scipy.stats import norm
+
+    return float(norm.cdf(z))
+
+
+def inferiority_page(table: InferiorityTable) -> Page:
+    """Return the page of the table."""
+    title = f"Not worse by {table.margin:g} percentage points: {DEFINITIONS[table.counted].title}"
+    return campaign_page(table, [Grid(title, HEAD, list(map(_cells, table.lines)), [])], NOTE, _csv(table))
+
+
+def _cells(line: Inferiority) -> list[str]:
+    low, high = points(line.difference.low), points(line.difference.high)
+    return [
+        printable(line.mode),
+        printable(line.other),
+        *(count_text(each.count, each.total) for each in (line.hits, line.other_hits)),
+        points(line.difference.estimate),
+        f"{low} to {high}",
+        p_text(line.p),
+        "yes" if line.holds else "no",
+    ]
+
+
+def points(share: float) -> str:
+    """Return a difference of proportions in percentage points, with its sign."""
+    return f"{100 * share:+.2f}"
+
+
+def _csv(table: InferiorityTable) -> str:
+    ends = ["count", "total", "other_count", "other_total", *Difference.model_fields]
+    lines = []
+    for line in table.lines:
+        hits = [line.hits.count, line.hits.total, line.other_hits.count, line.other_hits.total]
+        lines.append(
+            [line.mode, line.other, *hits, *line.difference.model_dump().values(), line.p, line.holds]
+        )
+    return csv_text(["mode", "other", *ends, "p", "holds"], lines)
+
+
+NONINFERIORITY = CampaignTable(
+    name="noninferiority",
+    title="Non-inferiority",
+    help="Whether a mode is worse than another by less than a margin, within fault classes.",
+    compute=inferiority_table,
+    page=inferiority_page,
+    present=lambda rows: judges_all(rows) and len({row.mode for row in results_of(rows) if crashed(row)}) > 1,
+    section="corruptions",
+)

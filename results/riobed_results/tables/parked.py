@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compare crashes that the parked stage 0 recovered with crashes that a reset followed."""
+
+from collections.abc import Sequence
+
+from riobed_results.store import Row, how_many
+from riobed_results.tables.by_mode import Design, Value
+from riobed_results.tables.starts import difference_p
+
+
+def _corrupted(row: Row) -> bool:
+    return row.corruption != "none"
+
+
+def _lines(rows: Sequence[Row]) -> dict[str, Value]:
+    how = {name: [row for row in rows if row.restart == name] for name in ("reset", "parked", "both")}
+    p = difference_p(how["reset"] + how["parked"], lambda row: row.restart == "parked", _corrupted)
+    return {
+        "Reset": how_many(how["reset"]),
+        "Reset: corrupted": how_many(filter(_corrupted, how["reset"])),
+        "Parked stage 0": how_many(how["parked"]),
+        "Parked stage 0: corrupted": how_many(filter(_corrupted, how["parked"])),
+        "Corrupted, within classes: p": None if p is None else round(p, 3),
+        "Both, compared": how_many(how["both"]),
+        "Both: reports differ": how_many(row for row in how["both"] if row.restarts_differ),
+    }
+
+
+PARKED = Design(
+    name="parked",
+    title="Recovery by the parked stage 0",
+    section="corruptions",
+    note="Judged trials by how the machine restarted: by a reset, by a stage 0 that was kept at the moment "
+    "before it looks at old memory and disks, or by both, one after the other from a copy of the crash. "
+    "Drawn at random. Reports differ: a field of the recovery's or of the check's report, besides times, was "
+    "not the same; the row says which. p: exact conditional test, two-sided, of whether the shares that were "
+    "corrupted differ within fault classes and controls; - where no class has both.",
+    wants=lambda row: row.outcome != "infra_error" and row.restart is not None,
+    lines=_lines,
+    needs=lambda row: row.restart != "reset",
+)

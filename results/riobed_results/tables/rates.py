@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables with a line per definition: what each mode has by it, and whether the modes differ.
+
+`outcomes` has the ways to end, `sensitivity` the definitions of a crash and of corruption, `direct` those of
+a stray store.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import combinations
+
+from pydantic import BaseModel
+
+from riobed_results.store import (
+    RUN_TIME_CLASSES,
+    Counts,
+    Provenance,
+    Results,
+    Row,
+    how_many,
+    in_order,
+    judges_all,
+    kernels,
+)
+from riobed_results.store.definitions import (
+    CORRUPTIONS,
+    DIRECTS,
+    DIRECTS_JUDGED,
+    ENDS,
+    Definition,
+    result,
+    results_of,
+)
+from riobed_results.tables.comparison import fisher_p, mcnemar_p, p_text
+from riobed_results.tables.exposure import Endpoint
+from riobed_results.tables.proportions import UNKNOWN, Share, count_text, interval_text, share_of
+from riobed_results.tables.render import Grid, Page, csv_text, printable
+from riobed_results.tables.strata import Stratum, exact_p
+from riobed_results.tables.table import CampaignTable, campaign_page
+
+
+class Pair(BaseModel):
+    """Two modes; p-values are two-sided, None where there is nothing to compare.
+
+    `p` is of Fisher's exact test, `within` of the exact test within fault classes. By a definition `per_seed`
+    `p` is of McNemar's exact test: `only_first` and `only_second` of `pairs` runs of one seed are a hit.
+    """
+
+    first: str
+    second: str
+    p: float | None
+    within: float | None = None
+    pairs: int | None = None
+    only_first: int | None = None
+    only_second: int | None = None
+
+
+class Rate(BaseModel):
+    """One definition: a share by mode, and each pair of modes."""
+
+    name: str
+    title: str
+    cells: dict[str, Endpoint]
+    pairs: list[Pair]
+
+
+class RateTable(BaseModel):
+    """The lines in the order of the definitions."""
+
+    campaign: str
+    modes: list[str]
+    rates: list[Rate]
+    environment: Provenance
+
+
+def rate_table(results: Results, definitions: Sequence[Definition], compare: bool = True) -> RateTable:
+    """Compute the lines of some definitions, those of ends that did not occur left out.
+
+    Raises StoreError if no run counts by the first of them.
+    """
+    campaign, runs = results.campaign, results_of(results.trials)
+    if not any(map(definitions[0].runs, runs)):
+        raise results.without(f"run of the kind {definitions[0].name!r}")
+    modes = in_order(campaign, "modes", (run.mode for run in runs))
+    rates = []
+    for definition in definitions:
+        if not any(map(definition.runs, runs)):
+            continue
+        cells = {mode: endpoint(runs, definition, mode) for mode in modes}
+        compared = [mode for mode in modes if cells[mode].total] if compare else []
+        if definition.per_seed:
+            pairs = _by_seed(results, definition, compared)
+        else:
+            pairs = [_pair(runs, definition, first, other) for first, other in combinations(compared, 2)]
+        rates.append(Rate(name=definition.name, title=definition.title, cells=cells, pairs=pairs))
+    return RateTable(campaign=campaign.name, modes=modes, rates=rates, environment=campaign.provenance)
+
+
+def endpoint(runs: Sequence[Row], definition: Definition, mode: str) -> Endpoint:
+    """Return how many runs of a mode are a hit, with the exact interval of the share."""
+    counted = [run for run in runs if run.mode == mode and definition.runs(run)]
+    hits, total = how_many(filter(definition.hit, counted)), how_many(counted)
+    return Endpoint(count=hits, total=total, share=share_of(hits, total))
+
+
+def strata(runs: Sequence[Row], definition: Definition, first: str, other: str) -> list[Stratum]:
+    """Return the counts of two modes by fault class."""
+    found: dict[str, list[int]] = {}
+    for run in runs:
+        if run.mode in (first, other) and definition.runs(run):
+            counts = found.setdefault(run.fault_class, [0, 0, 0, 0])
+            at = 0 if run.mode == first else 2
+            counts[at] += run.times * definition.hit(run)
+            counts[at + 1] += run.times
+    return [Stratum(*counts) for counts in found.values()]
+
+
+def _pair(runs: Sequence[Row], definition: Definition, first: str, other: str) -> Pair:
+    of_class = strata(runs, definition, first, other)
+    mine = Counts(crashes=sum(each.total for each in of_class), corrupted=sum(each.hits for each in of_class))
+    theirs = Counts(
+        crashes=sum(each.other_total for each in of_class),
+        corrupted=sum(each.other_hits for each in of_class),
+    )
+    return Pair(first=first, second=other, p=fisher_p(mine, theirs), within=exact_p(of_class))
+
+
+def _by_seed(results: Results, definition: Definition, modes: Sequence[str]) -> list[Pair]:
+    """Compare modes run by run; equal keys mean equal faults."""
+    builds = kernels(results.campaign)
+    hits: dict[str, dict[tuple[str, str, str], bool]] = {mode: {} for mode in modes}
+    for run, _, seed in results.each("seed", lambda row: result(row) and definition.runs(row)):
+        if run.mode in hits:
+            build = "" if run.fault_class in RUN_TIME_CLASSES else builds.get(run.mode, "")
+            hits[run.mode][run.fault_class, seed, build] = definition.hit(run)
+    return [_seed_pair(hits, first, other) for first, other in combinations(modes, 2)]
+
+
+def _seed_pair(hits: dict[str, dict[tuple[str, str, str], bool]], first: str, other: str) -> Pair:
+    mine, theirs = hits[first], hits[other]
+    both = [(mine[key], theirs[key]) for key in mine.keys() & theirs.keys()]
+    only_first, only_second = both.count((True, False)), both.count((False, True))
+    return Pair(
+        first=first,
+        second=other,
+        p=mcnemar_p(only_first, only_second) if both else None,
+        pairs=len(both),
+        only_first=only_first,
+        only_second=only_second,
+    )
+
+
+def rate_page(table: RateTable, note: str) -> Page:
+    """Return the page: shares, and p-values if there are modes to compare."""
+    shares = Grid(
+        "Shares",
+        ["Counted", *(name for mode in table.modes for name in (printable(mode), "95 % interval"))],
+        [[rate.title, *_cells(rate, table.modes)] for rate in table.rates],
+        [],
+    )
+    compared = list(dict.fromkeys((pair.first, pair.second) for rate in table.rates for pair in rate.pairs))
+    names = [printable(f"{first}, {second}") for first, second in compared]
+    tests = Grid(
+        "Modes compared: p",
+        ["Counted", *(name for mode in names for name in (mode, "within classes"))],
+        [[rate.title, *_p_cells(rate, compared)] for rate in table.rates],
+        [],
+    )
+    return campaign_page(table, [shares, *([tests] if compared else [])], note, _csv(table))
+
+
+def _cells(rate: Rate, modes: Sequence[str]) -> list[str]:
+    cells = [rate.cells[mode] for mode in modes]
+    return [
+        text
+        for cell in cells
+        for text in (
+            count_text(cell.count, cell.total) if cell.total else UNKNOWN,
+            interval_text(cell.share),
+        )
+    ]
+
+
+def _p_cells(rate: Rate, compared: Sequence[tuple[str, str]]) -> list[str]:
+    found = {(pair.first, pair.second): pair for pair in rate.pairs}
+    return [text for key in compared for text in _p_texts(found.get(key))]
+
+
+def _p_texts(pair: Pair | None) -> tuple[str, str]:
+    if pair is None:
+        return UNKNOWN, UNKNOWN
+    if pair.pairs is not None:
+        return p_text(pair.p), f"{pair.only_first} : {pair.only_second} of {pair.pairs} pairs"
+    return p_text(pair.p), p_text(pair.within)
+
+
+def _csv(table: RateTable) -> str:
+    """Return a line per definition and mode, followed by one per definition and pair of modes."""
+    head = ["definition", "mode", "count", "total", *Share.model_fields, *list(Pair.model_fields)[1:]]
+    blank = [None] * (len(Share.model_fields) + 2)
+    lines: list[list[object]] = []
+    for rate in table.rates:
+        for mode, cell in rate.cells.items():
+            lines.append([rate.name, mode, cell.count, cell.total, *cell.share.model_dump().values()])
+        for pair in rate.pairs:
+            first, *rest = pair.model_dump().values()
+            lines.append([rate.name, first, *blank, *rest])
+    width = len(head)
+    return csv_text(head, (line + [None] * (width - len(line)) for line in lines))
+
+
+def outcomes(results: Results) -> RateTable:
+    """Count the ways in which judged runs ended, and the corruptions after each."""
+    return rate_table(results, ENDS, compare=False)
+
+
+def sensitivity(results: Results) -> RateTable:
+    """Compute what each definition of a crash and of corruption makes of a campaign's rows."""
+    return rate_table(results, CORRUPTIONS)
+
+
+def direct(results: Results) -> RateTable:
+    """Compute the endpoints of direct corruption, of crashes and of all judged runs."""
+    judged = DIRECTS_JUDGED if judges_all(results.trials) else ()
+    return rate_table(results, (*DIRECTS, *judged))
+
+
+def _present(definition: Definition) -> Callable[[Sequence[Row]], bool]:
+    """Say whether rows have runs that count.
+
+    Published tables of older stores stay as they are: `riobed table` computes these for them, too.
+    """
+    return lambda rows: judges_all(rows) and any(map(definition.runs, results_of(rows)))
+
+
+_TESTS = (
+    " p: Fisher's exact test on the two shares; within classes: the exact conditional test within fault "
+    "classes. Two-sided, not corrected for their number. Intervals: exact (Clopper and Pearson), 95 %."
+)
+OUTCOMES_NOTE = (
+    "Judged runs with faults by how they ended, and how many of them had a corruption. A stuck workload "
+    "waits for ever while the machine answers; stores before schema 3 called it a crash. Intervals: exact "
+    "(Clopper and Pearson), 95 %."
+)
+SENSITIVITY_NOTE = (
+    "The same rows under other definitions, so that a reader sees how much the choice matters. The first "
+    "line is what the corruption table counts. A crash is a panic or a hang; in stores before schema 3 a "
+    "stuck workload, too. Same seeds: of the runs with one class and seed, so with the same faults planned, "
+    "those in which one mode alone was a hit, and McNemar's exact test. An error without a crash may be "
+    "damage in memory that a reboot heals: those two lines are upper bounds, no verdicts. In stores before "
+    "schema 3 nobody checked the files of these runs." + _TESTS
+)
+DIRECT_NOTE = (
+    "Direct corruption as an endpoint of its own, among runs with faults of which checksums were kept. "
+    "Protection can stop a stray store, not a wrong request that goes the legal way. The first line is what "
+    "the corruption table calls direct. It does not match the page with the file." + _TESTS
+)
+OUTCOMES = CampaignTable(
+    name="outcomes",
+    title="How runs ended",
+    help="Corruptions by how the run ended: kinds of crashes, stuck, survived.",
+    compute=outcomes,
+    page=lambda table: rate_page(table, OUTCOMES_NOTE),
+    present=_present(ENDS[0]),
+    section="corruptions",
+)
+SENSITIVITY = CampaignTable(
+    name="sensitivity",
+    title="Sensitivity to the definitions",
+    help="The same rows under each definition of a crash and of corruption.",
+    compute=sensitivity,
+    page=lambda table: rate_page(table, SENSITIVITY_NOTE),
+    present=_present(CORRUPTIONS[0]),
+    section="corruptions",
+)
+DIRECT = CampaignTable(
+    name="direct",
+    title="Direct corruption",
+    help="Direct corruption as an endpoint of its own, and whether modes differ in it.",
+    compute=direct,
+    page=lambda table: rate_page(table, DIRECT_NOTE),
+    present=_present(DIRECTS[0]),
+    section="corruptions",
+)

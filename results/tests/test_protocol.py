@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The protocol of a campaign: the error rates of its test by simulation, and its state by rows."""
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from results_builders import fill, trial
+from riobed_results.errors import StoreError
+from riobed_results.store import Protocol
+from riobed_results.store.store import Store
+from riobed_results.tables.protocol import ClaimTest, protocol_table
+from riobed_results.tables.sequential import e_values
+
+ALPHA = 0.05
+Shares = list[tuple[float, float]]
+
+
+def e_paths(shares: Shares, margin: float, campaigns: int, blocks: int) -> Any:
+    """E-values after each block of many campaigns; `shares` are those of the two modes in each class."""
+    rng = np.random.default_rng(1996)
+    hits = rng.random((campaigns, blocks, len(shares), 2)) < np.array(shares)
+    sums = np.cumsum([hits[..., 0] & ~hits[..., 1], hits[..., 1] & ~hits[..., 0]], axis=2).sum(axis=3)
+    equal = len(shares) * np.arange(1, blocks + 1) - sums.sum(axis=0)
+    return e_values(*sums, equal, margin)
+
+
+# On the border of what the claim says, also where the classes differ in the sign of their difference.
+BORDERS: list[tuple[Shares, float]] = [
+    ([(0.3, 0.3)], 0.0),
+    ([(0.02, 0.02), (0.5, 0.5), (0.1, 0.1)], 0.0),
+    ([(0.4, 0.1), (0.1, 0.4)], 0.0),
+    ([(0.35, 0.3)], 0.05),
+    ([(0.02, 0.02), (0.3, 0.15), (0.5, 0.5)], 0.05),
+]
+
+
+@pytest.mark.parametrize(("shares", "margin"), BORDERS)
+def test_a_false_claim_is_shown_no_oftener_than_alpha_however_often_one_looks(
+    shares: Shares, margin: float
+) -> None:
+    shown = (e_paths(shares, margin, campaigns=1000, blocks=300) >= 1 / ALPHA).any(axis=1)
+    assert shown.mean() <= ALPHA + 2 * np.sqrt(ALPHA * (1 - ALPHA) / 1000)
+
+
+def test_a_claim_that_a_fixed_test_makes_at_every_look_would_fail_this() -> None:
+    """The same looks with a test for one look alone: what the others have to be compared with."""
+    rng = np.random.default_rng(1996)
+    first, other = (np.cumsum(rng.random((1000, 300)) < 0.3, axis=1) for _ in range(2))
+    runs = np.arange(1, 301)
+    pooled = (first + other) / (2 * runs)
+    z = (other - first) / np.sqrt(np.maximum(2 * runs * pooled * (1 - pooled), 1e-9))
+    assert (z > 1.645).any(axis=1).mean() > 4 * ALPHA
+
+
+@pytest.mark.parametrize(("shares", "margin"), [*BORDERS, ([(0.6, 0.1), (0.2, 0.5)], 0.05)])
+def test_the_expectation_of_a_block_is_at_most_1(shares: Shares, margin: float) -> None:
+    """Exactly, over all results of a block; 1 with one class, less where classes differ."""
+
+    def chances(first: float, other: float) -> dict[int, float]:
+        return {1: first * (1 - other), -1: other * (1 - first), 0: 1 - first - other + 2 * first * other}
+
+    expected = 0.0
+    for results in product((1, -1, 0), repeat=len(shares)):
+        chance = np.prod([chances(*each)[result] for each, result in zip(shares, results, strict=True)])
+        expected += chance * e_values(*(results.count(result) for result in (1, -1, 0)), margin)
+    assert expected <= 1 + 1e-12
+    assert (len(shares) > 1) or expected == pytest.approx(1)
+
+
+# Pairs that the median campaign needed with another e-process, simulated by an audit at level 0.025.
+@pytest.mark.parametrize(
+    ("share", "other", "margin", "pairs"),
+    [(0.02, 0.14, 0.0, 75), (0.0005, 0.0092, 0.0, 722), (0.0184, 0.0277, 0.01, 908)],
+)
+def test_a_true_claim_needs_about_as_many_runs_as_foreseen(
+    share: float, other: float, margin: float, pairs: int
+) -> None:
+    paths = e_paths([(share, other)], margin, campaigns=200, blocks=3 * pairs)
+    shown = (paths >= 40).any(axis=1)
+    assert np.median(np.where(shown, np.argmax(paths >= 40, axis=1), 3 * pairs)) < 1.4 * pairs
+
+
+CLAIMS = [
+    {"mode": "rio-protected", "than": "rio", "counted": "judged"},
+    {"mode": "rio-protected", "than": "write-through", "counted": "judged", "margin": 20},
+]
+
+
+CLASSES = ("pointer", "allocation")
+
+
+def rows(classes: tuple[str, ...] = CLASSES, **bad: int) -> list[dict[str, Any]]:
+    """60 blocks, in the first of which so many runs of each mode are corrupted."""
+    corrupted = {"write-through": 0, "rio": 0, "rio-protected": 0} | bad
+    return [
+        {"mode": mode, "fault_class": name, "corruption": "indirect" if block < corrupted[mode] else "none"}
+        for block in range(60)
+        for name in classes
+        for mode in corrupted
+    ]
+
+
+def table(store: Store, trials: list[dict[str, Any]], claims: list[dict[str, Any]] = CLAIMS) -> Any:
+    spec = f"protocol: {{alpha: 0.05, claims: {claims}}}".replace("'", "")
+    return protocol_table(fill(store, *trials, classes=CLASSES, spec=spec))
+
+
+def test_claims_are_shown_in_their_order(store: Store) -> None:
+    found = table(store, rows(rio=3))
+    first, second = found.claims
+    # The second has its evidence, but the first has too few runs that differ.
+    assert (first.state, first.only_than, first.pairs, first.blocks) == ("open", 6, 120, 60)
+    assert (second.state, second.shown_at is not None, found.stop) == ("waiting", True, "")
+
+
+def test_the_campaign_may_stop_when_all_claims_are_shown(store: Store) -> None:
+    found = table(store, rows(rio=30))
+    assert [claim.state for claim in found.claims] == ["shown", "shown"]
+    assert found.stop == "all 2 claims are shown"
+    # Shown is shown: the evidence is the largest so far.
+    assert found.claims[0].evidence >= found.needed == 20
+
+
+def test_the_campaign_may_stop_when_a_claim_is_refuted(store: Store) -> None:
+    one_class = [CLAIMS[0] | {"fault_classes": "[pointer]"}, CLAIMS[1]]
+    found = table(store, rows(("pointer",), **{"rio-protected": 30}), one_class)
+    assert [claim.state for claim in found.claims] == ["refuted", "waiting"]
+    assert found.stop.startswith("a claim is refuted after 60 blocks: judged: rio-protected < rio in pointer")
+
+
+def test_a_block_waits_for_each_class_and_for_runs_that_count() -> None:
+    test = ClaimTest(
+        Protocol.model_validate({"claims": CLAIMS}).claims[0], ALPHA, ["pointer", "allocation", "none"]
+    )
+    for mode in ("rio", "rio-protected"):
+        test.add(trial(1, 0, mode=mode, fault_class="pointer", corruption="indirect"))
+        test.add(trial(1, 0, "infra_error", mode=mode, fault_class="allocation"))
+        test.add(trial(1, 0, mode=mode, fault_class="none"))
+    assert test.blocks == 0
+    test.add(trial(1, 0, mode="rio", fault_class="allocation", corruption="indirect"))
+    test.add(trial(1, 0, mode="rio-protected", fault_class="allocation"))
+    assert (test.blocks, test.pairs, test.only_than, test.only_mode) == (1, 2, 1, 0)
+
+
+def test_a_campaign_without_a_protocol_or_with_one_of_another_riobed(store: Store) -> None:
+    results = fill(store, {})
+    with pytest.raises(StoreError, match="has no protocol"):
+        protocol_table(results)
+    results.campaign.spec += "protocol: {claims: [{mode: a, than: b, counted: moons}]}"
+    with pytest.raises(StoreError, match=r"protocol is of another riobed.*unknown definition 'moons'"):
+        protocol_table(results)

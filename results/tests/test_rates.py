@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables by definition: outcomes, direct, sensitivity, noninferiority; and the tests within strata."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from results_builders import Invoke, fill, recovered
+from riobed_results.store import Results, open_store, read_results
+from riobed_results.store.definitions import DEFINITIONS
+from riobed_results.store.store import Store
+from riobed_results.tables.noninferiority import inferiority_table
+from riobed_results.tables.rates import Rate, direct, outcomes, sensitivity
+from riobed_results.tables.strata import Difference, Stratum, difference, exact_p, score
+
+TABLE1 = Path(__file__).parents[1] / "published/table1"
+MODES = ["write-through", "rio", "rio-protected"]
+
+
+@pytest.fixture(scope="module")
+def table1() -> Results:
+    return read_results(open_store(str(TABLE1)), faults=False)
+
+
+def counted(rate: Rate) -> list[tuple[int, int]]:
+    return [(rate.cells[mode].count, rate.cells[mode].total) for mode in MODES]
+
+
+# An audit counted table1's rows with code of its own: counts by mode, then p of the last two pairs of modes.
+AUDITED: dict[str, tuple[list[tuple[int, int]], float, float]] = {
+    "corruption": ([(18, 650), (14, 650), (12, 651)], 0.28, 0.70),
+    "without-stuck": ([(16, 617), (12, 643), (8, 640)], 0.099, 0.50),
+    "wrong-read": ([(23, 650), (34, 650), (14, 651)], 0.14, 0.0032),
+    "checksums": ([(18, 650), (23, 650), (15, 651)], 0.60, 0.19),
+    "any-oracle": ([(23, 650), (39, 650), (17, 651)], 0.34, 0.0026),
+    "per-run": ([(18, 876), (14, 1023), (12, 946)], 0.027, 0.45),
+    "visible": ([(78, 876), (207, 1023), (117, 946)], 0.019, 3e-6),
+    "damage-seen": ([(45, 876), (104, 1023), (35, 946)], 0.14, 2e-8),
+}
+
+
+def test_each_definition_gives_what_an_audit_counted(table1: Results) -> None:
+    rates = {rate.name: rate for rate in sensitivity(table1).rates}
+    for name, (cells, *ps) in AUDITED.items():
+        assert counted(rates[name]) == cells
+        assert [pair.p for pair in rates[name].pairs[1:]] == pytest.approx(ps, rel=0.3, abs=0.005)
+    within = [pair.within for pair in rates["corruption"].pairs]
+    assert within == pytest.approx([0.58, 0.34, 0.84], abs=0.005)
+    runs = [(pair.only_first, pair.only_second, pair.pairs) for pair in rates["per-run"].pairs[1:]]
+    assert runs == [(16, 5, 819), (6, 10, 926)]
+
+
+def test_direct_corruption_of_table1(table1: Results) -> None:
+    found = {rate.name: (counted(rate)[1:], rate.pairs[0].p) for rate in direct(table1).rates}
+    assert found["direct"][0] == [(7, 650), (1, 651)]
+    assert found["direct-dirty"] == ([(6, 650), (0, 651)], pytest.approx(0.015, abs=0.0005))
+    assert found["wrong-page"] == ([(12, 650), (1, 651)], pytest.approx(0.0017, abs=0.00005))
+    assert found["read-wrong"][0] == [(25, 650), (2, 651)]
+    kinds = {rate.title: sum(cell.total for cell in rate.cells.values()) for rate in outcomes(table1).rates}
+    assert (kinds["every judged run"], kinds["stuck workload"], kinds["protection trap"]) == (1951, 51, 51)
+    assert sum(kinds.values()) == 2 * 1951
+
+
+def test_noninferiority_of_table1(table1: Results, invoke: Invoke) -> None:
+    for margin, holds, p in ((1.0, True, 0.014), (0.5, False, 0.045)):
+        lines = {(line.mode, line.other): line for line in inferiority_table(table1, margin).lines}
+        line = lines["rio-protected", "write-through"]
+        assert (line.holds, line.p) == (holds, pytest.approx(p, abs=0.0005))
+        assert len(lines) == 6 and all(line.holds == (line.p < 0.025) for line in lines.values())
+    wrong = invoke("table", "noninferiority", "--store", TABLE1, "--counted", "nothing")
+    assert "want one of corruption, without-stuck" in str(wrong.exception)
+
+
+def test_in_a_store_of_today_ends_are_outcomes(store: Store) -> None:
+    def run(outcome: str, **fields: Any) -> dict[str, Any]:
+        return {"outcome": outcome, "workload_errors": 0, "recovery": recovered()} | fields
+
+    stray = {"corruption": "direct", "recovery": recovered(corrupt=1)}
+    results = fill(
+        store,
+        run("panic", crash_kind="oops", **stray),
+        run("hang", crash_kind="hang"),
+        run("stuck", crash_kind="hang", corruption="indirect"),
+        run("survived", workload_errors=3, workload_error="EUCLEAN append f"),
+        run("survived", **stray),
+        run("panic", fault_class="planted", **stray),
+        run("panic", recovery=recovered(phase="done")),
+        run("infra_error"),
+    )
+    ends = {rate.name: (rate.cells["rio"].count, rate.cells["rio"].total) for rate in outcomes(results).rates}
+    assert ends == {
+        "ended": (3, 5), "ended-oops": (1, 1), "ended-hang": (0, 1), "ended-stuck": (1, 1),
+        "ended-survived": (1, 2),
+    }  # fmt: skip
+    found = {
+        rate.name: (rate.cells["rio"].count, rate.cells["rio"].total)
+        for rate in (*sensitivity(results).rates, *direct(results).rates)
+    }
+    expected = {"corruption": (1, 2), "panics": (1, 1), "judged": (3, 5), "visible": (4, 5), "direct": (1, 2),
+                "direct-judged": (2, 5), "damage-seen": (4, 5), "per-run": (1, 5)}  # fmt: skip
+    assert {name: found[name] for name in expected} == expected
+    assert found.keys() <= DEFINITIONS.keys()
+
+
+def strata(*counts: tuple[int, int, int, int]) -> list[Stratum]:
+    return [Stratum(*each) for each in counts]
+
+
+# Newcombe, Statistics in Medicine 17, 1998, pages 873 to 890, examples (a), (b) and (d) of method 8.
+@pytest.mark.parametrize(
+    ("counts", "low", "high"),
+    [
+        ((56, 70, 48, 80), 0.0528, 0.3382),
+        ((9, 10, 3, 10), 0.1700, 0.8406),
+        ((5, 56, 0, 29), -0.0326, 0.1933),
+        ((10, 10, 0, 10), 0.6636, 1.0),
+    ],
+)
+def test_the_score_interval_of_published_examples(
+    counts: tuple[int, int, int, int], low: float, high: float
+) -> None:
+    found = difference(strata(counts), 0.95)
+    assert found and (found.low, found.high) == pytest.approx((low, high), abs=5e-5)
+
+
+def test_the_stratified_score_interval_of_a_published_example() -> None:
+    """What the SAS macro `rate0compare` gives, by the tests of the R package metalite.ae."""
+    example = strata((24, 39, 16, 40), (23, 39, 16, 39), (23, 38, 17, 40))
+    assert score(example, 0.0) == pytest.approx(2.9216181843)
+    found = difference([*example, Stratum(0, 0, 4, 9)], 0.95)
+    expected = Difference(estimate=0.19181363786, low=0.063399769229, high=0.31396078455)
+    assert found and found.model_dump() == pytest.approx(expected.model_dump(), abs=1e-6)
+
+
+def test_the_score_without_a_difference_is_that_of_cochran_mantel_and_haenszel() -> None:
+    from statsmodels.stats.contingency_tables import StratifiedTable
+
+    example = strata((3, 50, 9, 51), (0, 40, 2, 60), (1, 50, 1, 50))
+    tables = [[[s.hits, s.total - s.hits], [s.other_hits, s.other_total - s.other_hits]] for s in example]
+    chi2 = StratifiedTable([list(map(list, zip(*table, strict=True))) for table in tables]).test_null_odds()
+    assert score(example, 0.0) ** 2 == pytest.approx(chi2.statistic)
+    found = difference(example, 0.95)
+    assert found and abs(score(example, found.low)) == pytest.approx(1.959964)
+    assert exact_p(example) == pytest.approx(chi2.pvalue, abs=0.05)
+    assert (exact_p(strata((0, 5, 0, 5))), difference(strata((1, 2, 0, 0)), 0.95)) == (None, None)
+
+
+def test_a_difference_where_nothing_was_hit_has_an_interval() -> None:
+    found = difference(strata((0, 650, 0, 650)), 0.95)
+    assert found and (found.estimate, found.low) == (0, pytest.approx(-found.high))
+    assert 0.005 < found.high < 0.007

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The corruption table of each published store, against a few lines of SQL on the file itself.
+
+It shares no code with the tables: another reader of the file, another definition in another language, and
+for the statistics another formula.
+"""
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from riobed_results.store.queries import read_results
+from riobed_results.store.store import open_store
+from riobed_results.tables.corruption import CORRUPTION
+from scipy.stats import beta, hypergeom
+
+STORES = sorted((Path(__file__).parents[1] / "published").glob("**/store.sqlite"))
+
+# `counts` of a control is any judged trial; of the others a crash. A reset in recovery may come too late.
+COUNTED = """
+    WITH results AS (
+        SELECT *, coalesce(json_extract(recovery, '$.interrupted.phase'), '') <> 'done' AND (
+            outcome IN ('panic', 'hang', 'crash')
+            OR fault_class IN ('none', 'panic', 'planted') AND outcome IN ('stuck', 'survived')
+        ) AS counts FROM trials)
+"""
+CELLS = f"""{COUNTED}
+    SELECT mode, fault_class, sum(outcome <> 'infra_error'), sum(counts),
+        sum(counts AND corruption <> 'none'), sum(outcome = 'discard'),
+        sum(outcome = 'infra_error'), sum(counts AND crash_kind = 'trap')
+    FROM results GROUP BY mode, fault_class
+"""
+# Both modes crashed with one class and seed: corrupted in the first alone, in the second alone, all pairs.
+PAIRS = f"""{COUNTED}
+    SELECT coalesce(sum(a.corruption <> 'none' AND b.corruption = 'none'), 0),
+        coalesce(sum(a.corruption = 'none' AND b.corruption <> 'none'), 0), count(*)
+    FROM results a JOIN results b USING (fault_class, seed)
+    WHERE a.counts AND b.counts AND a.mode = ? AND b.mode = ?
+        AND fault_class NOT IN ('none', 'panic', 'planted')
+"""
+# In kernels of their own, two modes have equal faults only where these are drawn at run time.
+AT_RUN_TIME = """
+    AND fault_class IN ('allocation', 'copy_overrun', 'kernel_heap', 'kernel_stack', 'synchronization')
+"""
+
+
+def ask(path: Path, query: str, *values: str) -> list[Any]:
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+        connection.row_factory = sqlite3.Row
+        return connection.execute(query, values).fetchall()
+
+
+def name(path: Path) -> str:
+    return path.parent.name
+
+
+@pytest.fixture(scope="module", params=STORES, ids=name)
+def both(request: pytest.FixtureRequest) -> tuple[Path, dict[str, Any]]:
+    results = read_results(open_store(str(request.param)))
+    return request.param, CORRUPTION.compute(results).model_dump()
+
+
+def test_every_cell(both: tuple[Path, dict[str, Any]]) -> None:
+    path, table = both
+    names = ("trials", "crashes", "corrupted", "discards", "infra_errors", "traps")
+    found = {
+        (mode, row["fault_class"]): [cell[name] for name in names]
+        for row in table["rows"]
+        for mode, cell in row["cells"].items()
+        if any(cell.values())
+    }
+    assert found == {(mode, fault_class): counts for mode, fault_class, *counts in ask(path, CELLS)}
+    assert sum(cell[0] for cell in found.values()) > 0
+
+
+def test_totals_and_their_statistics(both: tuple[Path, dict[str, Any]]) -> None:
+    path, table = both
+    totals = dict.fromkeys(table["modes"], (0, 0))
+    for mode, fault_class, _, crashes, corrupted, *_ in ask(path, CELLS):
+        if fault_class not in ("none", "panic", "planted"):
+            totals[mode] = (totals[mode][0] + crashes, totals[mode][1] + corrupted)
+    statistics = table["statistics"]
+    assert {mode: (c["crashes"], c["corrupted"]) for mode, c in table["totals"].items()} == totals
+    for mode, (crashes, corrupted) in totals.items():
+        share = statistics["totals"][mode]
+        low = beta.ppf(0.025, corrupted, crashes - corrupted + 1) if corrupted else 0
+        high = beta.ppf(0.975, corrupted + 1, crashes - corrupted) if corrupted < crashes else 1
+        assert not crashes or (share["low"], share["high"]) == pytest.approx((low, high))
+    for line in statistics["comparisons"]:
+        first, second = totals[line["first"]], totals[line["second"]]
+        assert line["fisher_p"] == (
+            pytest.approx(fisher(*first, *second)) if first[0] and second[0] else None
+        )
+
+
+def fisher(crashes: int, corrupted: int, others: int, others_corrupted: int) -> float:
+    """The probability of all tables with these margins that are no likelier than this one."""
+    bad = corrupted + others_corrupted
+    chances = hypergeom(crashes + others, bad, crashes).pmf(range(bad + 1))
+    return float(chances[chances <= chances[corrupted] * (1 + 1e-7)].sum())
+
+
+def test_pairs(both: tuple[Path, dict[str, Any]]) -> None:
+    path, table = both
+    campaign = dict(ask(path, "SELECT * FROM campaigns")[0])
+    own = {mode: kernel["build_id"] for mode, kernel in json.loads(campaign.get("kernels", "{}")).items()}
+    for line in table["statistics"]["comparisons"]:
+        kernels = {own.get(line[which], campaign["kernel_build_id"]) for which in ("first", "second")}
+        query = PAIRS if len(kernels) == 1 else PAIRS + AT_RUN_TIME
+        found = (line["only_first"], line["only_second"], line["pairs"])
+        assert found == tuple(ask(path, query, line["first"], line["second"])[0])

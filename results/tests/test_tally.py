@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tallies and digests: they count what the rows say, in every kind of store, and cost little."""
+
+import random
+import sqlite3
+from collections import Counter
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from results_builders import campaign, faults, fill, planted, recovered, trial
+from riobed_results.errors import StoreError
+from riobed_results.store import queries
+from riobed_results.store.models import DigestRow, Facts
+from riobed_results.store.queries import Results, read_results
+from riobed_results.store.store import Store, open_store
+from riobed_results.store.tally import how_many, numbers
+
+NAMES = [field.name for field in fields(Facts)]
+COUNTS = ("requested", "faults_injected", "faults_watched", "faults_activated", "differences", "mismatches")
+
+
+def rows(seed: int) -> list[dict[str, Any]]:
+    rng = random.Random(seed)
+    some: list[dict[str, Any]] = [
+        {"recovery": recovered(corrupt=2), "corruption": "direct", "check": {"difference_count": 3}},
+        {"recovery": recovered(phase="done"), "mode": "delayed", "crash_title": "\0 \udcff"},
+        {"outcome": "infra_error", "requested": 4},
+        {"outcome": "survived", "recovery": recovered(production=False), "time_to_crash_s": 0.5},
+        {"total_loss": True, "corruption": "indirect", "bytes_lost": 1 << 40},
+        {"recovery": recovered(pages=1 << 70)},
+        {"workload_errors": 2, "workload_error": "EUCLEAN in write", "victim": "kworker/0:1"},
+        {"injection_guest_s": 1.5, "crash_guest_s": 2.0, "workload_mismatch": True},
+    ]
+    made = [dict(rng.choice(some)) for _ in range(40)]
+    for each in made:
+        each |= {"faults": faults(rng.randrange(3)), "fresh_boot": rng.random() < 0.2}
+        each |= {"phases": {"restore": rng.random()}} if rng.random() < 0.5 else {}
+    return [*made, planted("stray", "direct")]
+
+
+@pytest.fixture(params=range(3))
+def results(request: pytest.FixtureRequest, url: str, monkeypatch: pytest.MonkeyPatch) -> Results:
+    """Rows of two campaigns, in so small steps that each reader takes many."""
+    for step in ("_AT_ONCE", "_COUNTED_AT_ONCE", "_ROWS_AT_ONCE"):
+        monkeypatch.setattr(queries, step, 7)
+    store = open_store(url, create=True)
+    fill(store, *rows(99), name="another")
+    return fill(store, *rows(request.param))
+
+
+def facts(row: Any) -> tuple[Any, ...]:
+    return tuple(getattr(row, name) for name in NAMES)
+
+
+def test_a_tally_counts_what_the_rows_say(results: Results) -> None:
+    counted = {facts(row): row.times for row in results.trials}
+    assert counted == Counter(map(facts, results.rows)) and len(counted) == len(results.trials)
+    assert [facts(row) for row in results.trials] == list(dict.fromkeys(map(facts, results.rows)))
+    found = results.tally("restored_pages", "phase_seconds", sums=COUNTS, wants=lambda row: row.mode == "rio")
+    mine = [row for row in results.rows if row.mode == "rio"]
+    for name in COUNTS:
+        assert sum(numbers(found, name)) == sum(numbers(mine, name))
+    assert sorted(numbers(found, "phase_seconds")) == sorted(numbers(mine, "phase_seconds"))
+    kept = sorted(min(pages, (1 << 63) - 1) for pages in numbers(mine, "restored_pages"))
+    assert sorted(numbers(found, "restored_pages")) == kept
+    titled = results.tally(titles=True)
+    assert {(*facts(row), row.crash_title): row.times for row in titled} == Counter(
+        (*facts(row), row.crash_title) for row in results.rows
+    )
+    ids = [trial for _, trial, _ in results.each("seed", lambda row: bool(row.corruption == "direct"))]
+    assert ids == [row.id for row in results.rows if row.corruption == "direct"]
+    assert [row.id for row in results.rows_at(ids)] == ids
+
+
+def test_trials_that_end_later_are_not_counted(results: Results) -> None:
+    before = len(results.rows)
+    results.source.add_trial(trial(results.campaign.id, 1000, crash_title="late"))
+    assert how_many(results.trials) == before
+    assert how_many(read_results(results.source).trials) == before + 1
+
+
+@pytest.mark.parametrize("lacks", ["", "ALTER TABLE trials DROP COLUMN victim"])
+def test_a_store_without_digests_gets_them(store: Store, path: Path, lacks: str) -> None:
+    """A reader makes them for itself; who writes, once for all."""
+    fill(store, *(row | {"victim": None} for row in rows(1)))
+    with store.session() as session:
+        stored = [tuple(row) for row in session.execute(sa.select(DigestRow.__table__))]
+    with sqlite3.connect(path) as database:
+        database.executescript("DROP TABLE digests; DROP TABLE facts; UPDATE meta SET value = '3'")
+        database.execute(lacks)
+    before = path.read_bytes()
+    read = open_store(str(path))
+    assert path.read_bytes() == before
+    for opened in (read, open_store(str(path), create=True), open_store(str(path))):
+        with opened.session() as session:
+            assert [tuple(row) for row in session.execute(sa.select(DigestRow.__table__))] == stored
+    assert sqlite3.connect(path).execute("SELECT value FROM meta").fetchone() == ("4",)
+
+
+def test_a_damaged_digest_is_told_in_one_line(store: Store, path: Path) -> None:
+    fill(store, {})
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE facts SET text = '{}'")
+    with pytest.raises(StoreError, match="malformed: Facts") as caught:
+        _ = read_results(store).trials
+    assert "\n" not in str(caught.value)
+
+
+def test_counts_read_no_trial(store: Store) -> None:
+    """What a campaign reads when it starts; the rows would be gigabytes."""
+    added = store.add_campaign(campaign())
+    store.add_trial(trial(added.id, 0, faults=faults(3)))
+    said: list[str] = []
+    engine = store._engine
+    sa.event.listen(engine, "before_cursor_execute", lambda *given: said.append(given[2]))
+    assert store.complete_positions(added.id) == {0}
+    assert how_many(read_results(store).trials) == 1
+    plans = []
+    with sqlite3.connect(store.location.path or "") as database:
+        for query in said:
+            many = query.count("?")
+            plans += database.execute(f"EXPLAIN QUERY PLAN {query}", [1] * many).fetchall()
+    told = [plan[-1] for plan in plans if "trials" in plan[-1]]
+    assert told and all("COVERING INDEX" in each or "SEARCH trials" in each for each in told), told
