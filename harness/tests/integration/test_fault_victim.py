@@ -343,10 +343,9 @@ def test_a_copy_goes_too_far_by_as_many_bytes_as_it_said(guest: Guest) -> None:
 
     found, seen = until_all_hit(guest, experiment, lambda hit: hit["length"] == 777)
     assert found == [(seen.hits[i]["routine"], extras[i]) for i in range(4)]
-    ways = {(hit["routine"], hit["direction"]) for hit in seen.hits.values()}
-    assert ways == {(name, "in_kernel") for name in ("memcpy", "memmove")} | {
-        ("rep_movs_alternative", "from_user")
-    }
+    # Which routines are hit depends on what else the kernel copies meanwhile.
+    direction = {"memcpy": "in_kernel", "memmove": "in_kernel", "rep_movs_alternative": "from_user"}
+    assert all(hit["direction"] == direction[str(hit["routine"])] for hit in seen.hits.values())
     module = victim(guest)
     in_module = {hit["routine"]: int(str(hit["caller"]), 16) in module for hit in seen.hits.values()}
     # A module calls _copy_from_user() of the kernel, which calls the routine.
