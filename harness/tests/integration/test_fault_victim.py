@@ -347,9 +347,10 @@ def test_a_copy_goes_too_far_by_as_many_bytes_as_it_said(guest: Guest) -> None:
     direction = {"memcpy": "in_kernel", "memmove": "in_kernel", "rep_movs_alternative": "from_user"}
     assert all(hit["direction"] == direction[str(hit["routine"])] for hit in seen.hits.values())
     module = victim(guest)
-    in_module = {hit["routine"]: int(str(hit["caller"]), 16) in module for hit in seen.hits.values()}
     # A module calls _copy_from_user() of the kernel, which calls the routine.
-    assert in_module == {"memcpy": True, "memmove": True, "rep_movs_alternative": False}
+    in_module = {"memcpy": True, "memmove": True, "rep_movs_alternative": False}
+    for hit in seen.hits.values():
+        assert (int(str(hit["caller"]), 16) in module) == in_module[str(hit["routine"])]
 
 
 # As the victim's lines are ordered: which procedure takes, which frees.
