@@ -139,6 +139,7 @@ class ScriptedMachine(FakeMachine):
         self.nmis = self.asked = 0
         self.ended: ExecResult | None = None
         self.commands: list[list[str]] = []
+        self.files: dict[str, bytes] = {}
         self.start()
 
     def later(self, seconds: float, log: LogFile, data: bytes) -> None:
@@ -169,6 +170,15 @@ class ScriptedMachine(FakeMachine):
         self.commands.append(argv)
         self.on_spawn()
         return 77
+
+    def read_file(self, path: str) -> bytes:
+        """A command of which the path is the only word."""
+        self.run([path])
+        return self.files[path]
+
+    def write_file(self, path: str, data: bytes, timeout: float = 10) -> None:
+        """A command of which path and data are the words."""
+        self.run([path, data.decode()])
 
     def run(self, argv: list[str], stdin: bytes = b"", timeout: float = 60) -> ExecResult:
         self.commands.append(argv)

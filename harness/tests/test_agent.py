@@ -290,3 +290,74 @@ def test_an_endless_answer(server: Server, agent: GuestAgent, monkeypatch: pytes
     with pytest.raises(AgentLost, match="channel closed"):
         agent.call("guest-ping", timeout=30)
     assert time.monotonic() - start < 5
+
+
+class Files:
+    """An agent with one file; `refuses` is the command that fails."""
+
+    def __init__(self, server: Server, content: bytes = b"") -> None:
+        self.content, self.at, self.refuses = content, 0, ""
+        self.server = server
+        server.answer = self.answer
+
+    def answer(self, command: str, arguments: dict[str, Any]) -> bytes:
+        if command == self.refuses:
+            return line({"error": {"class": "GenericError", "desc": "Invalid argument"}})
+        if command == "guest-file-open":
+            assert arguments["path"] == "/run/file"
+            self.content = self.content if arguments["mode"] == "r" else b""
+            return line({"return": 1000})
+        assert arguments["handle"] == 1000
+        if command == "guest-file-read":
+            piece = self.content[self.at : self.at + min(arguments["count"], 700_000)]
+            self.at += len(piece)
+            ended = self.at == len(self.content)
+            return line({"return": {"buf-b64": base64.b64encode(piece).decode(), "eof": ended}})
+        if command == "guest-file-write":
+            self.content += base64.b64decode(arguments["buf-b64"])
+        return line({"return": {}})
+
+    @property
+    def asked(self) -> list[str]:
+        return [command for command, _ in self.server.requests]
+
+
+CONTENT = bytes(range(256)) * (6 << 10)
+
+
+def test_a_file_is_read_and_written_in_pieces(server: Server, agent: GuestAgent) -> None:
+    files = Files(server, CONTENT)
+    assert agent.read_file("/run/file") == CONTENT
+    assert files.asked == ["guest-file-open", *["guest-file-read"] * 3, "guest-file-close"]
+    server.requests.clear()
+    agent.write_file("/run/file", CONTENT[::-1])
+    assert files.content == CONTENT[::-1]
+    assert files.asked == ["guest-file-open", *["guest-file-write"] * 2, "guest-file-close"]
+    agent.write_file("/run/file", b"")
+    assert files.content == b""
+
+
+# What the agent has in its buffer it writes only when it closes the file.
+@pytest.mark.parametrize("refuses", ["guest-file-open", "guest-file-write", "guest-file-close"])
+def test_a_file_that_refuses(server: Server, agent: GuestAgent, refuses: str) -> None:
+    files = Files(server)
+    files.refuses = refuses
+    with pytest.raises(InfraError, match="Invalid argument") as caught:
+        agent.write_file("/run/file", b"text 0\n")
+    assert not isinstance(caught.value, AgentLost)
+    # A file that is open is closed.
+    assert ("guest-file-close" in files.asked) == (refuses != "guest-file-open")
+
+
+@pytest.mark.parametrize("returned", [None, {}, {"buf-b64": "YQ=="}, {"buf-b64": 1, "eof": True}])
+def test_a_piece_of_a_file_that_is_none(server: Server, agent: GuestAgent, returned: object) -> None:
+    server.returns(returned)
+    with pytest.raises(AgentLost, match="of no known form"):
+        agent.read_file("/run/file")
+
+
+def test_a_file_without_end(server: Server, agent: GuestAgent, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agents, "_MAX_ANSWER", 1 << 16)
+    server.returns({"buf-b64": "YWJj" * 1000, "eof": False})
+    with pytest.raises(AgentLost, match="/run/file has no end"):
+        agent.read_file("/run/file")

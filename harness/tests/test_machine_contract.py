@@ -21,11 +21,8 @@ from riobed.vm.machine import LogFile, Machine, MachineConfig
 class Shell(Program):
     """A stage 0 that knows the few commands below."""
 
-    def __init__(self) -> None:
-        self.file = b""
-
     def boot(self, machine: FakeMachine) -> None:
-        self.file = b""
+        self.files.clear()
         machine.say(machine.console, b"riobed: stage 0\nriobed: stage 0 ready\n")
 
     def nmi(self, machine: FakeMachine) -> None:
@@ -35,9 +32,9 @@ class Shell(Program):
         if argv[0] == "/bin/sleep":
             return None
         if argv[-1] == "cat >/run/file":
-            self.file = stdin
+            self.files["/run/file"] = stdin
         if argv[-1] == "cat /run/file":
-            return ExecResult(0, self.file, b"")
+            return ExecResult(0, self.files.get("/run/file", b""), b"")
         return ExecResult(3 if "exit 3" in argv[-1] else 0, b"out", b"err")
 
 
@@ -98,6 +95,16 @@ def test_commands(machine: Machine) -> None:
     with pytest.raises(InfraError):
         machine.status(pid)
     assert 0 <= machine.delayed() - delayed <= time.monotonic() - start
+
+
+def test_files(machine: Machine) -> None:
+    # More than one message of the agent.
+    text = bytes(range(256)) * (6 << 10)
+    for data in (text, b"\0\xff", b""):
+        machine.write_file("/run/file", data)
+        assert sh(machine, "cat /run/file").stdout == machine.read_file("/run/file") == data
+    with pytest.raises(InfraError, match="failed to open file '/run/none'"):
+        machine.read_file("/run/none")
 
 
 def test_a_paused_guest_says_nothing_until_it_runs_on(machine: Machine) -> None:

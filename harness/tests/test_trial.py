@@ -92,19 +92,29 @@ def test_an_injector_that_does_not_inject(machine: ScriptedMachine) -> None:
     assert 9 < machine.clock.now - 1000 < 12
 
 
+REFUSED = b"[ 8.0] riobed_inject: faults 0 and 1: same id or overlapping bytes\n"
+
+
 @pytest.mark.parametrize("loaded", [b"", b"R 1 5 5\n"])
-def test_an_injector_that_refuses(machine: ScriptedMachine, loaded: bytes) -> None:
-    machine.say(machine.evidence, loaded)
-    machine.ended = ExecResult(1, b"", b"Invalid argument")
-    with pytest.raises(InfraError, match="did not load the faults: status 1: Invalid argument"):
-        trial.wait_for_load(ReadyGuest(machine), a_record(), 77)
+@pytest.mark.parametrize("error", ["", "guest agent: failed to close handle: Invalid argument"])
+def test_an_injector_that_refuses(machine: ScriptedMachine, loaded: bytes, error: str) -> None:
+    def refuse() -> None:
+        machine.say(machine.evidence, loaded)
+        machine.say(machine.console, REFUSED)
+        if error:
+            raise InfraError(error)
+
+    machine.on_run = refuse
+    why = f"did not load the faults; {error}.*riobed_inject: faults 0 and 1: same id or overlapping bytes"
+    with pytest.raises(InfraError, match=why):
+        trial.load_faults(ReadyGuest(machine), a_record())
+    assert machine.commands == [[trial.INJECTOR, commands(a_record().faults, "nmi")]]
 
 
 def warmed_up(machine: ScriptedMachine, reports_steps: bool = True) -> TrialRecord:
     fresh, guest = a_record(), ReadyGuest(machine)
     guest.reports_steps = reports_steps
-    trial.workload_with_faults(guest, fresh, "nmi")
-    warm_up(guest, fresh, 77)
+    warm_up(guest, fresh, trial.spawn_workload(guest, fresh))
     return fresh
 
 
@@ -155,9 +165,9 @@ class Recovering(ScriptedMachine):
         # What is on the console a second after a reset.
         self.stage0 = READY
         self.answers: dict[str, ExecResult] = {
-            "/bin/cat": ExecResult(0, REPORT.model_dump_json().encode(), b""),
             "check": ExecResult(0, b'{"differences": []}', b""),
         }
+        self.files = {"/run/recovery.json": REPORT.model_dump_json().encode(), "/run/e2fsck.log": b""}
         self.on_inject: Callable[[], object] = self.die_soon
         self.come_back: Callable[[], object] = lambda: self.say(self.console, self.stage0)
         self.later(0.1, self.progress, step(10))
@@ -168,12 +178,12 @@ class Recovering(ScriptedMachine):
         self.say(self.evidence, b"I 0 1000000000\nI 1 1000000000\nA 1 1400000000\n")
         self.later(0.5, self.console, PANIC)
 
-    def spawn(self, argv: list[str], stdin: bytes = b"") -> int:
-        if stdin:
-            assert stdin.endswith(b"go nmi\n")
-            self.say(self.evidence, b"R %d 900000000 800000000\n" % (stdin.count(b"\n") - 1))
+    def write_file(self, path: str, data: bytes, timeout: float = 10) -> None:
+        super().write_file(path, data, timeout)
+        if path == trial.INJECTOR:
+            assert data.endswith(b"go nmi\n")
+            self.say(self.evidence, b"R %d 900000000 800000000\n" % (data.count(b"\n") - 1))
             self.loaded = True
-        return super().spawn(argv, stdin)
 
     def nmi(self) -> None:
         """The first one lets loaded faults take effect."""
@@ -192,7 +202,7 @@ class Recovering(ScriptedMachine):
     def run(self, argv: list[str], stdin: bytes = b"", timeout: float = 60) -> ExecResult:
         self.commands.append(argv)
         self.on_run()
-        return self.answers.get(argv[-1]) or self.answers[argv[0]]
+        return self.answers.get(argv[0], ExecResult(0, b"", b""))
 
 
 @pytest.fixture
@@ -228,7 +238,7 @@ def test_a_trial_from_start_to_verdict(crashing: Recovering) -> None:
 
 def test_a_difference_is_corruption(crashing: Recovering) -> None:
     crashing.answers["check"] = ExecResult(3, b'{"difference_count": 2}', b"")
-    crashing.answers["/run/e2fsck.log"] = ExecResult(0, b"entry cleared", b"")
+    crashing.files["/run/e2fsck.log"] = b"entry cleared"
     done = ran(crashing)
     assert done.verdict.corruption == "unclassified"
     assert (done.check.equal, done.check.difference_count) == (False, 2)
@@ -238,7 +248,7 @@ def test_a_difference_is_corruption(crashing: Recovering) -> None:
 
 
 def test_a_file_system_that_does_not_mount_is_not_checked(crashing: Recovering) -> None:
-    crashing.answers["/bin/cat"] = ExecResult(0, recovery(mount_error=22).model_dump_json().encode(), b"")
+    crashing.files["/run/recovery.json"] = recovery(mount_error=22).model_dump_json().encode()
     done = ran(crashing)
     assert (done.verdict.corruption, done.check) == ("unclassified", None)
     assert "check" not in done.phases
@@ -260,7 +270,7 @@ def test_without_faults_the_reset_is_ours(crashing: Recovering) -> None:
     assert (verdict.outcome, verdict.crash_title) == ("survived", "reset by the harness")
     assert crashing.resets == 1
     # Nothing was injected.
-    assert [argv[0] for argv in crashing.commands] == ["start", "/bin/cat", "check"]
+    assert [argv[0] for argv in crashing.commands] == ["start", "/run/recovery.json", "check"]
 
 
 @pytest.mark.parametrize("by", ["nmi", "sysrq"])
@@ -288,12 +298,11 @@ def test_a_kernel_that_does_not_panic_on_request_is_our_failure(crashing: Recove
 @pytest.mark.parametrize("up", [True, False])
 def test_whether_the_production_kernel_comes_up_is_a_result(crashing: Recovering, up: bool) -> None:
     def boot() -> None:
-        if "/run/boot" in crashing.commands[-1][-1]:
+        if crashing.commands[-1][0] == "/run/boot":
             crashing.later(3, crashing.console, b"riobed: production ready\n" if up else b"Starting new\n")
             # Stage 0 has gone; its agent does not answer any more.
             raise AgentLost("guest agent: no answer in time")
 
-    crashing.answers["cat >/run/boot"] = ExecResult(0, b"", b"")
     crashing.on_run = boot
     done = ran(crashing, a_record(0), boot_production=True)
     row = trial_row(done, 1, 1, "2026-01-02T03:04:05.000+00:00", "")
@@ -358,7 +367,8 @@ def test_a_guest_that_survives_is_brought_down_and_judged(crashing: Recovering) 
     assert (crashing.nmis, crashing.resets, crashing.asked) == (1, 1, 1)
     assert (done.console.startswith(NMI), done.crash_guest_s) == (True, 9.6)
     # Nobody told the guest anything between injection and reset.
-    assert [argv[0] for argv in crashing.commands] == ["/bin/sh", "/bin/cat", "check", "/bin/cat"]
+    before, after = [trial.INJECTOR, "start"], ["/run/recovery.json", "check", "/run/e2fsck.log"]
+    assert [argv[0] for argv in crashing.commands] == before + after
     row = trial_row(done, 1, 1, "2026-01-02T03:04:05.000+00:00", "")
     assert row.time_to_crash_s == pytest.approx(5, abs=1.1)
 
@@ -494,7 +504,7 @@ NEGATIVE = REPORT.model_dump_json().replace('"free":0', '"free":-1').encode()
 
 @pytest.mark.parametrize("output", [b"", b"null", b"{", b"{}", b"\xff", b"[" * 99999, PART, NEGATIVE])
 def test_a_recovery_report_that_is_none(crashing: Recovering, output: bytes) -> None:
-    crashing.answers["/bin/cat"] = ExecResult(0, output, b"")
+    crashing.files["/run/recovery.json"] = output
     with pytest.raises(InfraError, match="stage 0 left no readable recovery report"):
         read_recovery(ReadyGuest(crashing))
 
@@ -538,7 +548,7 @@ def test_a_repeatable_guest_is_told_all_at_once(crashing: Recovering) -> None:
     workload = ["start", f"seed={PLANNED.workload_seed}"]
     after_ms = f"after {round(PLANNED.warmup_s * 1000)}"
     assert told[3:] == ["trial", *workload, commands(done.faults, after_ms)]
-    assert [command[0] for command in after] == ["/bin/cat", "check"]
+    assert [command[0] for command in after] == ["/run/recovery.json", "check"]
 
 
 def test_what_a_guest_is_told_works_in_a_shell(tmp_path: Path) -> None:
@@ -597,7 +607,8 @@ def stopped(machine: ScriptedMachine, *said: bytes) -> int:
     words = iter(said)
     machine.on_run = lambda: machine.say(machine.progress, next(words, b""))
     fresh = a_record(0)
-    trial.workload_with_faults(ReadyGuest(machine), fresh, "nmi")
+    trial.spawn_workload(ReadyGuest(machine), fresh)
+    machine.commands.clear()
     return stop_in_step(ReadyGuest(machine), fresh)
 
 

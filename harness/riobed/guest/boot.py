@@ -41,7 +41,7 @@ def boot_production(machine: Machine, timeout: float = BOOT_S) -> None:
     """
     # Stage 0 may be gone before its agent answers; the console says what became of it.
     with suppress(AgentLost):
-        machine.run(["/bin/sh", "-c", "cat >/run/boot"], stdin=machine.config.production_cmdline.encode())
+        machine.write_file("/run/boot", machine.config.production_cmdline.encode())
     _wait_for(machine, _PRODUCTION_READY, [_STAGE0_FAILED, _PRODUCTION_FAILED], timeout)
 
 

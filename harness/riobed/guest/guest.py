@@ -403,8 +403,7 @@ class Guest:
                 raise BootError(f"workload's prepare failed with status {done.status}: {error}")
             # A trial tests what is written after injection, not the prepared files.
             self.machine.run(["/bin/sync"], timeout=_PREPARE_S)
-        meminfo = self.machine.run(["/bin/cat", "/proc/meminfo"]).stdout
-        self.cache = cache_use(meminfo, self.machine.config.memory)
+        self.cache = cache_use(self.machine.read_file("/proc/meminfo"), self.machine.config.memory)
 
     def _hash_memory(self) -> bytes:
         with self.machine.ram_path().open("rb") as memory:

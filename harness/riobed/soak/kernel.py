@@ -30,8 +30,7 @@ def parse_counters(text: str) -> dict[str, int]:
 
 def dirty_kib(machine: Machine) -> int | None:
     """Return how much file data is only in memory, in KiB."""
-    text = machine.run(["/bin/cat", "/proc/meminfo"]).stdout
-    found = re.search(rb"^Dirty: +(\d+) kB$", text, re.M)
+    found = re.search(rb"^Dirty: +(\d+) kB$", machine.read_file("/proc/meminfo"), re.M)
     return int(found[1]) if found else None
 
 

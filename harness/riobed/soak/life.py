@@ -146,8 +146,7 @@ def recovered(guest: Guest, row: SoakRow) -> bool:
 
 def fsck_log(machine: Machine) -> str:
     """Return the beginning of what e2fsck said in recovery."""
-    said = machine.run(["/bin/cat", "/run/e2fsck.log"]).stdout
-    return said.decode("utf-8", "replace")[:_MAX_FSCK]
+    return machine.read_file("/run/e2fsck.log").decode("utf-8", "replace")[:_MAX_FSCK]
 
 
 def go_on(guest: Guest) -> None:

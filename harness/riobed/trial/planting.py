@@ -47,7 +47,7 @@ def plant(guest: Guest, kind: Kind, rng: random.Random, step: int | None = None)
 
 def note_e2fsck(guest: Guest, change: Plant) -> Plant:
     """Return the change with what e2fsck said of it in the recovery that has just been."""
-    log = guest.machine.run(["/bin/cat", "/run/e2fsck.log"]).stdout
+    log = guest.machine.read_file("/run/e2fsck.log")
     return replace(change, e2fsck=structures.named_by_e2fsck(change, log))
 
 

@@ -181,14 +181,14 @@ def cut_recovery_short(guest: Guest, record: TrialRecord, planned_s: float) -> N
 
 def keep_recovery_log(guest: Guest, record: TrialRecord) -> None:
     """Append recovery's console and e2fsck's log to the console log: they may explain a corruption."""
-    fsck = guest.machine.run(["/bin/cat", "/run/e2fsck.log"]).stdout[:_MAX_REPORT]
+    fsck = guest.machine.read_file("/run/e2fsck.log")[:_MAX_REPORT]
     record.console += b"\n=== recovery ===\n" + guest.machine.console.text() + b"\n=== e2fsck ===\n" + fsck
 
 
 def read_recovery(guest: Guest) -> RecoveryReport:
     """Read riorecover's report from the guest; InfraError if it is missing or not valid."""
-    result = guest.machine.run(["/bin/cat", "/run/recovery.json"])
+    report = guest.machine.read_file("/run/recovery.json")
     try:
-        return RecoveryReport.model_validate_json(result.stdout[:_MAX_REPORT])
+        return RecoveryReport.model_validate_json(report[:_MAX_REPORT])
     except ValidationError as error:
         raise InfraError(f"stage 0 left no readable recovery report: {complaint(error, 'file')}") from None

@@ -25,8 +25,12 @@ _WARMUP_SLACK_S = 30.0
 # For a guest whose clock is slower than the host's.
 _LONGEST_WARMUP_S = 900.0
 _INJECT_S = 10.0
+# By the host's clock: loading maps pages and sets hooks.
+_LOAD_S = 60.0
 INJECTOR = "/dev/riobed-inject"
-# Loads the faults that come on standard input, then becomes the workload, whose command are its arguments.
+_INJECTOR_SAYS = "riobed_inject: "
+# In a deterministic guest: loads the faults that come on standard input, then becomes the workload, whose
+# command are its arguments.
 _LOADED = f"""
 cat >{INJECTOR} || {{ dmesg -t | grep riobed_inject | tail -n 1 >&2; exit 1; }}
 exec "$@" </dev/null
@@ -127,18 +131,24 @@ def warm_up_round(guest: Guest, record: TrialRecord) -> WarmStart:
     with record.phase("restore"):
         guest.ready(fresh=planned.fresh_boot)
     with record.phase("warmup"):
-        record.progress = progress(planned.workload_seed, guest.streams)
-        pid = guest.machine.spawn(guest.command("start", seed=planned.workload_seed))
+        pid = spawn_workload(guest, record)
         warm_up(guest, record, pid)
         return guest.keep_warm(planned.round_seed, pid)
 
 
 def load_faults(guest: Guest, record: TrialRecord) -> None:
-    """Load the trial's faults, which wait for an interrupt, by a process that then ends."""
-    if record.faults:
-        loader = ["/bin/sh", "-c", _LOADED, "trial", "/bin/true"]
-        pid = guest.machine.spawn(loader, commands(record.faults, "nmi").encode())
-        wait_for_load(guest, record, pid)
+    """Let the agent load the trial's faults, which then wait for an interrupt; InfraError if it cannot."""
+    if not record.faults:
+        return
+    machine, refused = guest.machine, ""
+    try:
+        machine.write_file(INJECTOR, commands(record.faults, "nmi").encode(), timeout=_LOAD_S)
+    except InfraError as error:
+        refused = str(error)
+    not_crashed(machine)
+    if refused or read_evidence(machine.evidence.text()).ready != len(record.faults):
+        said = [line for line in formats.clean(machine.console.text()).splitlines() if _INJECTOR_SAYS in line]
+        raise InfraError("; ".join(["the injector did not load the faults", refused, *said[-1:]]))
 
 
 def run_on(guest: Guest, record: TrialRecord, pid: int) -> None:
@@ -165,15 +175,21 @@ def plant_or_inject(guest: Guest, record: TrialRecord, pid: int) -> None:
 
 def start_workload(guest: Guest, record: TrialRecord) -> int:
     """Load the trial's faults, which wait for an interrupt, and start its workload; return its process id."""
-    pid = guest.machine.spawn(*workload_with_faults(guest, record, "nmi"))
-    wait_for_load(guest, record, pid)
-    return pid
+    load_faults(guest, record)
+    return spawn_workload(guest, record)
+
+
+def spawn_workload(guest: Guest, record: TrialRecord) -> int:
+    """Start the trial's workload, and follow its steps from then on; return its process id."""
+    seed = record.planned.workload_seed
+    record.progress = progress(seed, guest.streams)
+    return guest.machine.spawn(guest.command("start", seed=seed))
 
 
 def begin_repeatably(guest: Guest, record: TrialRecord) -> int:
     """Do the same deterministically: the guest gets everything at once and times it by its own clock."""
     planned = record.planned
-    argv, stdin = workload_with_faults(guest, record, f"after {round(planned.warmup_s * 1000)}")
+    argv, stdin = workload_with_faults(guest, record)
     with record.phase("restore"):
         pid = guest.start(argv, stdin, fresh=planned.fresh_boot, check=planned.check_restore)
         record.restore_checked = planned.check_restore
@@ -182,27 +198,17 @@ def begin_repeatably(guest: Guest, record: TrialRecord) -> int:
     return pid
 
 
-def workload_with_faults(guest: Guest, record: TrialRecord, when: str) -> tuple[list[str], bytes]:
+def workload_with_faults(guest: Guest, record: TrialRecord) -> tuple[list[str], bytes]:
     """Return the command that loads the trial's faults and starts its workload, and its standard input.
 
-    Loading sleeps, so it takes a process; that is over before the workload begins. No process injects.
+    Nobody may talk to a deterministic guest, so it is a process that loads. That is over before the workload
+    begins. No process injects.
     """
-    record.progress = progress(record.planned.workload_seed, guest.streams)
-    workload = guest.command("start", seed=record.planned.workload_seed)
-    if not record.faults:
-        return workload, b""
-    return ["/bin/sh", "-c", _LOADED, "trial", *workload], commands(record.faults, when).encode()
-
-
-def wait_for_load(guest: Guest, record: TrialRecord, pid: int) -> None:
-    """Wait until the faults are loaded; InfraError if the injector refuses them."""
-    machine = guest.machine
-    deadline = guest_time(machine) + _INJECT_S
-    while read_evidence(machine.evidence.text()).ready != len(record.faults):
-        not_crashed(machine)
-        if guest_time(machine) > deadline:
-            raise InfraError(f"the injector did not load the faults: {how_ended(machine.status(pid))}")
-        time.sleep(0.01)
+    planned = record.planned
+    record.progress = progress(planned.workload_seed, guest.streams)
+    batch = commands(record.faults, f"after {round(planned.warmup_s * 1000)}")
+    argv = ["/bin/sh", "-c", _LOADED, "trial", *guest.command("start", seed=planned.workload_seed)]
+    return argv, batch.encode()
 
 
 def how_ended(ended: ExecResult | None) -> str:

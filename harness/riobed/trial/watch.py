@@ -254,8 +254,7 @@ class Watcher:
     def _ask_sysrq(self, key: str) -> bytes:
         """Send a SysRq key; return what the kernel prints. InfraError if the agent is lost."""
         before = len(self._machine.console.text())
-        script = f"echo {key} >/proc/sysrq-trigger"
-        self._machine.run(["/bin/sh", "-c", script], timeout=_AGENT_S)
+        self._machine.write_file("/proc/sysrq-trigger", key.encode(), timeout=_AGENT_S)
         return self._machine.console.text()[before:]
 
     def _hung(self) -> Observation | None:

@@ -13,7 +13,7 @@ import shlex
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,8 @@ from riobed.errors import InfraError
 _POLL_S = 0.02
 # guest-exec captures at most 16 MiB of output and sends it in base64.
 _MAX_ANSWER = 32 << 20
+# Bytes of a file in one message: the channel has about 1 MiB/s in an emulated guest.
+_PIECE = 1 << 20
 
 
 class AgentLost(InfraError):
@@ -119,6 +121,44 @@ class GuestAgent:
                 raise AgentLost(f"guest command took over {timeout:.0f} s: {shlex.join(argv)[:120]}")
             time.sleep(_POLL_S)
         return result
+
+    def read_file(self, path: str) -> bytes:
+        """Return what is in a file of the guest; InfraError if it cannot be read. No process is started."""
+        data = b""
+        with self._file(path, "r") as handle:
+            while True:
+                answer = self.call("guest-file-read", {"handle": handle, "count": _PIECE})
+                with _known_form():
+                    piece, ended = base64.b64decode(answer["buf-b64"]), answer["eof"]
+                data += piece
+                if len(data) > _MAX_ANSWER:
+                    raise AgentLost(f"guest agent: {path} has no end")
+                if ended or not piece:
+                    return data
+
+    def write_file(self, path: str, data: bytes, timeout: float = 10) -> None:
+        """Write a file of the guest, which need not exist; InfraError if it cannot be. No process is started.
+
+        AgentLost if a part of it takes over `timeout` seconds.
+        """
+        with self._file(path, "w", timeout) as handle:
+            for start in range(0, len(data), _PIECE):
+                piece = base64.b64encode(data[start : start + _PIECE]).decode()
+                self.call("guest-file-write", {"handle": handle, "buf-b64": piece}, timeout)
+
+    @contextmanager
+    def _file(self, path: str, mode: str, timeout: float = 10) -> Iterator[Any]:
+        handle = self.call("guest-file-open", {"path": path, "mode": mode}, timeout)
+        try:
+            yield handle
+        except AgentLost:
+            raise
+        except InfraError:
+            with suppress(InfraError):
+                self.call("guest-file-close", {"handle": handle})
+            raise
+        # The agent writes what is left of its buffer only now, so this may fail, too.
+        self.call("guest-file-close", {"handle": handle}, timeout)
 
     def _send(self, command: str, arguments: dict[str, Any], delimit: bool = False) -> None:
         request = json.dumps({"execute": command, "arguments": arguments}).encode() + b"\n"

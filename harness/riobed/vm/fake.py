@@ -23,6 +23,10 @@ class Program:
     # Whether the guest's agent answers.
     agent = True
 
+    def __init__(self) -> None:
+        # By path.
+        self.files: dict[str, bytes] = {}
+
     def boot(self, machine: "FakeMachine") -> None:
         """Called at power-on and reset."""
 
@@ -140,6 +144,16 @@ class FakeMachine:
         if ended is not None:
             del self._processes[pid]
         return ended
+
+    def read_file(self, path: str) -> bytes:
+        self._talk()
+        if path not in self.program.files:
+            raise InfraError(f"guest agent: failed to open file '{path}'")
+        return self.program.files[path]
+
+    def write_file(self, path: str, data: bytes, timeout: float = 10) -> None:
+        self._talk()
+        self.program.files[path] = data
 
     def agent_answers(self, timeout: float) -> bool:
         return self._on and not self._paused and self.program.agent

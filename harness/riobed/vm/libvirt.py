@@ -215,6 +215,12 @@ class LibvirtMachine:
     def status(self, pid: int) -> ExecResult | None:
         return self._agent.status(pid)
 
+    def read_file(self, path: str) -> bytes:
+        return self._agent.read_file(path)
+
+    def write_file(self, path: str, data: bytes, timeout: float = 10) -> None:
+        self._agent.write_file(path, data, timeout)
+
     def agent_answers(self, timeout: float) -> bool:
         try:
             self._agent.sync(timeout)

@@ -183,6 +183,15 @@ class Machine(Protocol):
     def status(self, pid: int) -> ExecResult | None:
         """Return how a spawned command ended, None while it runs."""
 
+    def read_file(self, path: str) -> bytes:
+        """Return what is in a file of the guest; InfraError if it cannot be read. No process is started."""
+
+    def write_file(self, path: str, data: bytes, timeout: float = 10) -> None:
+        """Write a file of the guest, which need not exist; InfraError if it cannot be. No process is started.
+
+        AgentLost if a part of it takes over `timeout` seconds.
+        """
+
     def agent_answers(self, timeout: float) -> bool:
         """Whether the guest's agent answers within `timeout` seconds."""
 

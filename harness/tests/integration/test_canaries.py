@@ -127,7 +127,6 @@ def test_a_guest_with_other_bytes_than_the_catalogue_is_an_infra_error(
     canary: Canary, fault_in: FaultIn
 ) -> None:
     wrong = replace(fault_in("ext4_file_write_iter", UD2), old=b"\xcc\xcc")
-    with pytest.raises(
-        InfraError, match=r"status 1: .*; riobed_inject: fault 0: bytes at \w+ are \w+, not cccc; "
-    ):
+    said = r"did not load the faults; .*; riobed_inject: fault 0: bytes at \w+ are \w+, not cccc; "
+    with pytest.raises(InfraError, match=said):
         canary(fault=wrong)
