@@ -2,6 +2,7 @@
 """Where trials begin: snapshots, and which of them are kept."""
 
 import os
+import struct
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -77,10 +78,12 @@ BEGIN = ["load disk with a snapshot", "clear", "put", "resume"]
 
 def test_one_snapshot_is_kept_and_all_guests_of_a_kind_begin_from_it(tmp_path: Path) -> None:
     first, second = guest_of(tmp_path, "w0"), guest_of(tmp_path, "w1")
+    first.boot_id = "beef"
     assert first.start(["/bin/true"], b"") == 93
     assert told(first) == ["boot", "prepare", *SAVE, *FROM_KEPT, *BEGIN]
     assert second.start(["/bin/true"], b"") == 93
     assert told(second) == [*FROM_KEPT, *BEGIN]
+    assert second.boot_id == "beef"
     second.start(["/bin/true"], b"")
     assert told(second) == BEGIN
     (kept,) = (tmp_path / "snapshots").iterdir()
@@ -166,6 +169,28 @@ def test_a_mode_may_say_which_share_of_ram_its_files_fill(tmp_path: Path) -> Non
     andrew = guest_of(tmp_path, "w1", workload=load_workload(CHECKOUT / "workloads/andrew"))
     with pytest.raises(UsageError, match="workload andrew: it cannot fill"):
         andrew.setup.options_in(full)
+
+
+@pytest.mark.parametrize(
+    ("mode", "magic", "boot_id"),
+    [
+        ("rio", b"RIOREG\0\0", "1122334455667788"),
+        # A kernel that makes no registry, and a mode that reads none.
+        ("rio", bytes(8), "5d6f9f541aeb4952"),
+        ("write-through", b"RIOREG\0\0", "5d6f9f541aeb4952"),
+    ],
+)
+def test_which_boot_memory_comes_from(tmp_path: Path, mode: str, magic: bytes, boot_id: str) -> None:
+    guest = guest_of(tmp_path, "w0")
+    guest.mode = cache_mode(mode)
+    with (tmp_path / "ram").open("wb") as ram:
+        ram.truncate(guest.machine.config.memory)
+        ram.seek(guest.setup.layout(guest.mode).registry_start)
+        ram.write(magic + struct.pack("<IIQ", 3, 1, 0x1122334455667788))
+    machine = cast(Any, guest.machine)
+    machine.ram_path = lambda: tmp_path / "ram"
+    machine.read_file = lambda path: b"5d6f9f54-1aeb-4952-9ad0-5c4791c91712\n"
+    assert guest._read_boot_id() == boot_id
 
 
 def test_the_kernels_own_count_of_its_file_cache() -> None:

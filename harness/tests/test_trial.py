@@ -44,6 +44,7 @@ class ReadyGuest(Guest):
     parking = None
     repeatable = False
     snapshot = "feed"
+    boot_id = "beef"
     cache = CacheUse(0.31, 0.02)
 
     def __init__(self, machine: Any) -> None:
@@ -230,7 +231,8 @@ def test_a_trial_from_start_to_verdict(crashing: Recovering) -> None:
     assert done.evidence.activated == {1: 1400000000}
     assert done.recovery == REPORT
     assert done.console == PANIC
-    assert (done.crash_guest_s, done.steps_at_injection, done.snapshot) == (9.1, 10, "feed")
+    assert (done.crash_guest_s, done.steps_at_injection) == (9.1, 10)
+    assert (done.snapshot, done.boot) == ("feed", "beef")
     # Step 11 was done between the crash's report and the reset.
     seed = f"seed={PLANNED.workload_seed}"
     assert crashing.commands[-1] == ["check", seed, "done=11", "intent=0", "failed="]
@@ -507,6 +509,18 @@ def test_a_recovery_report_that_is_none(crashing: Recovering, output: bytes) -> 
     crashing.files["/run/recovery.json"] = output
     with pytest.raises(InfraError, match="stage 0 left no readable recovery report"):
         read_recovery(ReadyGuest(crashing))
+
+
+@pytest.mark.parametrize("boot_id", [None, "beef"])
+def test_memory_of_this_boot_is_judged(crashing: Recovering, boot_id: str | None) -> None:
+    crashing.files["/run/recovery.json"] = recovery(boot_id=boot_id).model_dump_json().encode()
+    assert ran(crashing).recovery.boot_id == boot_id
+
+
+def test_memory_of_another_boot_is_not_judged(crashing: Recovering) -> None:
+    crashing.files["/run/recovery.json"] = recovery(boot_id="dead").model_dump_json().encode()
+    with pytest.raises(InfraError, match="recovery found memory of boot dead, not of beef"):
+        run_trial(ReadyGuest(crashing), spec(), a_record())
 
 
 class RepeatableGuest(ReadyGuest):

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report.h"
 
+#include <endian.h>
 #include <inttypes.h>
 
 static const char *const verdicts[] = {
@@ -55,6 +56,14 @@ static void print_checksums(FILE *out, const struct checksum_counts *c)
 	fprintf(out, "]},\n");
 }
 
+static void print_boot_id(FILE *out, const struct rio_header *header)
+{
+	if (header->magic)
+		fprintf(out, " \"boot_id\": \"%016" PRIx64 "\",\n", le64toh(header->boot_id));
+	else
+		fprintf(out, " \"boot_id\": null,\n");
+}
+
 static void print_saved(FILE *out, const struct report *r)
 {
 	if (!r->saving) {
@@ -76,6 +85,7 @@ void report_print(FILE *out, const struct report *r)
 		" \"header_damaged\": %u, \"complete\": %s,\n", verdicts[cache->verdict],
 		r->from_save ? "save" : "memory", matches[cache->match],
 		cache->registry.damaged, json(r->complete));
+	print_boot_id(out, &cache->registry.header);
 	print_saved(out, r);
 	print_entries(out, &cache->entries.counts);
 	print_log(out, &cache->log.counts);

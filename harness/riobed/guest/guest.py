@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from riobed.errors import BootError, InfraError, UsageError
+from riobed.guest import registry
 from riobed.guest import workload as workloads
 from riobed.guest.boot import BOOT_S, boot_production, wait_stage0
 from riobed.guest.config import MachineSpec
@@ -19,6 +20,7 @@ from riobed.guest.mailbox import open_mailbox, put_command
 from riobed.guest.meminfo import CacheUse, cache_use
 from riobed.guest.modes import CacheMode, Device
 from riobed.guest.parking import Parking
+from riobed.guest.registry import mapped
 from riobed.guest.snapshots import keep_snapshot, restore_disks
 from riobed.guest.workload import Beside, Workload
 from riobed.products import KernelPart, Manifest
@@ -46,6 +48,7 @@ _SWAP = "swap"
 # vm/domain.xml.j2.
 _MACHINE = 1
 _INJECTOR = "/lib/riobed/riobed_inject.ko"
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
 # riobed-init prints this when the new file system cannot be mounted.
 _NO_MOUNT = "production failed: mount of"
 _TRACE = "/lib/riobed/riobed_trace.ko"
@@ -197,6 +200,8 @@ class Guest:
         self._warm: WarmStart | None = None
         # The file cache when the snapshot was taken; None if that was in another process.
         self.cache: CacheUse | None = None
+        # Which boot of the production kernel the snapshot's memory comes from, as 16 hexadecimal digits.
+        self.boot_id = ""
         folder = machine.config.folder
         self.parking = Parking(machine, setup.layout(mode), folder / "parked.ram") if setup.parked else None
 
@@ -279,9 +284,9 @@ class Guest:
             self._prepare()
             self._save()
             if kept:
-                keep_snapshot(self.machine, kept)
+                keep_snapshot(self.machine, kept, self.boot_id)
         if kept:
-            restore_disks(self.machine, kept)
+            self.boot_id = restore_disks(self.machine, kept)
             self.machine.start()
             self.machine.load(_SNAPSHOT)
         self._memory = self._hash_memory()
@@ -404,6 +409,18 @@ class Guest:
             # A trial tests what is written after injection, not the prepared files.
             self.machine.run(["/bin/sync"], timeout=_PREPARE_S)
         self.cache = cache_use(self.machine.read_file("/proc/meminfo"), self.machine.config.memory)
+        self.boot_id = self._read_boot_id()
+
+    def _read_boot_id(self) -> str:
+        """Return what the registry says, because recovery reports that of the memory it finds.
+
+        In modes without a registry it is the begin of the kernel's own boot id.
+        """
+        if self.mode.restores_memory:
+            with mapped(self.machine.ram_path()) as memory:
+                if found := registry.boot_id(memory, self.setup.layout(self.mode)):
+                    return found
+        return self.machine.read_file(_BOOT_ID).decode("ascii", "replace").replace("-", "")[:16]
 
     def _hash_memory(self) -> bytes:
         with self.machine.ram_path().open("rb") as memory:

@@ -14,6 +14,9 @@ from pathlib import Path
 
 from riobed.guest.layout import ENTRY_SIZE, PAGE, Layout
 
+# The begin of the header: magic, version, seq, boot_id.
+_HEADER = struct.Struct("<QIIQ")
+_MAGIC = int.from_bytes(b"RIOREG", "little")
 _ENTRY = struct.Struct("<QIIQII")
 FREE, CLEAN, DIRTY = 0, 1, 2
 STATE_MASK, METADATA, CHANGING = 0x0F, 0x40, 0x80
@@ -36,6 +39,12 @@ def mapped(path: Path) -> Iterator[mmap.mmap]:
     """Map the file that is the guest's RAM; the guest sees a store at once."""
     with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
         yield memory
+
+
+def boot_id(memory: mmap.mmap, layout: Layout) -> str | None:
+    """Return the number that the kernel drew at its boot, in 16 hexadecimal digits; None without registry."""
+    magic, _version, _seq, number = _HEADER.unpack_from(memory, layout.registry_start)
+    return f"{number:016x}" if magic == _MAGIC else None
 
 
 def listed(memory: mmap.mmap, layout: Layout) -> list[Listed]:

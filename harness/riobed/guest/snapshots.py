@@ -17,12 +17,14 @@ from riobed.errors import EnvironmentFault
 from riobed.vm import Machine, MachineConfig, need_room
 
 _SUMS = "sha256.json"
+# A key of that file that names no disk.
+_BOOT_ID = "boot_id"
 
 
-def keep_snapshot(machine: Machine, kept: Path) -> None:
+def keep_snapshot(machine: Machine, kept: Path, boot_id: str) -> None:
     """Copy the disks of a guest that has just been saved to the cache, unless another worker was first.
 
-    EnvironmentFault if there is no room for them.
+    `boot_id` names the boot that its memory comes from. EnvironmentFault if there is no room.
     """
     disks = _disks(machine.config)
     with _explained(kept.parent):
@@ -30,32 +32,38 @@ def keep_snapshot(machine: Machine, kept: Path) -> None:
         with tempfile.TemporaryDirectory(dir=kept.parent, ignore_cleanup_errors=True) as made:
             for disk in disks:
                 shutil.copyfile(disk, Path(made) / disk.name)
-            sums = {disk.name: _hash(Path(made) / disk.name) for disk in disks}
+            sums = {disk.name: _hash(Path(made) / disk.name) for disk in disks} | {_BOOT_ID: boot_id}
             (Path(made) / _SUMS).write_text(json.dumps(sums), encoding="utf-8")
             # rename(2) does not replace a folder that is not empty (ENOTEMPTY).
             with suppress(OSError):
                 Path(made).rename(kept)
 
 
-def restore_disks(machine: Machine, kept: Path) -> None:
-    """End a guest and give it the cached disks; EnvironmentFault if they are missing or damaged."""
+def restore_disks(machine: Machine, kept: Path) -> str:
+    """End a guest and give it the cached disks; return the boot_id that they were kept with.
+
+    EnvironmentFault if they are missing or damaged.
+    """
     machine.destroy()
     need_room(machine.config.folder, 2 * machine.config.memory)
     with _explained(kept):
         for disk in _disks(machine.config):
             shutil.copyfile(kept / disk.name, disk)
         # If the host went down, files may hold less than was written to them.
-        if _sums(kept) != {disk.name: _hash(disk) for disk in _disks(machine.config)}:
+        sums = _sums(kept)
+        boot_id = str(sums.pop(_BOOT_ID, ""))
+        if sums != {disk.name: _hash(disk) for disk in _disks(machine.config)}:
             raise EnvironmentFault(
                 f"{kept}: this snapshot is damaged; remove it (replays of its trials may then differ)"
             )
+    return boot_id
 
 
-def _sums(kept: Path) -> object:
+def _sums(kept: Path) -> dict[str, str]:
     try:
-        return json.loads((kept / _SUMS).read_bytes())
-    except (FileNotFoundError, ValueError):
-        return None
+        return dict(json.loads((kept / _SUMS).read_bytes()))
+    except (FileNotFoundError, TypeError, ValueError):
+        return {}
 
 
 def _hash(path: Path) -> str:

@@ -38,9 +38,10 @@ class TrialRecord:
     crash_guest_s: float | None = None
     # The task that ran then.
     victim: str | None = None
-    # Which guest ran it, and which memory it started from.
+    # Which guest ran it, which memory it started from, and which boot that memory comes from.
     worker: str = ""
     snapshot: str = ""
+    boot: str = ""
     # The file cache when the snapshot was taken.
     cache: CacheUse | None = None
     observation: Observation | None = None

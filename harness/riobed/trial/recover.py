@@ -119,6 +119,8 @@ def restart(guest: Guest, record: TrialRecord, how: Restart | None) -> None:
             raise InfraError("the progress log is full, so it is not known which steps were done")
     with record.phase("report"):
         report = read_recovery(guest)
+        if report.boot_id not in (None, guest.boot_id):
+            raise InfraError(f"recovery found memory of boot {report.boot_id}, not of {guest.boot_id}")
         record.recovery = report.model_copy(update={"interrupted": record.interruption})
 
 

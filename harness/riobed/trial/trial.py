@@ -298,4 +298,5 @@ def read_logs(guest: Guest, record: TrialRecord) -> None:
     record.crash_guest_s = None if stamp is None else record.evidence.of_log(stamp)
     record.victim = formats.victim(record.console)
     record.snapshot = record.snapshot or guest.snapshot
+    record.boot = guest.boot_id
     record.cache = guest.cache

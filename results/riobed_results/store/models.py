@@ -178,7 +178,9 @@ class TrialRow(Base):
     `files_lost` and `bytes_lost`: of what the workload's model has, not there or wrong, None if nobody could
     count; `total_loss`: no file of it is right, or the file system cannot be mounted.
 
-    `worker` names the guest, `snapshot` the memory that it started from (the first digits of its SHA-256).
+    `worker` names the guest, `snapshot` the memory that it started from (the first digits of its SHA-256),
+    `boot` the boot of the production kernel that this memory comes from: the number in the registry, which
+    recovery reports as `boot_id`, or without a registry the first digits of the kernel's own boot id.
     `*_guest_s` are seconds of the guest's clock since its boot: of the first injection, and of the first line
     of the crash report, which names the task `victim`. `steps_at_injection` of the `steps_done` came before
     the faults were in place. All of these are None where they are not known, as in stores before schema 3.
@@ -248,6 +250,7 @@ class TrialRow(Base):
     steps_done: Mapped[int] = mapped_column(default=0)
     worker: Mapped[str | None] = mapped_column(default=None)
     snapshot: Mapped[str | None] = mapped_column(default=None)
+    boot: Mapped[str | None] = mapped_column(default=None)
     cache_share: Mapped[float | None] = mapped_column(default=None)
     dirty_share: Mapped[float | None] = mapped_column(default=None)
     restart: Mapped[Restart | None] = mapped_column(default=None)

@@ -139,14 +139,16 @@ class RecoveryReport(_Part):
     `registry`: it was used, there was none (cold start), or it was damaged. `source`: memory itself, or the
     copy that an earlier run saved. `matched_by`: the device's file system is in the registry by its UUID, or
     it was the only one there; None if nothing matched. `header_damaged` counts copies of the registry's
-    header that are damaged while the other holds. `complete` is False if something could not be restored and
-    the registry stays valid. `saved` is None if saving is off; `log`, `complete` and `checksums` are None if
-    riorecover is too old for them. `mount_error` is an errno or 0. The harness adds `interrupted` if it
-    reset the machine in the previous recovery, and `production` if it then started the production kernel:
-    whether that came up.
+    header that are damaged while the other holds. `boot_id` is the number that the kernel which made the
+    registry drew at its boot; None if no header is valid, or riorecover is too old to say. `complete` is
+    False if something could not be restored and the registry stays valid. `saved` is None if saving is off;
+    `log`, `complete` and `checksums` are None if riorecover is too old for them. `mount_error` is an errno or
+    0. The harness adds `interrupted` if it reset the machine in the previous recovery, and `production` if it
+    then started the production kernel: whether that came up.
     """
 
     registry: Literal["recovered", "cold", "damaged"]
+    boot_id: str | None = None
     source: Literal["memory", "save"] = "memory"
     matched_by: Literal["uuid", "only"] | None = None
     header_damaged: Count = 0

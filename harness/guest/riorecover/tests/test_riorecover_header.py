@@ -45,6 +45,13 @@ def test_both_copies_whole(riorecover: Riorecover, ram: Ram, disk: Path) -> None
     assert report["header_damaged"] == 0 and counts(report) == {"dirty_metadata": 1}
 
 
+def test_the_report_says_which_boot_it_is_of(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
+    assert riorecover.inspect(ram.valid(), disk)["boot_id"] == "1122334455667788"
+    assert riorecover.inspect(ram.valid(boot_id=7, phase=RECOVERED), disk)["boot_id"] == "0000000000000007"
+    # One that is not believed is of none.
+    assert riorecover.inspect(ram.valid(version=2), disk)["boot_id"] is None
+
+
 @pytest.mark.parametrize("damaged", [0, 1])
 @pytest.mark.parametrize("older", [0, 1])
 def test_one_damaged_copy_does_no_harm_and_is_told(
