@@ -6,10 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-from results_builders import Invoke, faults, fill
+import pytest
+from results_builders import Invoke, faults, fill, planted
 from riobed_results.errors import StoreUsageError
 from riobed_results.store.models import FaultRow, TrialRow
-from riobed_results.store.store import Store
+from riobed_results.store.oracles import oracles
+from riobed_results.store.queries import read_results
+from riobed_results.store.store import Store, open_store
+from riobed_results.tables.rates import direct, sensitivity
+from riobed_results.tables.trials import trials_json
 
 JSON_COLUMNS = {"recovery", "check", "phases"}
 
@@ -36,7 +41,8 @@ def test_every_column_of_every_row_comes_back(invoke: Invoke, store: Store, path
     for row in read:
         row["faults"] = [as_json(fault, {"params"}) for fault in row["faults"]]
     assert read == json.loads(invoke("trials", "--store", path, "--format", "json").stdout)
-    assert set(read[0]) == {c.key for c in TrialRow.__table__.columns} | {"campaign", "faults"}
+    follows = {"oracles", "counted_by", "corrupted_by"}
+    assert set(read[0]) == {c.key for c in TrialRow.__table__.columns} | follows | {"campaign", "faults"}
     assert set(read[1]["faults"][0]) == {c.key for c in FaultRow.__table__.columns}
 
 
@@ -57,3 +63,39 @@ def test_a_terminal_gets_no_parquet(invoke: Invoke, store: Store, path: Path) ->
     fill(store, {})
     result = invoke("trials", "--store", path, "--format", "parquet")
     assert isinstance(result.exception, StoreUsageError) and "--output" in str(result.exception)
+
+
+@pytest.mark.parametrize("name", ["copy-overrun", "quick"])
+def test_an_export_counts_as_the_tables_do(name: str) -> None:
+    """Whoever has the export needs no definition of ours to compute the table of sensitivity."""
+    results = read_results(open_store(str(Path(__file__).parents[1] / "published" / name)))
+    rows = json.loads(trials_json(name, results.rows))
+    for table in (sensitivity(results), direct(results)):
+        for rate in table.rates:
+            for mode, cell in rate.cells.items():
+                mine = [row for row in rows if row["mode"] == mode and rate.name in row["counted_by"]]
+                hits = sum(rate.name in row["corrupted_by"] for row in mine)
+                assert (len(mine), hits) == (cell.total, cell.count), (rate.name, mode)
+
+
+DAMAGED = {"checksums": {"intact": 9, "corrupt": 1, "changing": 0}, "entries": {"rejected": 1}}
+NO_MOUNT = {"registry": "damaged", "e2fsck_status": 12, "mount_error": 22}
+TRAP: dict[str, Any] = {"crash_kind": "trap", "workload_mismatch": True, "recovery": {"e2fsck_status": 1}}
+BESIDE = {"equal": True, "beside": [{"equal": False, "workload": "andrew"}]}
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({}, []),
+        ({"corruption": "unclassified"}, ["recovery"]),
+        ({"corruption": "direct", "check": {}, "recovery": DAMAGED}, ["check", "checksums", "registry"]),
+        ({"corruption": "indirect", "check": BESIDE, "recovery": {}}, ["check:andrew"]),
+        ({"recovery": NO_MOUNT}, ["mount", "registry", "fsck"]),
+        (TRAP, ["trap", "read"]),
+        (planted("block", "indirect", {"e2fsck": True}, recovery={}), ["fsck"]),
+    ],
+)
+def test_which_oracles_found_something(store: Store, fields: dict[str, Any], said: list[str]) -> None:
+    (row,) = fill(store, fields).rows
+    assert oracles(row) == said

@@ -5,7 +5,7 @@ May import errors only.
 """
 
 from riobed_results.store.check_report import CheckReport, Difference
-from riobed_results.store.export import trials_parquet
+from riobed_results.store.export import follows, trials_parquet
 from riobed_results.store.jsonl import add_line, read_lines
 from riobed_results.store.location import DEFAULT_STORE, REPORT_FILE, STORE_FILE, locate
 from riobed_results.store.lock import locked
@@ -26,6 +26,7 @@ from riobed_results.store.models import (
     utc_now,
     values,
 )
+from riobed_results.store.oracles import oracles
 from riobed_results.store.protocol import Protocol, stored_protocol
 from riobed_results.store.provenance import CAMPAIGN, KERNEL, SERIES, WORKER, KernelProvenance, Provenance
 from riobed_results.store.queries import (
@@ -113,6 +114,7 @@ __all__ = [
     "crashed",
     "crashes_by_seed",
     "cut_short",
+    "follows",
     "how_many",
     "in_order",
     "is_direct",
@@ -124,6 +126,7 @@ __all__ = [
     "locked",
     "numbers",
     "open_store",
+    "oracles",
     "other",
     "pack",
     "read_lines",

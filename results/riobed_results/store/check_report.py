@@ -41,6 +41,11 @@ class CheckReport(BaseModel):
         return list(map(CheckReport.model_validate, listed)) if isinstance(listed, list) else []
 
     @property
+    def workload(self) -> str:
+        """The name of a workload that ran beside the judged one, "" of the judged one itself."""
+        return str(self._printed("workload") or "")
+
+    @property
     def all_equal(self) -> bool:
         """Whether the files of all workloads are as expected."""
         return self.equal and all(each.equal for each in self.beside)
@@ -77,8 +82,9 @@ class CheckReport(BaseModel):
         return [*mine, *(found for each in self.beside for found in each._named_differences())]
 
     def _named_differences(self) -> list[Difference]:
-        name = self._printed("workload")
-        return [found.model_copy(update={"path": f"{name}/{found.path}"}) for found in self.differences]
+        return [
+            found.model_copy(update={"path": f"{self.workload}/{found.path}"}) for found in self.differences
+        ]
 
     def _count(self, key: str) -> int | None:
         """Return the sum of the workloads' numbers under this key; None if the judged one has none."""

@@ -154,3 +154,13 @@ ENDS = (
     Definition("ended-survived", "survived, brought down", lambda row: row.outcome == "survived", differs),
 )
 DEFINITIONS = {each.name: each for each in (*CORRUPTIONS, *DIRECTS, *DIRECTS_JUDGED)}
+
+
+def counted_by(row: Row) -> list[str]:
+    """Return the names of the definitions of whose runs this is one."""
+    return [name for name, each in DEFINITIONS.items() if result(row) and each.runs(row)]
+
+
+def corrupted_by(row: Row) -> list[str]:
+    """Return those of them by which the run is a hit."""
+    return [name for name in counted_by(row) if DEFINITIONS[name].hit(row)]

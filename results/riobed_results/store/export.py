@@ -1,15 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Export the rows of a campaign as Parquet, for analyses outside riobed."""
+"""Export the rows of a campaign, for analyses outside riobed.
+
+An export also has what follows from a row by riobed's definitions, so that nobody needs riobed for it.
+"""
 
 import io
 import json
 from typing import Any
 
+from riobed_results.store.definitions import corrupted_by, counted_by
 from riobed_results.store.models import Base, FaultRow, TrialRow, columns, values
+from riobed_results.store.oracles import oracles
+
+_FOLLOWS = {"oracles": oracles, "counted_by": counted_by, "corrupted_by": corrupted_by}
+
+
+def follows(row: TrialRow) -> dict[str, list[str]]:
+    """Return which oracles found something, which definitions count the row, and by which it is a hit."""
+    return {name: of(row) for name, of in _FOLLOWS.items()}
 
 
 def trials_parquet(campaign: str, rows: list[TrialRow]) -> bytes:
-    """Return a Parquet file, one row per trial: `campaign`, every column, and `faults`, a list of structs.
+    """Return a Parquet file, one row per trial: `campaign`, every column, what `follows`, and `faults`.
+
+    `faults` is a list of structs, what follows are lists of names.
 
     Columns that are JSON in the store are JSON text here, null where there is no value.
     """
@@ -17,10 +31,16 @@ def trials_parquet(campaign: str, rows: list[TrialRow]) -> bytes:
     import pyarrow.parquet as pq
 
     faults = pa.list_(pa.struct(_fields(FaultRow)))
-    schema = pa.schema([pa.field("campaign", pa.string()), *_fields(TrialRow), pa.field("faults", faults)])
+    names = [pa.field(name, pa.list_(pa.string())) for name in _FOLLOWS]
+    schema = pa.schema(
+        [pa.field("campaign", pa.string()), *_fields(TrialRow), *names, pa.field("faults", faults)]
+    )
     table = pa.Table.from_pylist(
         [
-            {"campaign": campaign, **_values(row), "faults": [_values(fault) for fault in row.faults]}
+            {"campaign": campaign}
+            | _values(row)
+            | follows(row)
+            | {"faults": [_values(fault) for fault in row.faults]}
             for row in rows
         ],
         schema=schema,

@@ -16,7 +16,9 @@ from riobed_results.store import (
     Row,
     TrialRow,
     judged,
+    oracles,
 )
+from riobed_results.store.definitions import corrupted_by
 from riobed_results.tables.render import Grid, Page, csv_text, printable
 from riobed_results.tables.table import CampaignTable, campaign_page
 
@@ -31,6 +33,8 @@ HEAD = [
     "Corruption",
     "Oracle",
 ]
+# Pages and entries of the registry have checksums. What found no damage is left out.
+_SHORT = {"registry": "checksums", "trap": "", "fsck": ""}
 NOTE = (
     "Crashes after which something differed, but for planted changes. Activated first: of its faults. "
     "Seconds: from injection to the crash, on the host's clock. Differs: the first difference the "
@@ -45,7 +49,8 @@ OTHERS_NOTE = (
 class Story(BaseModel):
     """One corruption; `activated` describes each activated fault, in order of activation.
 
-    `differences` are those the check listed, `differing` counts all; empty and None if the check gave none.
+    `corrupted_by` names the definitions that count it as a corruption (store/definitions.py). `differences`
+    are those the check listed, `differing` counts all; empty and None if the check gave none.
     """
 
     position: int
@@ -61,6 +66,7 @@ class Story(BaseModel):
     corruption: str
     where: str | None
     oracles: list[str]
+    corrupted_by: list[str]
     differing: int | None
     differences: list[Difference]
     mismatches: list[str]
@@ -122,6 +128,7 @@ def _story(row: TrialRow) -> Story:
         corruption=row.corruption or "",
         where=row.corruption_where,
         oracles=_oracles(row),
+        corrupted_by=corrupted_by(row),
         differing=row.check.difference_count if row.check else None,
         differences=row.check.differences if row.check else [],
         mismatches=list(map(_page, sums.mismatches)) if sums else [],
@@ -131,18 +138,12 @@ def _story(row: TrialRow) -> Story:
 
 
 def _oracles(row: TrialRow) -> list[str]:
-    """Return the oracles that found the corruption; a failed mount counts as one.
+    """Return the oracles that found the corruption; the checks of all workloads are one here.
 
     If recovery failed every time, no other oracle could run, and recovery itself is the oracle.
     """
-    said = {
-        "recovery": row.recovery is None and row.check is None,
-        "mount": bool(row.recovery and row.recovery.mount_error),
-        "check": row.check is not None and not row.check.all_equal,
-        "checksums": bool(row.direct),
-        "read": row.workload_mismatch,
-    }
-    return [name for name, found in said.items() if found]
+    names = (_SHORT.get(name, name.partition(":")[0]) for name in oracles(row))
+    return [name for name in dict.fromkeys(names) if name]
 
 
 def fault_text(fault: FaultRow) -> str:

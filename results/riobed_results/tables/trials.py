@@ -8,14 +8,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from riobed_results.store import TrialRow, values
+from riobed_results.store import TrialRow, follows, values
 from riobed_results.tables.render import printable
 
 
 def trials_json(campaign: str, rows: list[TrialRow]) -> str:
-    """Return a JSON array with an object per row: `campaign`, every column of the trial, its `faults`."""
+    """Return a JSON array with an object per row: `campaign`, every column, what `follows`, and `faults`."""
     trials = [
-        {"campaign": campaign, **values(row), "faults": [values(fault) for fault in row.faults]}
+        {"campaign": campaign, **values(row), **follows(row), "faults": list(map(values, row.faults))}
         for row in rows
     ]
     return json.dumps(trials, indent=1) + "\n"

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which oracles found something in a trial, by the names that docs/results.md explains."""
+
+from riobed_results.store.models import TrialRow
+
+# Exit status of e2fsck (man 8 e2fsck) from which on it left errors. After each crash it corrects some.
+_LEFT_ERRORS = 4
+
+
+def oracles(row: TrialRow) -> list[str]:
+    """Return the names of the oracles that found something; `row` has the fault of a planted change."""
+    report, check = row.recovery, row.check
+    lost = report is None and check is None and row.corruption not in (None, "none")
+    said = {
+        "recovery": lost,
+        "mount": bool(report and report.mount_error),
+        "check": check is not None and not check.equal,
+        **{f"check:{each.workload}": not each.equal for each in (check.beside if check else [])},
+        "checksums": row.wrong_page,
+        "registry": bool(report and (report.registry == "damaged" or report.registry_damage)),
+        "fsck": bool(report and report.e2fsck_status >= _LEFT_ERRORS) or _named(row),
+        "trap": row.crash_kind == "trap",
+        "read": row.workload_mismatch,
+    }
+    return [name for name, found in said.items() if found]
+
+
+def _named(row: TrialRow) -> bool:
+    """Whether the file system's check named the planted change."""
+    return row.planted is not None and bool(row.faults[0].params.get("e2fsck"))
