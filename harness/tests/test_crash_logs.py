@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from harness_builders import SEED, record
 from riobed.crash import formats, frames
+from riobed.trial.progress import Progress
 
 CAMPAIGNS = Path(__file__).parent / "data" / "campaigns"
 EXPECTED: dict[str, list[str]] = yaml.safe_load((CAMPAIGNS / "campaigns.yaml").read_text())
@@ -48,6 +50,27 @@ def test_logs_of_campaigns(name: str) -> None:
     assert [title_of(console)] == title
     assert crash is None or crash.damage == ""
     assert kind == "hang" or (crash and crash.kind == kind)
+
+
+def told() -> bytes:
+    """What a log has of a workload whose words are those of a crash, stamps and garbage included."""
+    heard = Progress(SEED)
+    words = b"[    9.123456] Kernel panic - not syncing: Fatal exception \x00\xff\x1b ---[ end Kernel panic"
+    for number in range(1, 9):
+        said = record("I", number) + record("E", number, "EIO", "read", words.decode("latin-1")) + words
+        heard.feed(said + b"\n", number / 10)
+    return heard.told.text(0.0)
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_what_the_workload_told_is_not_taken_for_the_kernels_words(name: str) -> None:
+    console, log = LOGS[name], LOGS[name] + told()
+    assert log.count(b"progress +") == 24
+    before, after = formats.recognise(console), formats.recognise(log)
+    assert (after, after and after.damage) == (before, before and before.damage)
+    for read in (formats.started, formats.ended, formats.moment, formats.victim, formats.hung_in):
+        assert read(log) == read(console)
+    assert not formats.started(told()) and formats.recognise(told()) is None
 
 
 @pytest.mark.parametrize("name", REPORTS)

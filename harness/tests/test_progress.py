@@ -205,3 +205,40 @@ def test_what_streams_say_together() -> None:
     assert (streams.mismatch, streams.finished, streams.damaged) == (True, True, 0)
     assert [error.step for error in streams.errors] == [3, 9]
     assert streams.reported["failed"] == "3:EIO/9:mismatch"
+
+
+def test_lines_are_kept_with_the_time_at_which_they_were_heard() -> None:
+    heard = fed(record("S", 0))
+    assert heard.told.text(9.0) == b""
+    heard.feed(record("I", 1), 10.0)
+    heard.feed(record("D", 1)[:-3], 10.5)
+    heard.feed(record("D", 1)[-3:] + b"\0noise [ 1.0]\n" + record("E", 2, "EIO", "write", "tree/f1"), 11.25)
+    lines = ["-0.500 I 1", "+0.750 D 1", "+0.750 ? \\x00noise \\x5b 1.0]", "+0.750 E 2 EIO write tree/f1"]
+    head = "\n=== progress of the workload: seconds since injection, when it was heard ===\n"
+    assert heard.told.text(10.5).decode() == head + "".join(f"progress {line}\n" for line in lines)
+    # Before an injection there is no other moment to count from.
+    assert b"seconds before the last line" in heard.told.text(None)
+    assert b"\nprogress -1.250 I 1\n" in heard.told.text(None)
+
+
+def test_of_many_lines_the_last_are_kept_and_the_first_errors() -> None:
+    heard = Progress(SEED)
+    for number in range(1, 2001):
+        failed = number % 10 == 7 and record("E", number, "EIO", "read", "x" * 1000)
+        heard.feed(record("I", number) + (failed or record("D", number)), float(number))
+    text = heard.told.text(0.0)
+    _, head, *lines = text.decode().splitlines()
+    assert head.startswith("=== progress") and len(lines) == 331 and len(text) < 100_000
+    assert lines[0].startswith("progress +7.000 E 7 EIO read xxx")
+    assert lines[30] == f"progress {4000 - 330} lines left out"
+    assert lines[31:33] == ["progress +1851.000 I 1851", "progress +1851.000 D 1851"]
+    assert lines[-1] == "progress +2000.000 D 2000"
+
+
+def test_lines_of_streams_have_their_number() -> None:
+    streams = Streams(SEED, 2, first=3)
+    streams.feed(marked(record("I", 5), 4) + marked(record("E", 9, "EIO", "copy", "p0"), 3), 1.0)
+    assert streams.told.text(1.0).decode().splitlines()[2:] == [
+        "progress +0.000 3: E 9 EIO copy p0",
+        "progress +0.000 4: I 5",
+    ]

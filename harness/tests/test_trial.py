@@ -231,6 +231,10 @@ def test_a_trial_from_start_to_verdict(crashing: Recovering) -> None:
     assert done.evidence.activated == {1: 1400000000}
     assert done.recovery == REPORT
     assert done.console == PANIC
+    # The log has the step of the warm-up before the injection, and the one between the crash and the reset.
+    step10, step11 = done.log.removeprefix(PANIC).splitlines()[2:]
+    assert step10.startswith(b"progress -") and step10.endswith(b" D 10")
+    assert step11.startswith(b"progress +") and step11.endswith(b" D 11")
     assert (done.crash_guest_s, done.steps_at_injection) == (9.1, 10)
     assert (done.snapshot, done.boot) == ("feed", "beef")
     # Step 11 was done between the crash's report and the reset.

@@ -205,7 +205,7 @@ class Campaign:
         row = trial_row(attempt.record, self._row.id, number, attempt.started, attempt.error)
         # By the worker's clock, like `started`.
         row.finished = attempt.finished
-        row.log = write_log(self._logs, row, attempt.record.console)
+        row.log = write_log(self._logs, row, attempt.record.log)
         return self.store.add_trial(row)
 
 

@@ -204,7 +204,7 @@ class Replayer:
             need_room(self._guest.machine.config.folder, LEAST_ROOM)
             trace = self._follow(record, folder / f"trace{suffix}.log.gz") if self._setup.trace else None
         finally:
-            _keep(folder / f"console{suffix}.log.gz", record.console)
+            _keep(folder / f"console{suffix}.log.gz", record.log)
         return Replay(compare(stored, self._setup, record), trace)
 
     def _follow(self, record: TrialRecord, path: Path) -> dict[str, Any]:

@@ -11,6 +11,7 @@ of workloads/andrew). All other bytes are those of the one process that is in no
 """
 
 import re
+from collections import deque
 from dataclasses import dataclass, field
 from operator import or_
 
@@ -19,6 +20,11 @@ _NAME = re.compile(r"[A-Za-z0-9]{1,23}")
 _POLYNOMIAL = 0x82F63B78
 # In bytes, longer than any record; a longer line is discarded.
 _LONGEST = 1 << 16
+# What is kept of a hundred thousand lines: the last ones, some errors before them, some characters of each.
+_LAST, _ERRORS, _WIDTH = 300, 30, 200
+# Begins each kept line, so that nobody takes it for one of a console.
+_MARK = "progress "
+_IS_ERROR = re.compile(r"(?:\d+: )?E ")
 _IN_STREAMS = bytes(range(0x80, 0x100))
 _UPPER = bytes(value << 4 & 0xF0 for value in range(256))
 _LOWER = bytes(value & 0x0F for value in range(256))
@@ -55,6 +61,46 @@ class StepError:
     detail: str = ""
 
 
+class Told:
+    """The last lines that a workload told, the first errors before them, and when each was heard."""
+
+    def __init__(self) -> None:
+        self._errors: list[tuple[float, str]] = []
+        self._last: deque[tuple[float, str]] = deque()
+        self._left_out = 0
+
+    def add(self, at: float, line: str) -> None:
+        """Keep a line that was heard at that moment."""
+        self._last.append((at, _harmless(line)))
+        if len(self._last) > _LAST:
+            at, line = self._last.popleft()
+            if _IS_ERROR.match(line) and len(self._errors) < _ERRORS:
+                self._errors.append((at, line))
+            else:
+                self._left_out += 1
+
+    def text(self, begun: float | None) -> bytes:
+        """Return the lines, for a log, with seconds since `begun`; empty without a line.
+
+        `begun` is the moment of injection. If it is None, seconds are those before the last line.
+        """
+        if not self._last:
+            return b""
+        since = "before the last line" if begun is None else "since injection"
+        zero = self._last[-1][0] if begun is None else begun
+        said = [f"\n=== progress of the workload: seconds {since}, when it was heard ==="]
+        said += [f"{_MARK}{at - zero:+.3f} {line}" for at, line in self._errors]
+        if self._left_out:
+            said.append(f"{_MARK}{self._left_out} lines left out")
+        said += [f"{_MARK}{at - zero:+.3f} {line}" for at, line in self._last]
+        return "\n".join([*said, ""]).encode()
+
+
+def _harmless(line: str) -> str:
+    """Return a line in printable ASCII and without what begins the kernel's own lines, its time stamp."""
+    return line[:_WIDTH].encode("unicode_escape").decode().replace("[", "\\x5b")
+
+
 @dataclass
 class Progress:
     """The known state of a run: last step done, last step announced, its errors, and how it ended.
@@ -72,17 +118,36 @@ class Progress:
     # Whether the workload read something other than it had written.
     mismatch: bool = False
     damaged: int = 0
+    # The lines that were fed with a time. Those of a stream begin with its number.
+    told: Told = field(default_factory=Told, compare=False)
+    stream: int | None = None
     _rest: bytes = b""
 
-    def feed(self, data: bytes) -> bool:
-        """Process newly written bytes; return whether they completed a valid record."""
+    def feed(self, data: bytes, at: float | None = None) -> bool:
+        """Process newly written bytes; return whether they completed a valid record.
+
+        `at` is when they were heard; if it is None, their lines are not kept.
+        """
         lines = (self._rest + data.translate(None, _IN_STREAMS)).split(b"\n")
         self._rest = lines.pop()
         if len(self._rest) > _LONGEST:
             self._rest = b""
             self.damaged += 1
         good = [self._take(line) for line in lines if line]
+        if at is not None:
+            for line, valid in zip(filter(None, lines), good, strict=True):
+                self._keep(at, line, valid)
         return any(good)
+
+    def _keep(self, at: float, line: bytes, valid: bool) -> None:
+        """Keep a line without its checksum; one that is no record begins with a question mark."""
+        text = line.decode("latin-1")
+        if valid:
+            kind, step, _, *words = text.split(" ", 3)
+            text = " ".join([kind, step, *words])
+        else:
+            text = f"? {text}"
+        self.told.add(at, text if self.stream is None else f"{self.stream}: {text}")
 
     def _take(self, line: bytes) -> bool:
         match = _RECORD.match(line)
@@ -133,21 +198,24 @@ class Streams:
 
     def __init__(self, seed: int, count: int, first: int = 0) -> None:
         """`first` is the number of the first stream."""
-        self._parts = {number: Progress(seed) for number in range(first, first + count)}
+        self.told = Told()
+        self._parts = {
+            number: Progress(seed, told=self.told, stream=number) for number in range(first, first + count)
+        }
         self._half = dict.fromkeys(self._parts, b"")
 
-    def feed(self, data: bytes) -> bool:
-        """Process newly written bytes; return whether they completed a valid record."""
-        fed = [self._feed(number, part, data) for number, part in self._parts.items()]
+    def feed(self, data: bytes, at: float | None = None) -> bool:
+        """Process newly written bytes, as Progress does."""
+        fed = [self._feed(number, part, data, at) for number, part in self._parts.items()]
         return any(fed)
 
-    def _feed(self, number: int, part: Progress, data: bytes) -> bool:
+    def _feed(self, number: int, part: Progress, data: bytes, at: float | None) -> bool:
         others = bytes(byte for byte in range(256) if byte >> 4 != 8 | number)
         halves = self._half[number] + data.translate(None, others)
         whole = len(halves) & ~1
         self._half[number] = halves[whole:]
         upper, lower = halves[:whole:2].translate(_UPPER), halves[1:whole:2].translate(_LOWER)
-        return part.feed(bytes(map(or_, upper, lower)))
+        return part.feed(bytes(map(or_, upper, lower)), at)
 
     @property
     def done(self) -> int:

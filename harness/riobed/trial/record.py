@@ -29,6 +29,8 @@ class TrialRecord:
     # Whether restored memory was compared with the snapshot's.
     restore_checked: bool = False
     progress: Progress | Streams = field(default_factory=lambda: Progress(0))
+    # When observation began, by the clock of the trial: all faults are in place.
+    begun: float | None = None
     # What the workload had reported before the trial's own start.
     reported_before: bytes = b""
     evidence: Evidence = field(default_factory=Evidence)
@@ -58,6 +60,11 @@ class TrialRecord:
     not_restarted: str = ""
     verdict: Verdict | None = None
     console: bytes = b""
+
+    @property
+    def log(self) -> bytes:
+        """What is kept for a reader: the console, and then the last that the workload told."""
+        return self.console + self.progress.told.text(self.begun)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:

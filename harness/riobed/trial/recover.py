@@ -14,6 +14,7 @@ from riobed_results.store import CheckReport, RecoveryReport, Restart
 from riobed.crash import formats
 from riobed.errors import BootError, InfraError, complaint
 from riobed.guest import Beside, Guest, Parking, boot_production, wait_stage0
+from riobed.trial.hear import hear
 from riobed.trial.interrupt import interrupt_recovery
 from riobed.trial.progress import progress
 from riobed.trial.record import TrialRecord
@@ -114,7 +115,7 @@ def restart(guest: Guest, record: TrialRecord, how: Restart | None) -> None:
             cut_recovery_short(guest, record, record.planned.recovery_reset_s)
         wait_stage0(machine)
         # The workload may have run until the moment of the reset.
-        record.progress.feed(machine.progress.new())
+        hear(machine, record.progress)
         if machine.progress.full:
             raise InfraError("the progress log is full, so it is not known which steps were done")
     with record.phase("report"):

@@ -6,6 +6,7 @@ import time
 from riobed.errors import InfraError
 from riobed.guest import GUEST_DIR, GUEST_FOLDER, Guest
 from riobed.trial.guest_time import guest_time
+from riobed.trial.hear import hear
 from riobed.trial.record import TrialRecord
 
 _STOP_S = 10.0
@@ -39,7 +40,7 @@ def end_workload(guest: Guest, record: TrialRecord, pid: int) -> None:
         if guest_time(guest.machine) > deadline:
             raise InfraError("the workload did not end when it was told to stop")
         time.sleep(0.02)
-    record.progress.feed(guest.machine.progress.new())
+    hear(guest.machine, record.progress)
     if guest.reports_steps and not record.progress.finished:
         raise InfraError("the workload did not end with the step it was in")
 
@@ -48,7 +49,7 @@ def stop_in_step(guest: Guest, record: TrialRecord) -> int:
     """Let the workload stand still, for good, between two system calls of a step; return the step."""
     for _ in range(_STOPS):
         _signal(guest, "STOP")
-        record.progress.feed(guest.machine.progress.new())
+        hear(guest.machine, record.progress)
         if step := record.progress.in_flight:
             return step
         _signal(guest, "CONT")

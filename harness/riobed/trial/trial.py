@@ -11,6 +11,7 @@ from riobed.guest import Guest, WarmStart
 from riobed.plan import CampaignSpec
 from riobed.trial.evidence import read_evidence
 from riobed.trial.guest_time import guest_time
+from riobed.trial.hear import hear
 from riobed.trial.panicking import PANIC, bring_down, panic_on_request
 from riobed.trial.planting import PLANTED, note_e2fsck, plant
 from riobed.trial.progress import progress
@@ -80,8 +81,9 @@ def run_trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
 
 def observe(guest: Guest, spec: CampaignSpec, record: TrialRecord, pid: int) -> Observation:
     """Observe the guest until a crash or the trial's end; without faults, the harness brings it down."""
+    record.begun = guest_time(guest.machine)
     if record.faults:
-        record.progress.feed(guest.machine.progress.new())
+        hear(guest.machine, record.progress)
         record.steps_at_injection = record.progress.done
         waiting = [fault.index for fault in record.faults if CLASSES[fault.fault_class].waits]
         return Watcher(guest.machine, spec, record.progress, pid, guest.reports_steps, waiting).watch()
@@ -158,7 +160,7 @@ def run_on(guest: Guest, record: TrialRecord, pid: int) -> None:
     while guest_time(machine) < deadline:
         not_crashed(machine)
         time.sleep(0.005)
-    record.progress.feed(machine.progress.new())
+    hear(machine, record.progress)
     if record.progress.finished or not guest.reports_steps:
         not_ended(machine, pid)
 
@@ -225,14 +227,14 @@ def wait_for_faults(guest: Guest, record: TrialRecord, pid: int) -> None:
     start = guest_time(machine)
     patience = start + record.planned.warmup_s + _WARMUP_SLACK_S
     while not read_evidence(machine.evidence.text()).injected:
-        if record.progress.feed(machine.progress.new()):
+        if hear(machine, record.progress):
             patience = min(max(patience, guest_time(machine) + _WARMUP_SLACK_S), start + _LONGEST_WARMUP_S)
         not_crashed(machine)
         if guest_time(machine) > patience:
             why = record.progress.error or how_ended(machine.status(pid))
             raise InfraError(f"no fault was put in place in time: {why}")
         time.sleep(0.02)
-    record.progress.feed(machine.progress.new())
+    hear(machine, record.progress)
     if guest.reports_steps and (record.progress.finished or not record.progress.done):
         what = "ended" if record.progress.finished else "made no step"
         raise InfraError(f"the workload had {what} when the faults were put in place")
@@ -248,7 +250,7 @@ def warm_up(guest: Guest, record: TrialRecord, pid: int) -> None:
     deadline = start + record.planned.warmup_s
     while (now := guest_time(machine)) < deadline or (guest.reports_steps and record.progress.done == 0):
         not_crashed(machine)
-        if record.progress.feed(machine.progress.new()):
+        if hear(machine, record.progress):
             heard = now
         if record.progress.error or now > deadline + _WARMUP_SLACK_S:
             raise InfraError(f"workload did not get going: {record.progress.error or 'no step in time'}")
@@ -291,7 +293,8 @@ def inject(guest: Guest, record: TrialRecord) -> None:
 
 
 def read_logs(guest: Guest, record: TrialRecord) -> None:
-    """Read console and evidence before stage 0 adds to them, and what is known without asking the guest."""
+    """Read what the guest wrote before stage 0 adds to it, and what is known without asking the guest."""
+    hear(guest.machine, record.progress)
     record.console = guest.machine.console.text()
     record.evidence = read_evidence(guest.machine.evidence.text())
     stamp = formats.moment(record.console)

@@ -25,6 +25,7 @@ from riobed.guest import STAGE0
 from riobed.plan import CampaignSpec
 from riobed.trial.evidence import read_evidence
 from riobed.trial.guest_time import guest_time
+from riobed.trial.hear import hear
 from riobed.trial.progress import Progress, Streams
 from riobed.vm import Machine
 
@@ -125,7 +126,7 @@ class Watcher:
 
     def _stepped(self) -> bool:
         """Whether the workload has made a step since the last call."""
-        if not self._progress.feed(self._machine.progress.new()):
+        if not hear(self._machine, self._progress):
             return False
         self._alive_at = self._now()
         if self._progress.finished and self._status == "running":
@@ -169,7 +170,7 @@ class Watcher:
         return self._observed("survived", detail)
 
     def _observed(self, outcome: Outcome, detail: str = "") -> Observation:
-        self._progress.feed(self._machine.progress.new())
+        hear(self._machine, self._progress)
         # Any crash may end in a triple fault, even in the middle of its report.
         restarted = STAGE0 in self._machine.console.text()
         seconds = self._now() - self._start

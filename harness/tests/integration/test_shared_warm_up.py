@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trials that start where the warm-up of their round ended."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from riobed.crash import formats
 from riobed.guest.config import BesideSpec, MachineSpec, WorkloadSpec
 from riobed.guest.guest import Guest
 from riobed.guest.modes import cache_mode
@@ -29,6 +31,7 @@ def test_a_round_warms_up_once(guest: Guest, spec: CampaignSpec, fault_in: Fault
         record = trial(guest, spec, f"warm/{name}", *faults, **base | planned)
         assert record.check is not None and record.check.all_equal
         assert len(record.check.beside) == 1
+        assert record.recovery is not None and record.recovery.boot_id == record.boot == guest.boot_id
         return record
 
     first = run("first", "round 1")
@@ -40,3 +43,6 @@ def test_a_round_warms_up_once(guest: Guest, spec: CampaignSpec, fault_in: Fault
     assert second.restore_checked and first.snapshot == second.snapshot == faulty.snapshot != other.snapshot
     assert second.progress.done > 0 and faulty.steps_at_injection
     assert faulty.verdict is not None and faulty.verdict.crash_kind == "oops"
+    last = faulty.log.splitlines()[-1]
+    assert re.fullmatch(rb"progress [+-]\d+\.\d{3} [ID] \d+", last) and formats.recognise(faulty.log)
+    assert len(first.boot) == 16 and first.boot == other.boot
