@@ -125,7 +125,7 @@ def trials(
     form: Annotated[TrialsFormat, typer.Option("--format", help="Format of the list.")] = TrialsFormat.TEXT,
     output: OutputOption = None,
 ) -> None:
-    """List the trials of a campaign; json and parquet contain every stored column."""
+    """List the trials of a campaign; json and parquet have every column, oracles and definitions."""
     results = read_results(open_store(store), campaign, faults=form is not TrialsFormat.TEXT)
     name, rows = results.campaign.name, results.rows
     if not rows:
