@@ -196,6 +196,10 @@ def test_the_range_of_a_key(field: str, good: list[Any], bad: list[Any]) -> None
         (GOOD.replace("l_text", "l"), "fault_classes: unknown fault class 'kernel'; there are: kernel_text"),
         (GOOD + "crashes: 3\n", "crashes: Extra inputs are not permitted"),
         (GOOD + "machine: {ram: 3}\n", "machine.ram: Extra inputs are not permitted"),
+        (
+            GOOD + "machine: {throttle: fast}\n",
+            "machine.throttle: unknown disk model 'fast'; there are: disk-1996",
+        ),
         (GOOD + '"two\\nlines": 1\n', "two lines: Extra inputs are not permitted"),
         (GOOD + "1: 2\n", "1: Keys should be strings"),
         (GOOD.replace("name: quick\n", ""), "name: Field required"),
@@ -263,7 +267,7 @@ def test_a_campaign_of_an_older_riobed_is_the_same() -> None:
     data = spec_data(spec())
     for key in ("own_modes", "sites", "parameters", "controls", "quiet_s", "restore_check_share", "protocol"):
         del data[key]
-    del data["machine"]["icount"]
+    del data["machine"]["icount"], data["machine"]["throttle"]
     assert comparable(yaml.safe_dump(data)) == comparable(text_of(spec()))
 
 

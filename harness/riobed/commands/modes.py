@@ -34,6 +34,7 @@ def _kernel(mode: CacheMode) -> str:
 
 def _devices(mode: CacheMode) -> str:
     disk = "" if mode.cache == "unsafe" else f"cache {mode.cache}"
-    limits = ", ".join(f"{key} {value}" for key, value in mode.throttle.model_dump(exclude_none=True).items())
+    given = mode.throttle.model_dump(exclude_none=True) if mode.throttle else {}
+    limits = ", ".join(f"{key} {value}" for key, value in given.items())
     more = [f"{device.name} {device.size_mib} MiB" for device in mode.devices]
     return "; ".join(text for text in (disk, limits, *more) if text)

@@ -6,7 +6,7 @@ May import vm, crash and products.
 
 from riobed.guest.accelerator import boots
 from riobed.guest.boot import BOOT_S, STAGE0, STAGE0_READY, boot_error, boot_production, wait_stage0
-from riobed.guest.config import MachineSpec, Strict, WorkloadSpec, as_value_error
+from riobed.guest.config import MachineSpec, WorkloadSpec
 from riobed.guest.filesystems import TEST_DEVICE
 from riobed.guest.guest import Guest, GuestSetup, WarmStart, open_guest
 from riobed.guest.images import workload_image
@@ -24,6 +24,8 @@ from riobed.guest.modes import (
 )
 from riobed.guest.parking import Parking
 from riobed.guest.setup import check_mode, guest_setup, provenance
+from riobed.guest.strict import Strict, as_value_error
+from riobed.guest.throttle import Throttle, disk_models
 from riobed.guest.transfer import copy_in
 from riobed.guest.workload import GUEST_DIR, GUEST_FOLDER, PROGRESS_PORT, Beside
 
@@ -49,6 +51,7 @@ __all__ = [
     "ModeName",
     "Parking",
     "Strict",
+    "Throttle",
     "WarmStart",
     "WorkloadSpec",
     "all_modes",
@@ -59,6 +62,7 @@ __all__ = [
     "cache_mode",
     "check_mode",
     "copy_in",
+    "disk_models",
     "find_mode",
     "guest_setup",
     "not_shipped",

@@ -1,38 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """The parts of a spec that describe a guest: its machine and its workload."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from riobed.errors import UsageError
 from riobed.guest.layout import MIB, Layout
+from riobed.guest.strict import Strict, as_value_error
+from riobed.guest.throttle import Throttle
 from riobed.products import CHECKOUT
-
-
-@contextmanager
-def as_value_error() -> Iterator[None]:
-    """Turn a UsageError into a ValueError, to which pydantic adds the key."""
-    try:
-        yield
-    except UsageError as error:
-        raise ValueError(str(error)) from None
-
-
-class Strict(BaseModel):
-    """A part of a spec: unknown keys are errors, and instances are immutable."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class BesideSpec(Strict):
     """A workload that runs beside another; `path` is absolute or relative to the spec's folder."""
 
     path: Path
-    options: dict[str, str | int] = {}
+    options: dict[str, str | int] = Field(default_factory=dict)
 
 
 class WorkloadSpec(BesideSpec):
@@ -52,6 +36,8 @@ class MachineSpec(Strict):
 
     memory_mib: int = 512
     disk_mib: Annotated[int, Field(ge=32, le=16384)] = 128
+    # How fast the disk under test is, in modes that do not say it themselves.
+    throttle: Throttle = Throttle()
     vcpus: Annotated[int, Field(ge=1, le=4)] = 1
     accelerator: Literal["auto", "kvm", "tcg"] = "auto"
     # The guest's clock counts instructions, so a replay can repeat a trial instruction by instruction.

@@ -149,7 +149,7 @@ def machine_config(
         root_image=products.image.root,
         test_disk=folder / "test.qcow2",
         test_cache=mode.cache,
-        test_limits=mode.throttle.iotune(),
+        test_limits=mode.disk_throttle(setup.machine).iotune(),
         swap_disk=folder / "swap.qcow2" if setup.machine.save_memory else None,
         workload_image=setup.workload_image,
         devices=tuple(_disk(device, folder) for device in mode.devices),

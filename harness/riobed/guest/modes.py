@@ -18,9 +18,11 @@ from pydantic import (
 )
 
 from riobed.errors import UsageError, complaint
-from riobed.guest.config import MachineSpec, Strict
+from riobed.guest.config import MachineSpec
 from riobed.guest.filesystems import FILE_SYSTEMS, FileSystem
 from riobed.guest.layout import MIB, Layout
+from riobed.guest.strict import Strict
+from riobed.guest.throttle import Line, Throttle
 from riobed.products import KernelSpec
 from riobed.vm import CachePolicy
 from riobed.yamltext import parse_yaml
@@ -28,7 +30,6 @@ from riobed.yamltext import parse_yaml
 ModeName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
 # A word of a kernel command line: no blanks, no quotes, no backslash.
 Word = Annotated[str, StringConstraints(pattern=r"^[!#-&(-\[\]-~]+$")]
-Count = Annotated[int, Field(ge=1, lt=2**40)]
 
 
 def _whole_percent(share: float) -> float:
@@ -44,38 +45,6 @@ _DISK_FOR_FILES = 0.8
 # Serial numbers that the machine's other disks already have (domain.xml.j2).
 _TAKEN = ("swap", "workload")
 _MOST_DEVICES = 8
-_IOTUNE = {
-    "iops": "total_iops_sec",
-    "read_iops": "read_iops_sec",
-    "write_iops": "write_iops_sec",
-    "bytes_per_s": "total_bytes_sec",
-    "read_bytes_per_s": "read_bytes_sec",
-    "write_bytes_per_s": "write_bytes_sec",
-}
-
-
-class Throttle(Strict):
-    """The speed limits of a disk, enforced by QEMU's throttle; None is no limit."""
-
-    iops: Count | None = None
-    read_iops: Count | None = None
-    write_iops: Count | None = None
-    bytes_per_s: Count | None = None
-    read_bytes_per_s: Count | None = None
-    write_bytes_per_s: Count | None = None
-
-    @model_validator(mode="after")
-    def _one_way_to_count(self) -> "Throttle":
-        for unit in ("iops", "bytes_per_s"):
-            parts = [f"{way}_{unit}" for way in ("read", "write") if getattr(self, f"{way}_{unit}")]
-            if getattr(self, unit) and parts:
-                raise ValueError(f"{unit} limits reads and writes together; leave it out or {parts[0]}")
-        return self
-
-    def iotune(self) -> tuple[tuple[str, int], ...]:
-        """Return the limits as elements of libvirt's <iotune>."""
-        given = self.model_dump(exclude_none=True)
-        return tuple((_IOTUNE[key], limit) for key, limit in given.items())
 
 
 class Device(Strict):
@@ -99,12 +68,13 @@ class Device(Strict):
 class CacheMode(Strict):
     """One way to keep file data; the keys are explained in modes.yaml."""
 
-    summary: Annotated[str, StringConstraints(pattern=r"^[^\n]+$")]
+    summary: Line
     filesystem: str = "ext4"
     mkfs: tuple[str, ...] = ()
     mount: Word = "defaults"
     cache: CachePolicy = "unsafe"
-    throttle: Throttle = Throttle()
+    # None: that of the machine.
+    throttle: Throttle | None = None
     devices: Annotated[tuple[Device, ...], Field(max_length=_MOST_DEVICES)] = ()
     sysctls: dict[Word, int] = Field(default_factory=dict)
     kernel_parameters: tuple[Word, ...] = ()
@@ -154,11 +124,15 @@ class CacheMode(Strict):
                 f"{self.filesystem} needs a disk of {self.file_system.smallest_mib} MiB, machine.disk_mib is "
                 f"{machine.disk_mib}; make the disk larger"
             )
-        limits = [self.throttle, *(device.throttle for device in self.devices)]
+        limits = [self.disk_throttle(machine), *(device.throttle for device in self.devices)]
         if machine.icount and any(limit != Throttle() for limit in limits):
             raise UsageError("throttle needs the host's clock, which machine.icount excludes; remove one")
         if self.cache_share:
             self._check_share(self.cache_share, machine)
+
+    def disk_throttle(self, machine: MachineSpec) -> Throttle:
+        """Return how fast the disk under test is on that machine."""
+        return machine.throttle if self.throttle is None else self.throttle
 
     def _check_share(self, share: float, machine: MachineSpec) -> None:
         ram = machine.memory_mib * MIB

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from riobed.errors import UsageError, complaint
 from riobed.faults import SiteFilter
+from riobed.guest import Throttle
 from riobed.plan.spec import CampaignSpec
 from riobed.products import CHECKOUT
 from riobed.yamltext import parse_yaml
@@ -51,6 +52,7 @@ def comparable(text: str) -> object:
     data.setdefault("cache_shares", [])
     data.setdefault("protocol", None)
     data["machine"].setdefault("icount", False)
+    data["machine"].setdefault("throttle", Throttle().model_dump(mode="json"))
     return data
 
 
