@@ -54,6 +54,10 @@ def test_what_the_guest_printed() -> None:
     assert (found.work, found.seconds, found.idle_s) == ("work", 1.5, 0.00025)
     assert found.before == {"windows": 3, "nr_written": 0}
     assert found.after == {"windows": 8, "nr_written": 0}
+    assert found.parts == {}
+    parts = read_measurement("work", f"{OUTPUT}part.cp 900000000\npart.rm 600000000\n", "").parts
+    assert parts == {"cp": 0.9, "rm": 0.6}
+    assert read_measurement("work", f"{OUTPUT}part. 1500000000\n", "").parts == {}
     with pytest.raises(InfraError, match="status 4: cp: no room"):
         read_measurement("work", OUTPUT.replace("status 0", "status 4"), "cp: no room")
 
@@ -65,7 +69,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, int]]:
 
     def measure(guest: Any, variant: Variant, seed: int) -> Measurement:
         made.append((guest.mode, seed))
-        return Measurement("work", 1.0, 0.0, {}, {}, {})
+        return Measurement("work", 1.0, {"cp": 0.75, "rm": 0.25}, 0.0, {}, {}, {})
 
     def opened(setup: object, mode: object, name: str, plugin: object) -> SimpleNamespace:
         return SimpleNamespace(mode=mode, discard=lambda: None, measure_operations=500)

@@ -123,6 +123,11 @@ def test_no_folder_no_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert result.stdout == ""
 
 
+def test_a_bad_placeholder_in_a_part_of_the_work(tmp_path: Path) -> None:
+    folder = folder_with(tmp_path, measure={"cp": "cp {dir}", "rm": "rm {nosuch}"})
+    assert refusal(folder).startswith("measure.rm: bad placeholder ")
+
+
 @pytest.mark.parametrize("key", ["prepare", "start", "check"])
 @pytest.mark.parametrize("placeholder", [
     "{nosuch}", "{}", "{0}", "{dir", "dir}", "{option:nosuch}", "{option}", "{option!r}", "{dir!r}",

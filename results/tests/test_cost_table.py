@@ -44,6 +44,13 @@ def test_ratios_are_paired_by_round() -> None:
     assert rows["off"].to_versus == {}
 
 
+def test_parts_of_the_work_stand_beside_the_whole_as_in_the_paper() -> None:
+    timed = [run("off", n, 3.0 + n, parts={"cp": 2.0 + n, "rm": 1.0}) for n in range(3)]
+    medians = cost_page(cost_table(timed)).grids[1]
+    assert medians.head[1] == "s (cp + rm)"
+    assert medians.body[0][1] == "4.000 (3.000 + 1.000)"
+
+
 def test_a_round_that_is_not_complete_counts_where_it_can() -> None:
     rows = {row.variant: row for row in cost_table([*RUNS, run("off", 3, 5.0), run("pte", 3, 5.0)]).rows}
     assert rows["pte"].to_first["time"].n == 4

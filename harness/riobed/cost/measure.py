@@ -17,7 +17,8 @@ from riobed.trial import INJECTOR
 _POLL_S = 0.1
 _RUN_S = 900.0
 
-# The arguments are the work. Prints lines NAME VALUE: nanoseconds, and counters before and after the work.
+# The arguments are the parts of the work: a name and a text for sh each. Prints lines NAME VALUE: nanoseconds
+# of all and of each part, and counters before and after the work.
 _SCRIPT = rf"""
 counters() {{
 	cat /sys/kernel/debug/rio/stats 2>/dev/null
@@ -35,14 +36,24 @@ total() {{
 	echo "$1 $sum"
 }}
 counters >/run/before
+status=0
+ends=()
 start=${{EPOCHREALTIME/./}}
 {MARK}
-"$@" >/run/output 2>&1
-status=$?
+for ((part = 2; part <= $# && status == 0; part += 2)); do
+	/bin/sh -c "${{!part}}" >/run/output 2>&1 || status=$?
+	ends+=("${{EPOCHREALTIME/./}}")
+done
 {MARK}
 end=${{EPOCHREALTIME/./}}
 counters >/run/after
 echo "status $status"
+from=$start
+for each in "${{ends[@]}}"; do
+	echo "part.$1 $(((each - from) * 1000))"
+	from=$each
+	shift 2
+done
 echo "ns $(((end - start) * 1000))"
 sed 's/^/before./' /run/before
 sed 's/^/after./' /run/after
@@ -57,6 +68,8 @@ class Measurement:
 
     work: str
     seconds: float
+    # Of the parts by name, if there is more than one.
+    parts: dict[str, float]
     idle_s: float
     before: dict[str, int]
     after: dict[str, int]
@@ -68,10 +81,11 @@ def measure(guest: Guest, variant: Variant, seed: int) -> Measurement:
     """Do the work once, from the guest's snapshot; InfraError if it fails."""
     guest.ready()
     _prepare(guest, variant)
-    work = guest.command("measure", seed=seed)
+    work = guest.measured(seed)
     counters = guest.machine.config.folder / COUNTERS if guest.machine.config.plugin else None
     since = marks(counters) if counters else 0
-    pid = guest.machine.spawn(["/bin/bash", "-c", _SCRIPT, "measure", *work])
+    words = [word for part in work.items() for word in part]
+    pid = guest.machine.spawn(["/bin/bash", "-c", _SCRIPT, "measure", *words])
     deadline = time.monotonic() + _RUN_S
     while b"end" not in guest.machine.progress.text():
         if time.monotonic() > deadline or not guest.machine.alive():
@@ -80,7 +94,8 @@ def measure(guest: Guest, variant: Variant, seed: int) -> Measurement:
     while (ended := guest.machine.status(pid)) is None:
         time.sleep(_POLL_S)
     guest.machine.pause()
-    found = read_measurement(work[-1], ended.stdout.decode(), ended.stderr.decode("utf-8", "replace").strip())
+    text = "\n".join(work.values())
+    found = read_measurement(text, ended.stdout.decode(), ended.stderr.decode("utf-8", "replace").strip())
     return replace(found, events=between_marks(counters, since)) if counters else found
 
 
@@ -97,7 +112,7 @@ def _prepare(guest: Guest, variant: Variant) -> None:
 
 def read_measurement(work: str, output: str, error: str) -> Measurement:
     """Parse the script's output; InfraError with the error output of the work if it failed."""
-    values = {name: int(value) for name, value in (line.split() for line in output.splitlines())}
+    values = {name: int(value) for name, _, value in (line.partition(" ") for line in output.splitlines())}
     if values["status"]:
         raise InfraError(f"the work failed with status {values['status']}: {error}")
     before, after = (
@@ -105,4 +120,7 @@ def read_measurement(work: str, output: str, error: str) -> Measurement:
         for when in ("before.", "after.")
     )
     idle = after.pop("idle_ns") - before.pop("idle_ns")
-    return Measurement(work, values["ns"] / 1e9, idle / 1e9, before, after, {})
+    parts = {name.removeprefix("part."): ns / 1e9 for name, ns in values.items() if name.startswith("part.")}
+    # The name of a whole is empty.
+    parts.pop("", None)
+    return Measurement(work, values["ns"] / 1e9, parts, idle / 1e9, before, after, {})

@@ -146,6 +146,7 @@ def _run(series: Series, workload: str, number: int, variant: Variant, guest: Gu
         workload_seed=seed,
         work=found.work,
         seconds=found.seconds,
+        parts=found.parts,
         idle_s=found.idle_s,
         before=found.before,
         after=found.after,

@@ -366,23 +366,34 @@ class Guest:
 
         `reported` is what the check must know: the values of {done}, {intent} and {failed}.
         """
-        workload = self.setup.workload
-        if not workload:
+        argv = self._filled(getattr(self._workload, key), seed, **reported)
+        # The others first: the command's status is that of the workload itself.
+        for beside in self.beside if key in _TOGETHER else ():
+            text = beside.text(key, seed=seed, sync=self.mode.sync_writes)
+            argv[-1] = f"(\n{text}\n){_TOGETHER[key]}\n{argv[-1]}"
+        return argv
+
+    def measured(self, seed: int) -> dict[str, str]:
+        """Return the texts for sh of the parts of the workload's `measure` in this mode, by name."""
+        parts = self._workload.measured
+        return {name: self._filled(template, seed)[-1] for name, template in parts.items()}
+
+    @property
+    def _workload(self) -> workloads.Workload:
+        if not self.setup.workload:
             raise InfraError("a guest without a workload has no commands")
-        argv = workloads.command(
-            getattr(workload, key),
-            workload,
+        return self.setup.workload
+
+    def _filled(self, template: str, seed: int, **reported: int | str) -> list[str]:
+        return workloads.command(
+            template,
+            self._workload,
             seed=seed,
             sync=self.mode.sync_writes,
             options=self.setup.options_in(self.mode),
             place=None,
             **reported,
         )
-        # The others first: the command's status is that of the workload itself.
-        for beside in self.beside if key in _TOGETHER else ():
-            text = beside.text(key, seed=seed, sync=self.mode.sync_writes)
-            argv[-1] = f"(\n{text}\n){_TOGETHER[key]}\n{argv[-1]}"
-        return argv
 
     def check_beside(self, beside: Beside, *, seed: int, **reported: int | str) -> list[str]:
         """Return the check of a workload that ran beside the one that is judged."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from riobed.errors import UsageError, complaint
 from riobed.yamltext import parse_yaml
@@ -35,6 +35,9 @@ class Place:
     folder: str = GUEST_FOLDER
     dir: str = GUEST_DIR
     stream: int = 0
+
+
+PartName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,19}$")]
 
 
 class Fill(BaseModel):
@@ -64,9 +67,10 @@ class Workload(BaseModel):
     - {option:NAME}: an entry of `options`
 
     After `stop` the workload finishes its current step and ends. `measure` is work of fixed size for
-    `riobed cost`; it starts from where `prepare` ended. `measure_operations` is a number: how many operations
-    on files that is, by what the workload does, not by what the kernel makes of it. `fill` is for modes with
-    a `cache_share`.
+    `riobed cost`; it starts from where `prepare` ended. It may have parts, which are done one after the other
+    and timed apart: a command for each by its name. `measure_operations` is a number: how many operations on
+    files that is, by what the workload does, not by what the kernel makes of it. `fill` is for modes with a
+    `cache_share`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -78,7 +82,7 @@ class Workload(BaseModel):
     prepare: str | None = None
     start: str
     stop: str | None = None
-    measure: str | None = None
+    measure: str | Annotated[dict[PartName, str], Field(min_length=1)] | None = None
     measure_operations: str | None = None
     check: str
     progress: Literal["memtest", "none"] = "none"
@@ -86,6 +90,11 @@ class Workload(BaseModel):
     streams: Annotated[int, Field(ge=0, le=STREAMS)] = 0
     options: dict[str, str | int] = {}
     fill: Fill | None = None
+
+    @property
+    def measured(self) -> dict[str, str]:
+        """The commands of `measure` by the name of the part; the name of a whole is empty."""
+        return {"": self.measure} if isinstance(self.measure, str) else self.measure or {}
 
     def filling(self, size: float) -> dict[str, str | int]:
         """Return the option that makes `prepare` fill `size` bytes of cache; UsageError without `fill`."""
@@ -131,8 +140,9 @@ def load_workload(folder: Path) -> Workload:
         raise UsageError(f"workload {path}: {complaint(error, 'file')}") from None
     if workload.fill and workload.fill.option not in workload.options:
         raise UsageError(f"workload {path}: fill.option: there is no option {workload.fill.option!r}")
-    for key in ("prepare", "start", "stop", "check", "measure"):
-        template = getattr(workload, key)
+    templates = {key: getattr(workload, key) for key in ("prepare", "start", "stop", "check")}
+    templates |= {f"measure.{part}".rstrip("."): text for part, text in workload.measured.items()}
+    for key, template in templates.items():
         if template is not None:
             _try_placeholders(path, key, template, workload)
     return workload

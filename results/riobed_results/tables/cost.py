@@ -57,6 +57,8 @@ class CostRow(BaseModel):
     to_versus: dict[str, Ratio]
     to_first: dict[str, Ratio]
     cost: dict[str, float]
+    # Medians of seconds by part of the work, if it has parts.
+    parts: dict[str, float] = {}
     idle_s: float
     counters: dict[str, float]
     operations: int | None = None
@@ -141,6 +143,7 @@ def _row(runs: list[CostRun], variant: str, first: str, counters: list[str]) -> 
         to_versus=_ratios(runs, own, versus, kinds),
         to_first=_ratios(runs, own, first, kinds),
         cost={kind: statistics.median(run.cost for run in own if run.kind == kind) for kind in kinds},
+        parts=_parts([run for run in own if run.kind == "time"]),
         idle_s=max(run.idle_s for run in own),
         counters={
             name: statistics.median(run.counted(name) for run in (_that_count(own, name) or own))
@@ -148,6 +151,11 @@ def _row(runs: list[CostRun], variant: str, first: str, counters: list[str]) -> 
         },
         operations=own[0].operations,
     )
+
+
+def _parts(timed: list[CostRun]) -> dict[str, float]:
+    names = timed[0].parts if timed else {}
+    return {name: statistics.median(run.parts[name] for run in timed if name in run.parts) for name in names}
 
 
 def _that_count(runs: list[CostRun], name: str) -> list[CostRun]:
@@ -212,14 +220,15 @@ def _grids(workload: str, table: CostTable) -> list[Grid]:
     counts = [
         [
             printable(row.variant),
-            f"{row.cost['time']:.3f}" if "time" in row.cost else "",
+            _seconds(row),
             f"{row.cost['instructions'] / 1e6:.1f}" if "instructions" in row.cost else "",
             *(f"{value:.0f}" for value in row.counters.values()),
         ]
         for row in rows
     ]
     title = printable(workload)
-    counted = ["Variant", "s", "10^6 instructions", *table.counters]
+    parts = f" ({' + '.join(map(printable, rows[0].parts))})" if rows[0].parts else ""
+    counted = ["Variant", f"s{parts}", "10^6 instructions", *table.counters]
     grids = [
         Grid(f"{title}: ratios", head, costs, []),
         Grid(f"{title}: medians of a run", counted, counts, []),
@@ -231,6 +240,13 @@ def _grids(workload: str, table: CostTable) -> list[Grid]:
         ]
         grids.append(Grid(f"{title}: per thousand operations on files", ["Variant", *costly], rates, []))
     return grids
+
+
+def _seconds(row: CostRow) -> str:
+    if "time" not in row.cost:
+        return ""
+    parts = " + ".join(f"{seconds:.3f}" for seconds in row.parts.values())
+    return f"{row.cost['time']:.3f}" + (f" ({parts})" if parts else "")
 
 
 def _ratio_text(found: Ratio | None) -> str:

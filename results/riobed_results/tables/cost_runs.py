@@ -29,6 +29,8 @@ class CostRun(BaseModel):
     workload_seed: int
     work: str
     seconds: float
+    # Of the parts of the work, if it has parts that are timed apart.
+    parts: dict[str, float] = {}
     idle_s: float
     before: dict[str, int]
     after: dict[str, int]
