@@ -7,10 +7,14 @@ import pytest
 from harness_builders import manifest
 from pydantic import ValidationError
 from riobed.errors import UsageError
-from riobed.guest import MIB, GuestSetup, Layout, MachineSpec, check_mode
+from riobed.guest import MIB, Guest, GuestSetup, Layout, MachineSpec, check_mode
 from riobed.guest.filesystems import FILE_SYSTEMS
+from riobed.guest.guest import machine_config
 from riobed.guest.kernel import GUEST_NEEDS
 from riobed.guest.modes import CacheMode, all_modes, cache_mode, find_mode, read_modes
+from riobed.guest.workload import Workload
+from riobed.vm.fake import FakeMachine
+from riobed_results.tables.controls import LOSING_MODES
 
 LAYOUT = Layout(512 * MIB)
 NAMES = list(all_modes())
@@ -62,6 +66,43 @@ def test_what_the_modes_stand_for() -> None:
     assert delayed.sysctls["vm.dirty_expire_centisecs"] == 3000
     assert matched.mkfs == rio.mkfs
     assert matched.model_copy(update={"mkfs": through.mkfs, "summary": through.summary}) == through
+
+
+def test_the_systems_of_table_2_differ_in_when_they_write() -> None:
+    rio = cache_mode("rio")
+    names = ("delayed-no-journal", "dirsync", "write-through-on-close", "write-through-on-write")
+    systems = [cache_mode(name) for name in names]
+    assert {(mode.filesystem, mode.mkfs) for mode in systems} == {(rio.filesystem, rio.mkfs)}
+    assert [mode.mount for mode in systems] == ["defaults", "dirsync", "dirsync", "sync"]
+    assert [mode.sync_on_close for mode in systems] == [False, False, True, True]
+
+
+def test_each_shipped_mode_says_when_data_is_permanent() -> None:
+    """In rio as in a mode that writes through; where the controls expect loss, no mode promises that."""
+    assert cache_mode("rio-protected").permanent == cache_mode("write-through").permanent
+    losing = {
+        name for name, mode in all_modes().items() if "synchronous" not in (mode.permanent or "").split()
+    }
+    assert losing == LOSING_MODES - {"dirsync"}
+    assert all(mode.permanent for mode in all_modes().values())
+
+
+@pytest.mark.parametrize("name", ["rio", "write-through", "write-through-on-close"])
+def test_a_load_makes_durable_at_close_what_the_mode_promises(tmp_path: Path, name: str) -> None:
+    """The workload's check and what it prepares are as in every mode."""
+    mode = cache_mode(name)
+    workload = Workload(
+        name="w", description="d", prepare="p", start="s {fsync}", measure="m {fsync}", check="c"
+    )
+    setup = GuestSetup(manifest(tmp_path), MachineSpec(), "tcg", workload)
+    guest = Guest(setup, mode, FakeMachine(machine_config(setup, mode, tmp_path)))
+    scripts = {key: guest.command(key, seed=1)[-1] for key in ("prepare", "start", "check")}
+    scripts |= guest.measured(1)
+    assert {key for key, text in scripts.items() if "LD_PRELOAD" in text} == (
+        {"start", ""} if mode.sync_on_close else set()
+    )
+    told = {key for key, text in scripts.items() if "--fsync" in text}
+    assert told == ({"start", ""} if name != "rio" else set())
 
 
 def test_an_unknown_mode_is_told_with_those_there_are() -> None:

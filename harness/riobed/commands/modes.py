@@ -16,10 +16,15 @@ def list_modes(file: Path | None, as_json: bool, width: int) -> str:
     if as_json:
         rows = [{"name": name} | mode.model_dump(mode="json") for name, mode in modes.items()]
         return json.dumps(rows, indent=1) + "\n"
-    table = new_table("name", "what it is", "file system", "kernel", "devices")
+    table = new_table("name", "what it is", "data permanent", "file system", "kernel", "devices")
     table.columns[0].no_wrap = True
     for name, mode in modes.items():
-        table.add_row(*map(Text, (name, mode.summary, mode.filesystem, _kernel(mode), _devices(mode))))
+        table.add_row(
+            *map(
+                Text,
+                (name, mode.summary, mode.permanent or "", mode.filesystem, _kernel(mode), _devices(mode)),
+            )
+        )
     return printed(table, width)
 
 

@@ -4,6 +4,7 @@
 import hashlib
 import json
 import os
+import shlex
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -40,6 +41,9 @@ from riobed.vm import (
 _PREPARE_S = 300.0
 # Commands that are for all workloads, and what follows each but the last.
 _TOGETHER = {"prepare": " || exit", "start": " >/dev/null 2>&1 &", "stop": ""}
+# Commands that put load on the file system under test; with `sync_on_close` their programs load a library.
+_LOADS = ("start", "measure")
+_SYNC_ON_CLOSE = "/usr/lib/riobed/sync-on-close.so"
 _SNAPSHOT = "ready"
 _WARM = "warm"
 # Serial number of the swap disk in domain.xml.j2.
@@ -366,17 +370,17 @@ class Guest:
 
         `reported` is what the check must know: the values of {done}, {intent} and {failed}.
         """
-        argv = self._filled(getattr(self._workload, key), seed, **reported)
+        argv = self._filled(key, getattr(self._workload, key), seed, **reported)
         # The others first: the command's status is that of the workload itself.
         for beside in self.beside if key in _TOGETHER else ():
-            text = beside.text(key, seed=seed, sync=self.mode.sync_writes)
+            text = beside.text(key, seed=seed, sync=self.mode.tells_fsync)
             argv[-1] = f"(\n{text}\n){_TOGETHER[key]}\n{argv[-1]}"
         return argv
 
     def measured(self, seed: int) -> dict[str, str]:
         """Return the texts for sh of the parts of the workload's `measure` in this mode, by name."""
         parts = self._workload.measured
-        return {name: self._filled(template, seed)[-1] for name, template in parts.items()}
+        return {name: self._filled("measure", template, seed)[-1] for name, template in parts.items()}
 
     @property
     def _workload(self) -> workloads.Workload:
@@ -384,20 +388,24 @@ class Guest:
             raise InfraError("a guest without a workload has no commands")
         return self.setup.workload
 
-    def _filled(self, template: str, seed: int, **reported: int | str) -> list[str]:
-        return workloads.command(
+    def _filled(self, key: str, template: str, seed: int, **reported: int | str) -> list[str]:
+        argv = workloads.command(
             template,
             self._workload,
             seed=seed,
-            sync=self.mode.sync_writes,
+            sync=self.mode.tells_fsync,
             options=self.setup.options_in(self.mode),
             place=None,
             **reported,
         )
+        if key in _LOADS and self.mode.sync_on_close:
+            # A shell of its own, which has the library, too: it opens and closes files for its commands.
+            argv[-1] = f"LD_PRELOAD={_SYNC_ON_CLOSE} exec /bin/sh -c {shlex.quote(argv[-1])}"
+        return argv
 
     def check_beside(self, beside: Beside, *, seed: int, **reported: int | str) -> list[str]:
         """Return the check of a workload that ran beside the one that is judged."""
-        return ["/bin/sh", "-c", beside.text("check", seed=seed, sync=self.mode.sync_writes, **reported)]
+        return ["/bin/sh", "-c", beside.text("check", seed=seed, sync=self.mode.tells_fsync, **reported)]
 
     @property
     def measure_operations(self) -> int | None:

@@ -69,6 +69,7 @@ class CacheMode(Strict):
     """One way to keep file data; the keys are explained in modes.yaml."""
 
     summary: Line
+    permanent: Line | None = None
     filesystem: str = "ext4"
     mkfs: tuple[str, ...] = ()
     mount: Word = "defaults"
@@ -79,6 +80,7 @@ class CacheMode(Strict):
     sysctls: dict[Word, int] = Field(default_factory=dict)
     kernel_parameters: tuple[Word, ...] = ()
     sync_writes: bool = False
+    sync_on_close: bool = False
     restores_memory: bool = False
     cache_share: CacheShare | None = None
     kernel: KernelSpec | None = None
@@ -90,6 +92,11 @@ class CacheMode(Strict):
         if self.restores_memory or "rio" in self.mount.split(","):
             needs["CONFIG_RIO"] = "the mode records the file cache in a registry"
         return needs
+
+    @property
+    def tells_fsync(self) -> bool:
+        """Whether a workload that can make its steps durable is told to do so."""
+        return self.sync_writes or self.sync_on_close
 
     @field_validator("filesystem")
     @classmethod

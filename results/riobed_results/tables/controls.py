@@ -17,7 +17,9 @@ from riobed_results.store import (
 from riobed_results.tables.render import printable
 
 # In these modes a reset without a fault must lose data, because it was not yet written.
-LOSING_MODES = frozenset({"delayed"})
+LOSING_MODES = frozenset(
+    {"delayed", "delayed-no-journal", "delayed-xfs", "delayed-btrfs", "dirsync", "memory"}
+)
 # Classes that end a sound kernel, and what to call such an end.
 _SOUND = {"none": "resets without a fault", "panic": "panics on request"}
 # For each kind of planted change, its name in the table and the expected class of corruption. The kinds are
@@ -83,7 +85,7 @@ def losing_modes(campaign: CampaignRow) -> frozenset[str]:
 
 def _loses(mode: dict[str, Any]) -> bool:
     """Whether a mode of a stored spec makes nothing durable at once; default keys are not stored."""
-    kept = mode.get("sync_writes") or mode.get("restores_memory")
+    kept = any(mode.get(key) for key in ("sync_writes", "sync_on_close", "restores_memory"))
     return mode.get("filesystem") == "tmpfs" or not kept
 
 

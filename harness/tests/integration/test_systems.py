@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The systems of Table 2 write when they promise to: the disk itself is searched for what a program wrote."""
+
+import time
+from pathlib import Path
+
+import pytest
+from riobed.guest.config import MachineSpec, WorkloadSpec
+from riobed.guest.guest import Guest
+from riobed.guest.modes import cache_mode
+from riobed.guest.setup import guest_setup
+
+from .conftest import opened
+
+MARK = "these words are on the disk"
+# dd writes each line at once, and keeps the file open until there are no more.
+WORKLOAD = f"""
+name: marks
+description: One line, written and later closed.
+start: "true"
+check: "true"
+prepare: mkdir -p {{dir}}
+measure: >-
+  (echo {MARK}; while [ ! -e /run/close ]; do sleep 0.1; done) | dd bs=512 of={{dir}}/file status=none
+"""
+
+
+def on_disk(guest: Guest) -> bool:
+    """Direct reads, which leave the file cache alone."""
+    look = f"dd if=/dev/vdb bs=1M iflag=direct status=none | grep -a -q '{MARK}'"
+    return guest.machine.run(["/bin/bash", "-c", look], timeout=120).status == 0
+
+
+@pytest.mark.parametrize(("name", "written", "closed"), [
+    ("delayed-no-journal", False, False), ("dirsync", False, False), ("write-through-on-close", False, True),
+    ("write-through-on-write", True, True), ("rio", False, False),
+])  # fmt: skip
+def test_data_is_permanent_when_the_mode_says(tmp_path: Path, name: str, written: bool, closed: bool) -> None:
+    (tmp_path / "workload.yaml").write_text(WORKLOAD)
+    setup = guest_setup(MachineSpec(disk_mib=64), None, WorkloadSpec(path=tmp_path))
+    with opened(setup, cache_mode(name), f"system-{name}") as guest:
+        guest.ready()
+        pid = guest.machine.spawn(["/bin/sh", "-c", guest.measured(1)[""]])
+        guest.machine.run(["/bin/sh", "-c", "while ! grep -q . /mnt/test/workload/file; do sleep 0.1; done"])
+        assert on_disk(guest) == written
+        guest.machine.run(["/bin/sh", "-c", "echo >/run/close"])
+        while guest.machine.status(pid) is None:
+            time.sleep(0.1)
+        assert on_disk(guest) == closed
