@@ -77,6 +77,12 @@ def test_the_systems_of_table_2_differ_in_when_they_write() -> None:
     assert [mode.sync_on_close for mode in systems] == [False, False, True, True]
 
 
+def test_where_a_program_needs_fsync_to_lose_nothing() -> None:
+    without = {name for name, mode in all_modes().items() if not mode.needs_fsync}
+    rio = {name for name in NAMES if name.startswith("rio")}
+    assert without == rio | {"memory", "write-through-on-write"}
+
+
 def test_each_shipped_mode_says_when_data_is_permanent() -> None:
     """In rio as in a mode that writes through; where the controls expect loss, no mode promises that."""
     assert cache_mode("rio-protected").permanent == cache_mode("write-through").permanent

@@ -373,7 +373,7 @@ class Guest:
         argv = self._filled(key, getattr(self._workload, key), seed, **reported)
         # The others first: the command's status is that of the workload itself.
         for beside in self.beside if key in _TOGETHER else ():
-            text = beside.text(key, seed=seed, sync=self.mode.tells_fsync)
+            text = self._beside_text(beside, key, seed)
             argv[-1] = f"(\n{text}\n){_TOGETHER[key]}\n{argv[-1]}"
         return argv
 
@@ -394,6 +394,7 @@ class Guest:
             self._workload,
             seed=seed,
             sync=self.mode.tells_fsync,
+            needs_fsync=self.mode.needs_fsync,
             options=self.setup.options_in(self.mode),
             place=None,
             **reported,
@@ -405,7 +406,11 @@ class Guest:
 
     def check_beside(self, beside: Beside, *, seed: int, **reported: int | str) -> list[str]:
         """Return the check of a workload that ran beside the one that is judged."""
-        return ["/bin/sh", "-c", beside.text("check", seed=seed, sync=self.mode.tells_fsync, **reported)]
+        return ["/bin/sh", "-c", self._beside_text(beside, "check", seed, **reported)]
+
+    def _beside_text(self, beside: Beside, key: str, seed: int, **reported: int | str) -> str:
+        mode = self.mode
+        return beside.text(key, seed=seed, sync=mode.tells_fsync, needs_fsync=mode.needs_fsync, **reported)
 
     @property
     def measure_operations(self) -> int | None:

@@ -94,6 +94,12 @@ class CacheMode(Strict):
         return needs
 
     @property
+    def needs_fsync(self) -> bool:
+        """Whether a crash may lose what a program has written, and fsync prevents that."""
+        at_once = self.restores_memory or "sync" in self.mount.split(",")
+        return self.file_system.survives and not at_once
+
+    @property
     def tells_fsync(self) -> bool:
         """Whether a workload that can make its steps durable is told to do so."""
         return self.sync_writes or self.sync_on_close

@@ -64,6 +64,7 @@ class Workload(BaseModel):
     - {failed}: the steps that were reported as failed, as `STEP:NAME` joined by commas; empty if none. With
       streams, a list of these joined by slashes
     - {fsync}: "--fsync" in modes that make each step durable, otherwise empty
+    - {needs_fsync}: "--fsync" in modes in which what is written may be lost without it, otherwise empty
     - {option:NAME}: an entry of `options`
 
     After `stop` the workload finishes its current step and ends. `measure` is work of fixed size for
@@ -161,6 +162,7 @@ def command(
     *,
     seed: int,
     sync: bool,
+    needs_fsync: bool = False,
     options: Mapping[str, str | int] | None = None,
     place: Place | None = None,
     **reported: int | str,
@@ -180,6 +182,7 @@ def command(
         progress_port=PROGRESS_IO_PORT,
         stream=place.stream,
         fsync="--fsync" if sync else "",
+        needs_fsync="--fsync" if needs_fsync else "",
         **{name: shlex.quote(str(value)) for name, value in {**_NOTHING, **reported}.items()},
     )
     # Not `exec TEXT`: it would run only the first command of "a; b", and a check could be skipped unnoticed.
@@ -210,7 +213,9 @@ class Beside:
     options: Mapping[str, str | int]
     place: Place
 
-    def text(self, key: str, *, seed: int, sync: bool, **reported: int | str) -> str:
+    def text(
+        self, key: str, *, seed: int, sync: bool, needs_fsync: bool = False, **reported: int | str
+    ) -> str:
         """Return one of its commands for sh; nothing if it does not have that one."""
         template = getattr(self.workload, key) or ":"
         argv = command(
@@ -218,6 +223,7 @@ class Beside:
             self.workload,
             seed=seed,
             sync=sync,
+            needs_fsync=needs_fsync,
             options=self.options,
             place=self.place,
             **reported,

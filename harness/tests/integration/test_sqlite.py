@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A measured run of sqlite has all its commits, and its oracle finds whatever is broken in the database."""
+
+from collections.abc import Iterator
+
+import pytest
+from riobed.cost.measure import measure
+from riobed.cost.variants import Variant
+from riobed.guest.config import MachineSpec, WorkloadSpec
+from riobed.guest.guest import Guest
+from riobed.guest.modes import cache_mode
+from riobed.guest.setup import guest_setup
+from riobed.products import CHECKOUT
+
+from .conftest import opened
+
+DB = "/mnt/test/workload/db"
+
+
+@pytest.fixture(scope="module")
+def guest() -> Iterator[Guest]:
+    """After a measured run."""
+    workload = WorkloadSpec(path=CHECKOUT / "workloads/sqlite", options={"commits": 200})
+    mode = cache_mode("rio")
+    with opened(guest_setup(MachineSpec(), None, workload), mode, "sqlite") as guest:
+        assert measure(guest, Variant("rio", None, mode), 7).seconds > 0
+        guest.machine.resume()
+        yield guest
+
+
+def shell(guest: Guest, script: str) -> int:
+    done = guest.machine.run(["/bin/bash", "-ec", f"cd /workload; {script}"], timeout=300)
+    return done.status
+
+
+def test_all_commits_are_there(guest: Guest) -> None:
+    assert guest.measure_operations == 200
+    assert shell(guest, guest.command("check", seed=7)[-1]) == 0
+
+
+@pytest.mark.parametrize("change", [
+    "./sqlite3 $db 'delete from commits where id = 9'", "./sqlite3 $db 'delete from commits where id = 200'",
+    "./sqlite3 $db 'update commits set text = 7 where id = 9'", "truncate -s -4096 $db", "rm $db",
+    "dd if=/dev/zero of=$db bs=1 seek=8192 count=8 conv=notrunc",
+])  # fmt: skip
+def test_what_is_broken_is_found(guest: Guest, change: str) -> None:
+    assert shell(guest, f"cp {DB} /tmp/kept; db={DB}; {change}") == 0
+    # By the shell and the programs of stage 0.
+    box = "mkdir -p /run/box; /bin/busybox --install -s /run/box; PATH=/run/box"
+    check = guest.command("check", seed=7)[-1]
+    assert shell(guest, f"{box}; {check}") == 3
+    assert shell(guest, f"cp /tmp/kept {DB}; {box}; {check}") == 0
