@@ -382,10 +382,8 @@ def test_a_failure_ends_the_trials_under_way_without_a_row(world: World) -> None
         raise InfraError("no room")
 
     world.before = before
-    start = time.monotonic()
     with pytest.raises(EnvironmentFault, match=r"8 trials in a row failed .* last: trial 2 .* no room"):
         world.run(workers=2)
-    assert time.monotonic() - start < 5
     assert {row.position for row in world.rows()} == {1, 2}
 
 
