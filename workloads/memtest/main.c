@@ -13,7 +13,7 @@ static const struct {
 } commands[] = {
 	{ "prepare", command_prepare, "Dsta" },
 	{ "run", command_run, "DSPbnf" },
-	{ "verify", command_verify, "DSOibtxja" },
+	{ "verify", command_verify, "DSOibtxkja" },
 	{ "model", command_model, "SNbtxj" },
 	{ "steps", command_steps, "SNbx" },
 };
@@ -26,9 +26,10 @@ static const char help[] =
 "      with an extended attribute of 1 to N bytes\n"
 "  memtest run --dir D --seed S --progress PATH [--max-bytes N] [--steps N] [--fsync]\n"
 "      do the steps from step 1 on, for ever or N of them; --fsync makes each durable before it is reported\n"
-"  memtest verify --dir D --seed S --done N [--intent N+1] [--failed LIST] [--max-bytes N] [--twins N] [--xattrs N]\n"
-"                 [--json]\n"
-"      compare D with what must be there after step N, with step N+1 perhaps in flight\n"
+"  memtest verify --dir D --seed S --done N [--intent N+1] [--oldest K] [--failed LIST] [--max-bytes N] [--twins N]\n"
+"                 [--xattrs N] [--json]\n"
+"      compare D with what must be there after step N, with step N+1 perhaps in flight; with --oldest after any of\n"
+"      the steps K to N, with the one after it perhaps in flight\n"
 "  memtest model --seed S --steps N [--failed LIST] [--max-bytes N] [--twins N] [--json]\n"
 "      print what must be there after step N\n"
 "  memtest steps --seed S --steps N [--failed LIST] [--max-bytes N]\n"

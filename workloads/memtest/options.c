@@ -20,6 +20,7 @@ static const struct option all[] = {
 	{ "done", required_argument, NULL, 'o' },   { "intent", required_argument, NULL, 'i' },
 	{ "failed", required_argument, NULL, 'x' }, { "fsync", no_argument, NULL, 'f' },
 	{ "json", no_argument, NULL, 'j' },	    { "xattrs", required_argument, NULL, 'a' },
+	{ "oldest", required_argument, NULL, 'k' },
 	{ NULL, 0, NULL, 0 },
 };
 
@@ -99,6 +100,9 @@ static void set(struct options *options, const char *command, int letter)
 	case 'i':
 		options->intent = number(command, letter, 0, STEPS_MAX + 1);
 		break;
+	case 'k':
+		options->oldest = number(command, letter, 0, STEPS_MAX);
+		break;
 	case 'x':
 		options->failed = failed_steps(command);
 		break;
@@ -113,7 +117,7 @@ static void set(struct options *options, const char *command, int letter)
 struct options options_parse(int argc, char **argv, const char *known)
 {
 	struct options options = {
-		.max_bytes = MAX_BYTES_DEFAULT, .steps = UINT64_MAX, .twins = TWINS_DEFAULT
+		.max_bytes = MAX_BYTES_DEFAULT, .steps = UINT64_MAX, .twins = TWINS_DEFAULT, .oldest = OLDEST_NONE
 	};
 	bool given[128] = { false };
 	int letter, at = 1;

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #define HOW_SIZE 24		/* of a failure's name, with its NUL */
+#define OLDEST_NONE UINT64_MAX
 /* More steps than these do not fail in one run: it ends. */
 #define FAILURES_MAX 1000u
 
@@ -27,6 +28,7 @@ struct options {
 	uint64_t steps;		/* UINT64_MAX: no end */
 	uint64_t done;
 	uint64_t intent;	/* 0: none */
+	uint64_t oldest;	/* of the steps that the directory may be as after; OLDEST_NONE: only done */
 	struct failed_list failed;
 	unsigned int twins;
 	unsigned int xattrs;	/* largest value of an extended attribute of twins; 0: they have none */

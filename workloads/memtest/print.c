@@ -51,7 +51,7 @@ int command_model(const struct options *options)
 	struct model model;
 
 	model_init(&model, options->seed, options->max_bytes, options->twins);
-	steps_replay(&model, options->steps, &options->failed, NULL);
+	steps_replay(&model, options->steps, &options->failed, NULL, NULL);
 	if (options->json)
 		printf("{\"steps\": %" PRIu64 ", \"entries\": [", model.steps);
 	print_dir(&model, model.root, options->json);
@@ -61,10 +61,11 @@ int command_model(const struct options *options)
 	return 0;
 }
 
-static void print_step(const struct step *step)
+static void print_step(const struct step *step, void *context)
 {
 	char path[PATH_SIZE];
 
+	(void)context;
 	printf("{\"step\": %" PRIu64 ", \"kind\": \"%s\", \"path\": ", step->number, step_names[step->kind]);
 	step_path(step, path);
 	json_string(stdout, path);
@@ -87,7 +88,7 @@ int command_steps(const struct options *options)
 	struct model model;
 
 	model_init(&model, options->seed, options->max_bytes, 0);
-	steps_replay(&model, options->steps, &options->failed, print_step);
+	steps_replay(&model, options->steps, &options->failed, print_step, NULL);
 	model_free(&model);
 	return 0;
 }

@@ -95,6 +95,17 @@ static const char *found(const struct frozen *frozen)
 	return frozen->differences ? "differs" : frozen->reached ? "equal" : "not reached";
 }
 
+/* Which of the steps that may be lost are. */
+static void print_lost_steps(const struct report *report)
+{
+	printf(", \"oldest\": %" PRIu64, report->oldest);
+	if (report->count)
+		printf(", \"kept\": null, \"steps_lost\": null");
+	else
+		printf(", \"kept\": %" PRIu64 ", \"steps_lost\": %" PRIu64, report->kept,
+		       report->done - report->kept);
+}
+
 static void print_json(const struct report *report)
 {
 	printf("{\"done\": %" PRIu64 ", \"intent\": %" PRIu64 ", \"files\": %" PRIu64 ", \"dirs\": %" PRIu64
@@ -126,7 +137,10 @@ static void print_json(const struct report *report)
 		json_string(stdout, frozen->expected);
 		printf(", \"found\": \"%s\"}", found(frozen));
 	}
-	printf("]}\n");
+	putchar(']');
+	if (report->oldest != OLDEST_NONE)
+		print_lost_steps(report);
+	printf("}\n");
 }
 
 static void print_text(const struct report *report)
@@ -149,7 +163,7 @@ static void print_text(const struct report *report)
 	}
 	printf("%s after step %" PRIu64 ": %" PRIu64 " differences (%zu shown) in %" PRIu64 " files, %" PRIu64
 	       " directories, %" PRIu64 " bytes; lost %" PRIu64 " of %" PRIu64 " files, %" PRIu64 " of %" PRIu64
-	       " bytes\n", report->count ? "differs" : "equal", report->done, report->count, listed(report),
+	       " bytes\n", report->count ? "differs" : "equal", report->kept, report->count, listed(report),
 	       report->files, report->dirs, report->bytes, report->files_lost, report->files_expected,
 	       report->bytes_lost, report->bytes_expected);
 }

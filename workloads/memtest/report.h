@@ -44,6 +44,8 @@ struct difference {
 struct report {
 	uint64_t done;
 	uint64_t intent;
+	uint64_t oldest;	/* as in the options */
+	uint64_t kept;		/* the step after which the directory is equal, if it is */
 	uint64_t files;		/* compared, whether equal or not */
 	uint64_t dirs;
 	uint64_t bytes;

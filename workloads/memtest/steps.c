@@ -335,7 +335,7 @@ void step_fail(struct model *model, const struct step *step, const char *how)
 }
 
 void steps_replay(struct model *model, uint64_t steps, const struct failed_list *failed,
-		  void (*before)(const struct step *step))
+		  void (*before)(const struct step *step, void *context), void *context)
 {
 	const struct failed *next = failed->failed, *end = next + failed->count;
 	struct step step;
@@ -344,7 +344,7 @@ void steps_replay(struct model *model, uint64_t steps, const struct failed_list 
 		if (!step_plan(model, &step))
 			die(EXIT_USAGE, "no step %" PRIu64 " is possible after those that failed", step.number);
 		if (before)
-			before(&step);
+			before(&step, context);
 		if (next < end && next->step == step.number)
 			step_fail(model, &step, next++->how);
 		else

@@ -53,11 +53,11 @@ void step_fail(struct model *model, const struct step *step, const char *how);
 /* What a write, append or truncate makes of @file. */
 void step_change_file(const struct step *step, struct file *file);
 /*
- * Takes a new model on by @steps steps, of which those in @failed failed, and
- * calls @before, unless it is NULL, before each. Exits with EXIT_USAGE if that cannot be.
+ * Takes a new model on by @steps steps, of which those in @failed failed, and calls @before,
+ * unless it is NULL, with @context before each. Exits with EXIT_USAGE if that cannot be.
  */
 void steps_replay(struct model *model, uint64_t steps, const struct failed_list *failed,
-		  void (*before)(const struct step *step));
+		  void (*before)(const struct step *step, void *context), void *context);
 
 /* The path of the new name of create, mkdir and rename. */
 void step_new_path(const struct step *step, char path[PATH_SIZE]);

@@ -30,6 +30,7 @@
 struct verify {
 	const struct model *model;
 	unsigned int xattrs;	/* as in the options */
+	bool brief;		/* the first difference is enough */
 	struct flights flights;	/* the model's failures, in order, then the step at the crash */
 	struct report report;
 };
@@ -41,6 +42,12 @@ struct slot {
 };
 
 static void check_dir(struct verify *verify, int fd, const struct node *dir, const char *path);
+
+/* Whether what is not yet compared does not matter any more. */
+static bool is_settled(const struct verify *verify)
+{
+	return verify->brief && verify->report.count;
+}
 
 static const char *type_name(mode_t mode)
 {
@@ -114,7 +121,7 @@ static void list_names(struct verify *verify, DIR *listing, struct slot *slots, 
 	struct dirent *entry;
 	size_t entries = 0;
 
-	for (errno = 0; (entry = readdir(listing)); errno = 0) {
+	for (errno = 0; !is_settled(verify) && (entry = readdir(listing)); errno = 0) {
 		struct slot key = { .expect.name = entry->d_name };
 		struct slot *slot;
 
@@ -264,7 +271,7 @@ static void check_dir(struct verify *verify, int fd, const struct node *dir, con
 	verify->report.dirs++;
 	count = make_slots(verify, dir, &slots);
 	list_names(verify, listing, slots, count, path);
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count && !is_settled(verify); i++) {
 		struct frozen *outer = verify->report.at, *frozen = frozen_at(verify, &slots[i].expect);
 
 		if (frozen) {
@@ -303,41 +310,135 @@ static int open_root(struct report *report, const char *path)
 	return fd;
 }
 
+/* The model after these steps, and whether the next one may have begun. */
+struct state {
+	uint64_t steps;
+	bool next;
+	struct failed_list failed;
+};
+
+static struct state newest_state(const struct options *options)
+{
+	const struct failed_list *failed = &options->failed;
+	/* A step may have failed and not have been reported as over. */
+	bool over = failed->count && failed->failed[failed->count - 1].step == options->intent;
+
+	return (struct state){ over ? options->intent : options->done, options->intent && !over, *failed };
+}
+
+/* Compares the directory open as @root with the model, whose failed steps and @next, if any, may be in flight. */
+static void compare(struct verify *verify, int root, const struct step *next)
+{
+	const struct model *model = verify->model;
+	int fd = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		die(EXIT_ENVIRONMENT, "cannot open the test directory again: %s", strerror(errno));
+	verify->flights = (struct flights){ 0 };
+	for (size_t i = 0; i < model->failures; i++)
+		flights_add(&verify->flights, &model->failure[i].step, root);
+	if (next)
+		flights_add(&verify->flights, next, root);
+	check_dir(verify, fd, model->root, ".");
+	flights_free(&verify->flights);
+}
+
+/* Makes @model that of @state, and reports how the directory open as @root, or -1, differs. */
+static void judge(struct verify *verify, struct model *model, const struct options *options, int root,
+		  const struct state *state)
+{
+	struct step step;
+
+	model_init(model, options->seed, options->max_bytes, options->twins);
+	steps_replay(model, state->steps, &state->failed, NULL, NULL);
+	if (state->next && !step_plan(model, &step))
+		die(EXIT_USAGE, "verify: no step %" PRIu64 " is possible after those that failed", state->steps + 1);
+	verify->model = model;
+	verify->xattrs = options->xattrs;
+	weigh(model->root, &verify->report.files_expected, &verify->report.bytes_expected);
+	report_failures(&verify->report, model);
+	if (root >= 0)
+		compare(verify, root, state->next ? &step : NULL);
+	else
+		lose(&verify->report, model->root);
+}
+
+struct search {
+	struct verify verify;
+	int root;
+	uint64_t oldest;
+	uint64_t kept;		/* the last of the steps tried after which the directory is equal */
+	bool found;
+};
+
+static void try_before(const struct step *next, void *context)
+{
+	struct search *search = context;
+	struct verify *verify = &search->verify;
+
+	if (verify->model->steps < search->oldest)
+		return;
+	compare(verify, search->root, next);
+	if (!verify->report.count) {
+		search->found = true;
+		search->kept = verify->model->steps;
+	}
+	report_free(&verify->report);
+	verify->report = (struct report){ 0 };
+}
+
+/*
+ * Puts into @state the newest one before it that the directory is equal to, but not one before --oldest. What
+ * was not yet durable may have been lost in the midst of a step, so the step after it may be in flight.
+ */
+static bool find_older(const struct options *options, int root, struct state *state)
+{
+	static struct search search;
+	struct failed_list *failed = &state->failed;
+	struct model model;
+
+	search = (struct search){ .verify = { .model = &model, .xattrs = options->xattrs, .brief = true },
+				  .root = root, .oldest = options->oldest };
+	model_init(&model, options->seed, options->max_bytes, options->twins);
+	steps_replay(&model, state->steps, failed, try_before, &search);
+	model_free(&model);
+	if (!search.found)
+		return false;
+	state->steps = search.kept;
+	state->next = true;
+	while (failed->count && failed->failed[failed->count - 1].step > search.kept)
+		failed->count--;
+	return true;
+}
+
 int command_verify(const struct options *options)
 {
 	static struct verify verify;
+	struct report *report = &verify.report;
+	struct state state = newest_state(options);
 	struct model model;
-	struct step step;
-	bool failed;
 	int root;
 
 	if (options->intent && options->intent != options->done + 1)
 		die(EXIT_USAGE, "verify: --intent must be 0 or one more than --done");
-	verify.report.done = options->done;
-	verify.report.intent = options->intent;
-	verify.xattrs = options->xattrs;
-	root = open_root(&verify.report, options->dir);
-	model_init(&model, options->seed, options->max_bytes, options->twins);
-	/* A step may have failed and not have been reported as over. */
-	failed = options->failed.count && options->failed.failed[options->failed.count - 1].step == options->intent;
-	steps_replay(&model, failed ? options->intent : options->done, &options->failed, NULL);
-	weigh(model.root, &verify.report.files_expected, &verify.report.bytes_expected);
-	verify.model = &model;
-	report_failures(&verify.report, &model);
-	for (size_t i = 0; i < model.failures; i++)
-		flights_add(&verify.flights, &model.failure[i].step, root);
-	if (options->intent && !failed) {
-		if (!step_plan(&model, &step))
-			die(EXIT_USAGE, "verify: no step %" PRIu64 " is possible after those that failed", options->intent);
-		flights_add(&verify.flights, &step, root);
+	if (options->oldest != OLDEST_NONE && options->oldest > options->done)
+		die(EXIT_USAGE, "verify: --oldest must not be more than --done");
+	root = open_root(report, options->dir);
+	judge(&verify, &model, options, root, &state);
+	report->kept = options->done;
+	if (report->count && root >= 0 && options->oldest != OLDEST_NONE && find_older(options, root, &state)) {
+		report_free(report);
+		model_free(&model);
+		*report = (struct report){ .kept = state.steps };
+		judge(&verify, &model, options, root, &state);
 	}
+	report->done = options->done;
+	report->intent = options->intent;
+	report->oldest = options->oldest;
+	report_print(report, options->json);
 	if (root >= 0)
-		check_dir(&verify, root, model.root, ".");
-	else
-		lose(&verify.report, model.root);
-	report_print(&verify.report, options->json);
-	flights_free(&verify.flights);
-	report_free(&verify.report);
+		close(root);
+	report_free(report);
 	model_free(&model);
-	return verify.report.count ? EXIT_DIFFERS : EXIT_EQUAL;
+	return report->count ? EXIT_DIFFERS : EXIT_EQUAL;
 }

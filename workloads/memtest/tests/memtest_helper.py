@@ -107,12 +107,20 @@ class Memtest:
         return parse_progress(log.read_bytes(), seed)
 
     def verify(
-        self, root: Path, seed: int, done: int, intent: int = 0, failed: str = "", **keywords: Any
+        self,
+        root: Path,
+        seed: int,
+        done: int,
+        intent: int = 0,
+        failed: str = "",
+        oldest: int | None = None,
+        **keywords: Any,
     ) -> dict[str, Any]:
         """What verify says; its exit status must go with it."""
         result = self(
             *("verify", "--dir", root, "--seed", seed, "--done", done, "--intent", intent, "--json"),
             *("--failed", failed),
+            *(() if oldest is None else ("--oldest", oldest)),
             *self.limit,
             **keywords,
         )
