@@ -75,7 +75,7 @@ def sh(machine: Machine, script: str, stdin: bytes = b"") -> ExecResult:
 def test_its_life(made: Machine) -> None:
     made.destroy()
     assert not made.alive() and made.trouble()
-    for call in (made.reset, made.pause, made.nmi, made.ram_path):
+    for call in (made.reset, made.pause, made.nmi, made.ram_path, lambda: made.power_loss(1)):
         with pytest.raises(InfraError):
             call()
     made.start()
@@ -124,6 +124,26 @@ def test_memory_is_kept_over_a_reset_and_nothing_else(machine: Machine) -> None:
     wait_stage0(machine)
     with mapped(machine.ram_path()) as memory:
         assert memory[len(memory) * 5 // 8] == 77
+    assert STAGE0 in machine.console.text()
+    assert b"old" not in sh(machine, "cat /run/file").stdout
+
+
+def test_a_loss_of_power_leaves_noise_of_its_seed(machine: Machine) -> None:
+    sh(machine, "cat >/run/file", b"old")
+    found = []
+    for seed in (1, 1, 2):
+        with mapped(machine.ram_path()) as memory:
+            place = len(memory) * 5 // 8
+            memory[place : place + 64] = bytes(64)
+        if seed == 2:
+            machine.pause()
+        machine.console.clear()
+        machine.power_loss(seed)
+        wait_stage0(machine)
+        with mapped(machine.ram_path()) as memory:
+            found.append(memory[place : place + 64])
+    assert found[0] == found[1] != found[2]
+    assert all(len(set(noise)) > 32 for noise in found)
     assert STAGE0 in machine.console.text()
     assert b"old" not in sh(machine, "cat /run/file").stdout
 

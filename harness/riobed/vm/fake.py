@@ -12,6 +12,7 @@ from pathlib import Path
 from riobed.errors import BootError, InfraError
 from riobed.vm.agent import AgentLost, ExecResult
 from riobed.vm.machine import LogFile, MachineConfig
+from riobed.vm.power import lose_memory
 
 # In the test disk's file this line separates disk and snapshots; QEMU keeps its own in the qcow2 image, too.
 _SNAPSHOTS = b"\nsnapshots of a fake machine\n"
@@ -102,6 +103,12 @@ class FakeMachine:
         self._running()
         self._processes.clear()
         self.program.boot(self)
+
+    def power_loss(self, seed: int) -> None:
+        self.pause()
+        lose_memory(self._ram, seed)
+        self.reset()
+        self.resume()
 
     def nmi(self) -> None:
         self._running()

@@ -26,6 +26,7 @@ from riobed.vm.emulator import REPEATABLE, emulator
 from riobed.vm.host import need_room
 from riobed.vm.kept import KeptState
 from riobed.vm.machine import LogFile, MachineConfig
+from riobed.vm.power import lose_memory
 from riobed.vm.process import last_words, time_limit
 from riobed.vm.scratch import SHARED_MEMORY, memory_dir
 from riobed.vm.unprivileged import drop_script, give, open_folder, readable
@@ -165,6 +166,12 @@ class LibvirtMachine:
         self._agent.close()
         with self._call("reset"):
             self._running().reset()
+
+    def power_loss(self, seed: int) -> None:
+        self.pause()
+        lose_memory(self.ram_path(), seed)
+        self.reset()
+        self.resume()
 
     def nmi(self) -> None:
         with self._call("NMI"):

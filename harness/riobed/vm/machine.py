@@ -162,6 +162,12 @@ class Machine(Protocol):
     def reset(self) -> None:
         """Press the reset button: processors and devices restart, RAM is kept."""
 
+    def power_loss(self, seed: int) -> None:
+        """Lose power and get it back at once: as `reset`, but RAM above the first MiB is noise of `seed`.
+
+        A paused guest runs on. Disks keep what they have taken, flushed or not.
+        """
+
     def nmi(self) -> None:
         """Raise a non-maskable interrupt, which makes even a hung kernel print its stack."""
 
