@@ -4,7 +4,8 @@
 from pathlib import Path
 
 import pytest
-from harness_builders import manifest
+import yaml
+from harness_builders import campaign_row, manifest
 from pydantic import ValidationError
 from riobed.errors import UsageError
 from riobed.guest import MIB, Guest, GuestSetup, Layout, MachineSpec, check_mode
@@ -14,7 +15,7 @@ from riobed.guest.kernel import GUEST_NEEDS
 from riobed.guest.modes import CacheMode, all_modes, cache_mode, find_mode, read_modes
 from riobed.guest.workload import Workload
 from riobed.vm.fake import FakeMachine
-from riobed_results.tables.controls import LOSING_MODES
+from riobed_results.tables.controls import LOSING_MODES, losing_modes
 
 LAYOUT = Layout(512 * MIB)
 NAMES = list(all_modes())
@@ -111,6 +112,13 @@ def test_a_load_makes_durable_at_close_what_the_mode_promises(tmp_path: Path, na
     assert told == ({"start", ""} if name != "rio" else set())
 
 
+def test_tables_know_which_modes_lose_what_to_a_loss_of_power() -> None:
+    campaign = campaign_row()
+    campaign.spec = yaml.safe_dump({"modes": NAMES, "restart": "power"})
+    in_memory = {name for name in NAMES if cache_mode(name).restores_memory}
+    assert losing_modes(campaign) == LOSING_MODES | in_memory
+
+
 def test_an_unknown_mode_is_told_with_those_there_are() -> None:
     with pytest.raises(UsageError, match=f"'Rio'; there are: {', '.join(NAMES)}$"):
         cache_mode("Rio")
@@ -126,6 +134,7 @@ def test_an_unknown_mode_is_told_with_those_there_are() -> None:
     ({"devices": [{"name": "swap", "size_mib": 8}]}, "disk of the machine"),
     ({"devices": [{"name": "log", "size_mib": 8}] * 2}, "twice"),
     ({"devices": [{"name": "log", "size_mib": 8, "kind": "tape"}]}, "kind"),
+    ({"sync_writes": True, "may_lose_newest": True}, "may_lose_newest"),
 ])  # fmt: skip
 def test_an_entry_with_a_mistake_is_refused(entry: dict[str, object], word: str) -> None:
     with pytest.raises(ValidationError, match=word):

@@ -149,6 +149,12 @@ def test_how_a_machine_restarts_is_drawn_in_these_shares() -> None:
     assert {trial.restart for trial in plan(spec(**WIDE))} == {"reset"}
 
 
+def test_each_trial_loses_its_power_to_a_noise_of_its_own() -> None:
+    trials = list(plan(spec(**WIDE, restart="power")))
+    assert {trial.restart for trial in trials} == {"power"}
+    assert len({trial.noise_seed for trial in trials}) == len({trial.seed for trial in trials})
+
+
 def test_a_guest_without_a_fault_is_left_alone_for_a_random_moment() -> None:
     moments = [t.undisturbed_s for t in plan(spec(fault_classes=["none"]))]
     assert 0 <= min(moments) < 0.02 and 0.08 < max(moments) <= 0.1

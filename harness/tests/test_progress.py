@@ -188,6 +188,7 @@ def test_streams_may_be_mixed_byte_by_byte(number: int) -> None:
     alone = [fed(log) for log in logs[2:5]]
     assert streams.reported == {
         "done": ",".join(str(part.done) for part in alone),
+        "oldest": ",".join(str(part.done) for part in alone),
         "intent": ",".join(str(part.in_flight) for part in alone),
         "failed": "//",
     }

@@ -96,3 +96,10 @@ def test_a_line_says_what_a_corruption_is(mode: str, fault_class: str, corruptio
     ended.crash_title = "page\nfault in " + "long_name" * 9
     short = run.describe(ended, 80)
     assert len(short) == 80 and short.endswith(f"…{says}") and " 0.5 s: pag" in short
+
+
+@pytest.mark.parametrize(("mode", "says"), [("delayed", "  lost 3 steps"), ("rio", "  CONTROL FAILED")])
+def test_a_line_says_how_many_steps_are_lost(mode: str, says: str) -> None:
+    died = {"crash_kind": "reset", "crash_title": "power lost", "time_to_crash_s": 0.5}
+    ended = row("survived", "none", mode=mode, fault_class="none", steps_lost=3, **died)
+    assert run.describe(ended, 90).endswith(f"power lost{says}")

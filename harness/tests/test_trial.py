@@ -12,7 +12,7 @@ import pytest
 from harness_builders import Clock, ScriptedMachine, record, recovery, spec, text_fault
 from riobed.errors import BootError, InfraError
 from riobed.faults import commands
-from riobed.guest import CacheUse
+from riobed.guest import CacheMode, CacheUse, cache_mode
 from riobed.guest.guest import Guest
 from riobed.plan.rounds import PlannedTrial, plan
 from riobed.trial import TrialRecord, read_recovery, trial, trial_row
@@ -163,6 +163,7 @@ class Recovering(ScriptedMachine):
     def __init__(self, folder: Path, clock: Clock) -> None:
         super().__init__(folder, clock)
         self.resets = 0
+        self.losses: list[int] = []
         # What is on the console a second after a reset.
         self.stage0 = READY
         self.answers: dict[str, ExecResult] = {
@@ -200,6 +201,10 @@ class Recovering(ScriptedMachine):
         self.say(self.progress, step(11))
         self.clock.after(1, self.come_back)
 
+    def power_loss(self, seed: int) -> None:
+        self.losses.append(seed)
+        super().power_loss(seed)
+
     def run(self, argv: list[str], stdin: bytes = b"", timeout: float = 60) -> ExecResult:
         self.commands.append(argv)
         self.on_run()
@@ -212,10 +217,14 @@ def crashing(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> R
     return Recovering(tmp_path, clock)
 
 
-def ran(machine: Recovering, done: TrialRecord | None = None, **fields: Any) -> Any:
+def ran(
+    machine: Recovering, done: TrialRecord | None = None, mode: CacheMode | None = None, **fields: Any
+) -> Any:
     """The record of a trial that came to a verdict."""
     done = done or a_record()
-    run_trial(ReadyGuest(machine), spec(**fields), done)
+    guest = ReadyGuest(machine)
+    guest.mode = mode or cache_mode("rio")
+    run_trial(guest, spec(**fields), done)
     assert done.verdict is not None and done.observation is not None
     return done
 
@@ -239,7 +248,7 @@ def test_a_trial_from_start_to_verdict(crashing: Recovering) -> None:
     assert (done.snapshot, done.boot) == ("feed", "beef")
     # Step 11 was done between the crash's report and the reset.
     seed = f"seed={PLANNED.workload_seed}"
-    assert crashing.commands[-1] == ["check", seed, "done=11", "intent=0", "failed="]
+    assert crashing.commands[-1] == ["check", seed, "done=11", "intent=0", "failed=", "oldest=11"]
 
 
 def test_a_difference_is_corruption(crashing: Recovering) -> None:
@@ -269,6 +278,38 @@ def test_a_guest_that_resets_itself_is_not_reset_again(crashing: Recovering, sai
 
     crashing.on_inject = on_inject
     assert (ran(crashing).verdict.crash_title, crashing.resets) == (title, 0)
+
+
+@pytest.mark.parametrize(("loses", "oldest"), [(True, 0), (False, 11)])
+def test_after_a_loss_of_power_only_modes_that_say_so_may_lose_steps(
+    crashing: Recovering, loses: bool, oldest: int
+) -> None:
+    crashing.answers["check"] = ExecResult(0, b'{"steps_lost": 3}', b"")
+    mode = cache_mode("rio").model_copy(update={"may_lose_newest": loses})
+    done = ran(crashing, a_record(restart="power"), mode)
+    assert crashing.losses == [done.planned.noise_seed]
+    assert (done.restart, done.check.steps_lost) == ("power", 3)
+    assert f"oldest={oldest}" in crashing.commands[-1]
+
+
+def test_what_a_loss_of_power_took_stays_lost_after_a_further_reset(crashing: Recovering) -> None:
+    def come_back() -> None:
+        failed = b"riobed: stage 0\nriorecover: registry\nriobed: stage 0 failed: x\n"
+        crashing.say(crashing.console, READY if crashing.resets > 1 else failed)
+
+    crashing.come_back = come_back
+    done = ran(crashing, a_record(restart="power"))
+    assert (done.restart, len(crashing.losses), crashing.resets) == ("power", 1, 2)
+
+
+def test_a_guest_that_resets_itself_loses_its_power_then(crashing: Recovering) -> None:
+    def on_inject() -> None:
+        crashing.say(crashing.evidence, b"I 0 1000000000\n")
+        crashing.later(1, crashing.console, READY)
+
+    crashing.on_inject = on_inject
+    assert ran(crashing, a_record(restart="power")).restart == "power"
+    assert len(crashing.losses) == 1
 
 
 def test_without_faults_the_reset_is_ours(crashing: Recovering) -> None:

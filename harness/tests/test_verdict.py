@@ -88,6 +88,8 @@ def test_damage_to_the_registry_is_direct(damage: dict[str, Any], sums: dict[str
     assert decide(CRASHED, report, DIFFERS).corruption == "direct"
     # An entry that says nothing of a file in use costs nothing.
     assert decide(CRASHED, report, EQUAL).corruption == "none"
+    # The noise of a loss of power looks like damage.
+    assert decide(CRASHED, report, DIFFERS, power_lost=True).corruption == "unclassified"
 
 
 @pytest.mark.parametrize(

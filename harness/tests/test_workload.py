@@ -79,15 +79,16 @@ def test_workloads_beside_another_have_places_of_their_own() -> None:
 def test_all_placeholders(guest_folder: Path) -> None:
     workload = load_workload(folder_with(guest_folder, options={"size": 3, "kind": "fast"}))
     template = "echo {dir} {seed} {progress} {progress_port} {done} {intent} {fsync} {needs_fsync} "
-    template += "{option:size} {option:kind} {failed} {{}}"
-    values: dict[str, Any] = {"done": 4, "intent": 5, "failed": "3:EIO", "options": {"kind": "slow"}}
+    template += "{option:size} {option:kind} {failed} {oldest} {{}}"
+    values: dict[str, Any] = {"done": 4, "intent": 5, "failed": "3:EIO", "oldest": 2}
+    values |= {"options": {"kind": "slow"}}
     result = ran(workload, template, guest_folder, sync=True, needs_fsync=True, **values)
     ports = ["/dev/virtio-ports/org.riobed.progress", "0x403"]
     assert result.stdout.split() == [
         "/mnt/test/workload",
         "1",
         *ports,
-        *["4", "5", "--fsync", "--fsync", "3", "slow", "3:EIO", "{}"],
+        *["4", "5", "--fsync", "--fsync", "3", "slow", "3:EIO", "2", "{}"],
     ]
 
 

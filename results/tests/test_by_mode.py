@@ -18,7 +18,7 @@ from riobed_results.store.queries import Results
 from riobed_results.store.store import Store
 from riobed_results.tables.by_mode import Design, mode_page, mode_table
 from riobed_results.tables.controls import failed_controls
-from riobed_results.tables.losses import NO_FAULT, PANIC, RECOVERY_CRASH, RESTARTS
+from riobed_results.tables.losses import NO_FAULT, PANIC, POWER, RECOVERY_CRASH, RESTARTS
 from riobed_results.tables.oracles import ORACLES
 from riobed_results.tables.parked import PARKED
 from riobed_results.tables.planted import PLANTED
@@ -78,6 +78,34 @@ def test_resets_without_a_fault(store: Store) -> None:
         "Pages restored, median": 110.0,
     }
     assert column(results, NO_FAULT, "rio-protected")["Resets"] == 1
+
+
+def test_losses_of_power_are_a_table_of_their_own(store: Store) -> None:
+    power = {"restart": "power", "recovery": recovered(pages=0)}
+    results = filled(
+        store,
+        power | {"steps_lost": 0, "steps_done": 9},
+        power | {"steps_lost": 4, "steps_done": 9},
+        power | {"steps_lost": 9, "steps_done": 9},
+        power | {"corruption": "unclassified", "check": differing(3), "total_loss": True},
+        power | {"corruption": "unclassified", "check": differing(2), "fault_class": "kernel_text"},
+        power | {"fault_class": "panic", "crash_title": PANICS["nmi"]},
+        {"restart": "reset"},
+        {"outcome": "infra_error", "restart": "power", "recovery": None, "check": None},
+    )
+    assert column(results, POWER) == {
+        "Losses of power": 6,
+        "without a fault": 4,
+        "Lost or changed a file": 2,
+        "Lost newest steps, no more": 2,
+        "Lost every step": 2,
+        "Steps lost, median": 4.0,
+        "Steps lost, most": 9,
+    }
+    assert column(results, NO_FAULT)["Resets"] == 1
+    pages = campaign_pages(results)
+    assert "panics" not in pages and "parked" not in pages
+    assert "6 of the trials were followed by a loss of power" in pages["corruption"].note
 
 
 def test_resets_in_recovery(store: Store) -> None:

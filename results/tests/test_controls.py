@@ -76,6 +76,25 @@ def test_a_mode_of_ones_own_may_lose_data(store: Store) -> None:
     assert "mode kept" in sentence
 
 
+def test_after_a_loss_of_power_only_what_is_durable_must_be_there(store: Store) -> None:
+    own = "restart: power\nown_modes: {kept: {sync_writes: true}, gone: {restores_memory: true}}\n"
+    modes = ["write-through", "rio", "delayed", "kept", "gone"]
+    noise = recovered(registry="damaged")
+    lost = [reset("unclassified", mode=mode) | {"restart": "power", "recovery": noise} for mode in modes]
+    results = fill(store, *lost, modes=modes, spec=own)
+    sentences = failed_controls(results.rows, losing_modes(results.campaign))
+    assert sentences == [
+        f"Control failed in mode {mode}: 1 of 1 losses of power without a fault lost or changed a file."
+        for mode in ("write-through", "kept")
+    ]
+
+
+@pytest.mark.parametrize(("mode", "steps", "failed"), [("delayed", 4, 0), ("delayed", 0, 1), ("rio", 4, 1)])
+def test_lost_steps_are_a_loss(store: Store, mode: str, steps: int, failed: int) -> None:
+    results = filled(store, reset("none", mode=mode) | {"steps_lost": steps})
+    assert len(failed_controls(results.rows)) == failed
+
+
 ABOUT_FAULTS = [
     "corruption",
     "protocol",
@@ -106,6 +125,7 @@ def test_every_table_about_faults_says_first_what_its_controls_say(
     others += [reset("direct", "delayed"), reset(mode="odd") | {"recovery": recovered(phase="data")}]
     panic = {"fault_class": "panic", "mode": "odd", "crash_title": PANICS["nmi"]}
     others.append(panic | {"recovery": recovered(log={}, production=True)})
+    others.append({"mode": "odd", "restart": "power"})
     bad = {"corruption": "direct", "files_lost": 1, "bytes_lost": 1, "total_loss": False}
     spec = "protocol: {claims: [{mode: rio, than: delayed}]}"
     page = table.of(filled(store, fault, fault | bad, *others, {"mode": "delayed"}, spec=spec))

@@ -60,7 +60,8 @@ def one_corruption() -> Path:
     known["victim"] = "sh"
     asked = "protocol: {claims: [{mode: rio, than: delayed}]}"
     lost |= {"corruption": "direct", "cache_share": 0.6}
-    fill(store, {**lost, **known}, {"mode": "delayed", **known}, spec=asked)
+    power = {"mode": "delayed", "restart": "power", "steps_lost": 3}
+    fill(store, {**lost, **known}, {"mode": "delayed", **known}, power, spec=asked)
     return path
 
 

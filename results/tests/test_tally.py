@@ -32,6 +32,7 @@ def rows(seed: int) -> list[dict[str, Any]]:
         {"total_loss": True, "corruption": "indirect", "bytes_lost": 1 << 40},
         {"recovery": recovered(pages=1 << 70)},
         {"workload_errors": 2, "workload_error": "EUCLEAN in write", "victim": "kworker/0:1"},
+        {"steps_lost": 7, "restart": "power"},
         {"injection_guest_s": 1.5, "crash_guest_s": 2.0, "workload_mismatch": True},
     ]
     made = [dict(rng.choice(some)) for _ in range(40)]
@@ -82,10 +83,10 @@ def test_trials_that_end_later_are_not_counted(results: Results) -> None:
     assert how_many(read_results(results.source).trials) == before + 1
 
 
-@pytest.mark.parametrize("lacks", [(), ("boot",), ("boot", "victim")])
+@pytest.mark.parametrize("lacks", [(), ("boot",), ("boot", "victim"), ("steps_lost",)])
 def test_a_store_without_digests_gets_them(store: Store, path: Path, lacks: tuple[str, ...]) -> None:
     """A reader makes them for itself; who writes, once for all."""
-    fill(store, *(row | {"victim": None} for row in rows(1)))
+    fill(store, *(row | {"victim": None, "steps_lost": None} for row in rows(1)))
     with store.session() as session:
         stored = [tuple(row) for row in session.execute(sa.select(DigestRow.__table__))]
     with sqlite3.connect(path) as database:

@@ -151,12 +151,13 @@ def describe(row: TrialRow, width: int, losing: frozenset[str] = LOSING_MODES) -
     """Describe a trial that ended, in one line of at most `width` columns."""
     if row.outcome == "infra_error":
         return fitted(f"{named(row)} infra error, attempt {row.attempt}: {row.detail}", width)
-    found = "" if row.corruption in (None, "none") else "  CORRUPTION"
+    found = f"  lost {row.steps_lost} steps" if row.lost_steps else ""
+    found = found if row.corruption in (None, "none") else "  CORRUPTION"
     if row.recovery and row.recovery.production is False:
         return fitted(f"{named(row)} {ending(row)}", width, "  NO PRODUCTION KERNEL")
     if control_failed(row, losing):
         found = "  CONTROL FAILED"
-    elif found and row.fault_class in CONTROLS:
+    elif row.corruption not in (None, "none") and row.fault_class in CONTROLS:
         found = f"  {row.corruption} (expected)"
     return fitted(f"{named(row)} {ending(row)}", width, found)
 

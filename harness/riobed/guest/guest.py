@@ -368,7 +368,7 @@ class Guest:
     def command(self, key: str, *, seed: int, **reported: int | str) -> list[str]:
         """Return one of the workload's commands for this mode; `key` is its key in workload.yaml.
 
-        `reported` is what the check must know: the values of {done}, {intent} and {failed}.
+        `reported` is what the check must know: the values of {done}, {intent}, {failed} and {oldest}.
         """
         argv = self._filled(key, getattr(self._workload, key), seed, **reported)
         # The others first: the command's status is that of the workload itself.

@@ -82,6 +82,7 @@ class CacheMode(Strict):
     sync_writes: bool = False
     sync_on_close: bool = False
     restores_memory: bool = False
+    may_lose_newest: bool = False
     cache_share: CacheShare | None = None
     kernel: KernelSpec | None = None
 
@@ -113,6 +114,10 @@ class CacheMode(Strict):
 
     @model_validator(mode="after")
     def _makes_sense(self) -> "CacheMode":
+        if self.may_lose_newest and self.tells_fsync:
+            raise ValueError(
+                "may_lose_newest: no step is lost that fsync has made durable; remove one of the keys"
+            )
         if self.filesystem != "ext4":
             if self.restores_memory:
                 raise ValueError(f"restores_memory: recovery supports ext4 only, not {self.filesystem}")

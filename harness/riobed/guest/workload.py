@@ -22,7 +22,7 @@ PROGRESS_PORT = "/dev/virtio-ports/org.riobed.progress"
 PROGRESS_IO_PORT = "0x403"
 # How many processes can report to it in streams: a stream's number has three bits of a byte.
 STREAMS = 8
-_NOTHING: dict[str, int | str] = {"done": 0, "intent": 0, "failed": ""}
+_NOTHING: dict[str, int | str] = {"done": 0, "intent": 0, "failed": "", "oldest": 0}
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,8 @@ class Workload(BaseModel):
       list of numbers joined by commas
     - {failed}: the steps that were reported as failed, as `STEP:NAME` joined by commas; empty if none. With
       streams, a list of these joined by slashes
+    - {oldest}: the oldest step as after which the files may be: {done}, or after a loss of power 0 in modes
+      that may lose the newest steps
     - {fsync}: "--fsync" in modes that make each step durable, otherwise empty
     - {needs_fsync}: "--fsync" in modes in which what is written may be lost without it, otherwise empty
     - {option:NAME}: an entry of `options`
@@ -169,7 +171,7 @@ def command(
 ) -> list[str]:
     """Fill in one of the workload's commands; return it as an argument vector for the guest.
 
-    `reported` has values of {done}, {intent} and {failed}; without them nothing has been reported.
+    `reported` has values of {done}, {intent}, {failed} and {oldest}; without them nothing has been reported.
     """
     place = place or Place(GUEST_FOLDER)
     text = filled(

@@ -29,8 +29,8 @@ class PlannedTrial:
 
     `recovery_reset_s`: time of the reset during recovery (None: no reset).
     `check_restore`: whether the restored memory is compared with the snapshot's. `restart`: by a reset, by
-    the parked stage 0, or by one after the other from a copy of the crash. `change`: what class `planted`
-    changes, and with `in_step` in the middle of a step of the workload.
+    the parked stage 0, by one after the other from a copy of the crash, or after a loss of power. `change`:
+    what class `planted` changes, and with `in_step` in the middle of a step of the workload.
     """
 
     position: int
@@ -57,6 +57,11 @@ class PlannedTrial:
     def undisturbed_s(self) -> float:
         """Seconds the guest runs undisturbed before a reset without a fault."""
         return random.Random(f"{self.seed}/run-on").uniform(0.0, _UNDISTURBED_S)
+
+    @property
+    def noise_seed(self) -> int:
+        """Seed of the noise that a loss of power leaves in RAM, 63 bits."""
+        return random.Random(f"{self.seed}/power").getrandbits(63)
 
     @property
     def panic_by(self) -> str:
@@ -123,6 +128,6 @@ def rounds(spec: CampaignSpec) -> Iterator[tuple[int, str, int]]:
 def draw_restart(spec: CampaignSpec, seed: str) -> Restart:
     """Return how the machine restarts after the crashes of the trials with that seed."""
     if not spec.parked:
-        return "reset"
+        return spec.restart
     drawn = random.Random(f"{seed}/restart").random() - spec.parked.reset
     return "reset" if drawn < 0 else "both" if drawn < spec.parked.both else "parked"

@@ -107,6 +107,9 @@ class CampaignSpec(Strict):
     # After a crash stage 0 is put back as it was kept (docs/decisions/039-parked-stage0.md). Absent: every
     # crash is followed by a reset.
     parked: Parked | None = None
+    # What a crash is followed by: a reset, which keeps RAM, or a loss of power
+    # (docs/decisions/045-loss-of-power.md).
+    restart: Literal["reset", "power"] = "reset"
     # A guest without a sign of life for that long hangs.
     hang_s: Seconds = 20.0
     # Proportion of trials that boot instead of starting from the snapshot, to show that it has no effect.
@@ -173,6 +176,8 @@ class CampaignSpec(Strict):
             raise ValueError("run_on_s: with icount each trial needs its own warm-up; leave it out")
         if self.parked and (self.machine.icount or self.recovery_reset_s):
             raise ValueError("parked: recovery_reset_s and icount need real resets; leave it out")
+        if self.parked and self.restart == "power":
+            raise ValueError("parked: a loss of power leaves no parked stage 0; leave it out")
         if self.max_trials_per_cell < self.crashes_per_cell:
             raise ValueError("max_trials_per_cell is smaller than crashes_per_cell")
         counts = self.faults if isinstance(self.faults, dict) else {}

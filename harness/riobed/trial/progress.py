@@ -185,7 +185,12 @@ class Progress:
     @property
     def reported(self) -> dict[str, int | str]:
         """What the workload's check must know."""
-        return {"done": self.done, "intent": self.in_flight, "failed": self.failed}
+        return {
+            "done": self.done,
+            "intent": self.in_flight,
+            "failed": self.failed,
+            "oldest": self.done,
+        }
 
     @property
     def in_flight(self) -> int:
@@ -256,8 +261,10 @@ class Streams:
     def reported(self) -> dict[str, int | str]:
         """What the workload's check must know: lists with an element for each process."""
         parts = self._parts.values()
+        done = ",".join(str(part.done) for part in parts)
         return {
-            "done": ",".join(str(part.done) for part in parts),
+            "done": done,
+            "oldest": done,
             "intent": ",".join(str(part.in_flight) for part in parts),
             "failed": "/".join(part.failed for part in parts),
         }

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""After a crash: restart the machine with RAM kept, wait for stage 0's recovery, run the workload's check.
+"""After a crash: restart the machine, wait for stage 0's recovery, run the workload's check.
+
+RAM is kept, unless the plan has a loss of power.
 
 Recovery can be restarted at any moment. If it fails, the machine is reset again, as an unattended machine
 would be. If it fails every time, the crash caused that: it is a result, a bad one, and must not be redrawn.
@@ -32,7 +34,10 @@ def recover(guest: Guest, record: TrialRecord) -> None:
 
     If the plan says so, recovery also runs before, from a copy, and what differs is noted.
     """
-    if record.observation and record.observation.restarted:
+    if record.planned.restart == "power":
+        # Also if it restarted by itself: what recovery had not written yet is lost as well.
+        recover_by(guest, record, "power")
+    elif record.observation and record.observation.restarted:
         recover_by(guest, record, None)
     elif guest.parking and record.planned.restart == "both":
         copied = recover_copy(guest, guest.parking, record)
@@ -103,12 +108,15 @@ def recover_by(guest: Guest, record: TrialRecord, how: Restart | None) -> None:
 def restart(guest: Guest, record: TrialRecord, how: Restart | None) -> None:
     """Restart the machine unless it has done so, wait for recovery, and read riorecover's report."""
     machine = guest.machine
-    record.restart = how
+    # What a loss of power took does not come back by a further reset.
+    record.restart = "power" if record.restart == "power" else how
     with record.phase("reset"):
         if how:
             machine.console.clear()
         if how == "parked" and guest.parking:
             guest.parking.restart()
+        elif how == "power":
+            machine.power_loss(record.planned.noise_seed)
         elif how:
             machine.reset()
         if record.planned.recovery_reset_s is not None and not record.interruption:
@@ -131,11 +139,10 @@ def judge(guest: Guest, record: TrialRecord) -> None:
         keep_recovery_log(guest, record)
         return
     with record.phase("check"):
-        argv = guest.command(
-            "check",
-            seed=record.planned.workload_seed,
-            **record.progress.reported,
-        )
+        reported = record.progress.reported
+        if record.restart == "power" and guest.mode.may_lose_newest:
+            reported["oldest"] = 0
+        argv = guest.command("check", seed=record.planned.workload_seed, **reported)
         record.check = read_check(guest.machine.run(argv, timeout=_CHECK_S))
         if guest.beside:
             beside = [check_beside(guest, record, each) for each in guest.beside]

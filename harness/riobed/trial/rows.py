@@ -72,6 +72,7 @@ def trial_row(record: TrialRecord, campaign_id: int, attempt: int, started: str,
         if record.check and not row.total_loss:
             row.files_lost, row.bytes_lost = record.check.files_lost, record.check.bytes_lost
             row.total_loss = record.check.total_loss
+            row.steps_lost = record.check.steps_lost
         if observation and observation.crash:
             row.time_to_crash_s = round(observation.seconds, 3)
             row.log_damage = observation.crash.damage or None

@@ -72,7 +72,10 @@ def run_trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
             record.plant = note_e2fsck(guest, record.plant)
         if spec.boot_production:
             restart_production(guest, record)
-        record.verdict = decide(record.observation, record.recovery, record.check, record.unrecovered)
+        power_lost = record.restart == "power"
+        record.verdict = decide(
+            record.observation, record.recovery, record.check, record.unrecovered, power_lost
+        )
     finally:
         # With an observation the console was already read, before stage 0 added to it.
         if not record.observation:
@@ -92,7 +95,8 @@ def observe(guest: Guest, spec: CampaignSpec, record: TrialRecord, pid: int) -> 
         return Observation(crash_outcome(crash), crash, 0.0, "running")
     if record.planned.fault_class == PANIC:
         crash = panic_on_request(guest.machine, record.planned.panic_by)
-    return Observation("survived", crash or Crash("reset", "reset by the harness"), 0.0, "running")
+    by_us = "power lost" if record.planned.restart == "power" else "reset by the harness"
+    return Observation("survived", crash or Crash("reset", by_us), 0.0, "running")
 
 
 def begin(guest: Guest, record: TrialRecord) -> int:

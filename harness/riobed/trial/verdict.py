@@ -54,12 +54,14 @@ def decide(
     recovery: RecoveryReport | None,
     check: CheckReport | None,
     unrecovered: str = "",
+    power_lost: bool = False,
 ) -> Verdict:
     """Judge a trial. Its outcome was observed before the reset, so it cannot depend on what the check found.
 
     `recovery` is riorecover's report and `check` that of all workloads. Both are None if recovery failed each
     time; `unrecovered` then says why. A file system that cannot be mounted or recovered counts as corruption
-    of all its files. Raises InfraError if a report is missing.
+    of all its files. With `power_lost` no corruption can be classified, because recovery saw noise. Raises
+    InfraError if a report is missing.
     """
     if observation.crash is None:
         raise InfraError("a guest that nobody brought down")
@@ -68,11 +70,12 @@ def decide(
         return Verdict(*ended, "unclassified", "disk")
     if recovery is None:
         raise InfraError("a crash without a recovery report")
+    how: Corruption = "unclassified" if power_lost else _classify(recovery)
     if recovery.mount_error:
-        return Verdict(*ended, _classify(recovery), "disk")
+        return Verdict(*ended, how, "disk")
     if check is None:
         raise InfraError("a mounted file system that was not checked")
-    return Verdict(*ended, "none" if check.all_equal else _classify(recovery))
+    return Verdict(*ended, "none" if check.all_equal else how)
 
 
 def _classify(recovery: RecoveryReport) -> Corruption:

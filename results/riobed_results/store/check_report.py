@@ -26,7 +26,8 @@ class CheckReport(BaseModel):
     """`equal` comes from the check's exit status; everything the check printed is kept unchanged.
 
     A check may give the number of differences it found (`difference_count`) and list some of them
-    (`differences`). It may say how much is lost: `files_lost` of its `files_expected`, and `bytes_lost`.
+    (`differences`). It may say how much is lost: `files_lost` of its `files_expected`, and `bytes_lost`; and
+    how many of the newest steps, `steps_lost`, if the files are as after an earlier one.
     Values of another shape are kept, but ignored here. All counts include those of `beside`.
     """
 
@@ -64,6 +65,11 @@ class CheckReport(BaseModel):
     def bytes_lost(self) -> int | None:
         """The number of expected bytes that are not there or wrong; None if the check does not say."""
         return self._count("bytes_lost")
+
+    @property
+    def steps_lost(self) -> int | None:
+        """The number of newest steps that are not in the files; None if the check does not say."""
+        return self._count("steps_lost")
 
     @property
     def total_loss(self) -> bool | None:

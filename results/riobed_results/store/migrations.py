@@ -3,8 +3,8 @@
 
 Schema 1 kept some facts of a trial as text. Schema 2 lacks columns; its outcomes `crash` and `discard` stay,
 because tables of its campaigns count by the definition that held when they ran. Schema 3 lacks the task that
-ran at a crash, the boot, and the digests, which follow from the other rows. A program that knows no digests
-must not write to a store that has them: its trials would be missing in the tables.
+ran at a crash, the boot, the steps lost, and the digests, which follow from the other rows. A program that
+knows no digests must not write to a store that has them: its trials would be missing in the tables.
 """
 
 import re
@@ -43,7 +43,7 @@ _SINCE_3 = (
     ("trials", "cache_share", "FLOAT"),
     ("trials", "dirty_share", "FLOAT"),
 )
-_SINCE_4 = ("victim", "boot")  # of trials
+_SINCE_4 = (("victim", "TEXT"), ("boot", "TEXT"), ("steps_lost", "INTEGER"))  # of trials
 _AT_ONCE = 1000  # trials
 # Part of a crash's detail, between the observation's detail and the reason why recovery failed.
 _DAMAGE = re.compile(r"(?:^|; )damaged log: (.*?)(?=; recovery failed: |$)", re.DOTALL)
@@ -65,9 +65,9 @@ def complete(session: Session) -> None:
     """Make a store of schema 3 one of the latest: the digests of all trials, some at a time."""
     connection = session.connection()
     there = {column["name"] for column in sa.inspect(connection).get_columns("trials")}
-    for name in _SINCE_4:
+    for name, kind in _SINCE_4:
         if name not in there:
-            connection.exec_driver_sql(f"ALTER TABLE trials ADD COLUMN {name} TEXT")
+            connection.exec_driver_sql(f"ALTER TABLE trials ADD COLUMN {name} {kind}")
     Base.metadata.create_all(connection)
     query = sa.select(TrialRow).order_by(TrialRow.id).limit(_AT_ONCE)
     after = 0

@@ -33,7 +33,7 @@ Outcome = Literal["panic", "hang", "stuck", "survived", "crash", "discard", "inf
 CrashKind = Literal["panic", "oops", "trap", "hang", "reset"]
 Corruption = Literal["none", "direct", "indirect", "unclassified"]
 CorruptionWhere = Literal["cache", "disk"]
-Restart = Literal["reset", "parked", "both"]
+Restart = Literal["reset", "parked", "both", "power"]
 Json = dict[str, Any]
 Kernels = dict[str, KernelProvenance]
 Seconds = dict[str, float]
@@ -176,7 +176,9 @@ class TrialRow(Base):
     Before the crash the workload reported `workload_errors` errors, the first of which was `workload_error`,
     and `workload_status` is how it ended. `workload_mismatch`: it read something other than it had written.
     `files_lost` and `bytes_lost`: of what the workload's model has, not there or wrong, None if nobody could
-    count; `total_loss`: no file of it is right, or the file system cannot be mounted.
+    count; `total_loss`: no file of it is right, or the file system cannot be mounted. `steps_lost`: of the
+    `steps_done`, the newest ones that are not in the files, which are as they were before these; None if the
+    files are not as after any step, or nobody could count.
 
     `worker` names the guest, `snapshot` the memory that it started from (the first digits of its SHA-256),
     `boot` the boot of the production kernel that this memory comes from: the number in the registry, which
@@ -185,8 +187,9 @@ class TrialRow(Base):
     of the crash report, which names the task `victim`. `steps_at_injection` of the `steps_done` came before
     the faults were in place. All of these are None where they are not known, as in stores before schema 3.
 
-    `restart` is how the machine restarted: by a reset, by the parked stage 0, or by `both` from a copy of the
-    crash. After both, `restart_differs` names the fields of the two recovery reports and checks that differ.
+    `restart` is how the machine restarted: by a reset, by the parked stage 0, by `both` from a copy of the
+    crash, or after a loss of `power`. After both, `restart_differs` names the fields of the two recovery
+    reports and checks that differ.
 
     `cache_share` and `dirty_share` are what the file cache and its dirty pages had of RAM, 0 to 1: by the
     registry at the crash, or without one by the kernel's own count when the snapshot was taken, which has the
@@ -238,6 +241,7 @@ class TrialRow(Base):
     files_lost: Mapped[int | None] = mapped_column(default=None)
     bytes_lost: Mapped[int | None] = mapped_column(sa.BigInteger, default=None)
     total_loss: Mapped[bool | None] = mapped_column(default=None)
+    steps_lost: Mapped[int | None] = mapped_column(default=None)
     requested: Mapped[int] = mapped_column(default=0)
     injected: Mapped[int] = mapped_column(default=0)
     activated: Mapped[int] = mapped_column(default=0)
@@ -318,6 +322,16 @@ class TrialRow(Base):
         return self.faults_activated > 0
 
     @property
+    def lost_steps(self) -> bool:
+        """Whether the files are as they were some steps before the last one done."""
+        return bool(self.steps_lost)
+
+    @property
+    def lost_every_step(self) -> bool:
+        """Whether nothing is left of what the workload did."""
+        return bool(self.total_loss) or (self.lost_steps and self.steps_lost == self.steps_done)
+
+    @property
     def recovered(self) -> bool:
         """Whether there is a report on the recovery."""
         return self.recovery is not None
@@ -334,8 +348,8 @@ class TrialRow(Base):
 
     @property
     def direct(self) -> bool | None:
-        """Whether checksums show a stray store; None if no checksums were kept."""
-        return is_direct(self.recovery)
+        """Whether checksums show a stray store; None if no checksums were kept, or power was lost."""
+        return None if self.restart == "power" else is_direct(self.recovery)
 
     @property
     def inconsistent(self) -> bool:
@@ -561,6 +575,8 @@ class Facts:
     task: str | None = None
     guest_timed: bool = False
     total_loss: bool | None = None
+    lost_steps: bool = False
+    lost_every_step: bool = False
     restart: Restart | None = None
     restarts_differ: bool = False
     phase_names: tuple[str, ...] = ()
@@ -609,6 +625,7 @@ class DigestRow(Base):
     registry_dirty_share: Mapped[float | None]
     files_lost: Mapped[int | None] = mapped_column(sa.BigInteger)
     bytes_lost: Mapped[int | None] = mapped_column(sa.BigInteger)
+    steps_lost: Mapped[int | None]
     time_to_crash_s: Mapped[float | None]
     guest_s: Mapped[float | None]
     cache_share: Mapped[float | None]

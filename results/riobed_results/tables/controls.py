@@ -11,6 +11,7 @@ from riobed_results.store import (
     Row,
     counted,
     how_many,
+    in_order,
     judged,
     stored_spec,
 )
@@ -20,6 +21,8 @@ from riobed_results.tables.render import printable
 LOSING_MODES = frozenset(
     {"delayed", "delayed-no-journal", "delayed-xfs", "delayed-btrfs", "dirsync", "memory"}
 )
+# Shipped modes of these names keep files in memory alone, so a loss of power takes all of them.
+_IN_MEMORY = "rio"
 # Classes that end a sound kernel, and what to call such an end.
 _SOUND = {"none": "resets without a fault", "panic": "panics on request"}
 # For each kind of planted change, its name in the table and the expected class of corruption. The kinds are
@@ -77,15 +80,21 @@ def control_warnings(results: Results) -> list[str]:
 
 
 def losing_modes(campaign: CampaignRow) -> frozenset[str]:
-    """Return the modes in which a reset must lose data, including a user's own modes."""
-    own = stored_spec(campaign).get("own_modes")
-    modes = own.items() if isinstance(own, dict) else ()
-    return LOSING_MODES | {str(name) for name, mode in modes if isinstance(mode, dict) and _loses(mode)}
+    """Return the modes in which what follows a crash must lose data, including a user's own modes."""
+    spec = stored_spec(campaign)
+    power = spec.get("restart") == "power"
+    own = spec.get("own_modes")
+    own = own if isinstance(own, dict) else {}
+    losing = {str(name) for name, mode in own.items() if isinstance(mode, dict) and _loses(mode, power)}
+    if power:
+        shipped = (mode for mode in in_order(campaign, "modes", ()) if mode not in own)
+        losing |= {mode for mode in shipped if mode.startswith(_IN_MEMORY)}
+    return LOSING_MODES | losing
 
 
-def _loses(mode: dict[str, Any]) -> bool:
+def _loses(mode: dict[str, Any], power: bool) -> bool:
     """Whether a mode of a stored spec makes nothing durable at once; default keys are not stored."""
-    kept = any(mode.get(key) for key in ("sync_writes", "sync_on_close", "restores_memory"))
+    kept = mode.get("sync_writes") or mode.get("sync_on_close") or (mode.get("restores_memory") and not power)
     return mode.get("filesystem") == "tmpfs" or not kept
 
 
@@ -108,6 +117,8 @@ def failed_controls(rows: Iterable[Row], losing: frozenset[str] = LOSING_MODES) 
 
 def _failures(loses: bool, rows: list[Row]) -> Iterator[str]:
     for name, ends in _SOUND.items():
+        if name == "none" and any(row.restart == "power" for row in rows):
+            ends = "losses of power without a fault"
         yield from _sound_failures(loses, [row for row in rows if row.fault_class == name], ends)
     boots = [row for row in rows if row.production is not None]
     if down := how_many(row for row in boots if not row.production):
@@ -127,12 +138,17 @@ def on_request(row: Row) -> bool:
     return row.panic_by is not None if row.fault_class == "panic" else row.crash_kind == "reset"
 
 
+def lost_something(row: Row) -> bool:
+    """Whether a file is wrong, or the newest steps are not there."""
+    return row.corruption != "none" or row.lost_steps
+
+
 def _sound_failures(loses: bool, alone: list[Row], ends: str) -> Iterator[str]:
     wanted = list(filter(on_request, alone))
     total = how_many(wanted)
     if crashed := how_many(alone) - total:
         yield f"{crashed} of {how_many(alone)} guests without a fault crashed by themselves"
-    lost = how_many(row for row in wanted if row.corruption != "none")
+    lost = how_many(filter(lost_something, wanted))
     if loses and wanted and not lost:
         yield f"none of {total} {ends} lost anything, and data had not been written"
     if lost and not loses:

@@ -15,6 +15,7 @@ from riobed_results.store import (
     Provenance,
     Results,
     cell_counts,
+    how_many,
     in_order,
     judges_all,
     kernels,
@@ -33,6 +34,7 @@ from riobed_results.tables.comparison import (
     fault_totals,
 )
 from riobed_results.tables.controls import failed_controls, losing_modes, missing_controls
+from riobed_results.tables.losses import powerless
 from riobed_results.tables.paper import NOTE as PAPER_NOTE
 from riobed_results.tables.paper import Beside, beside_paper, paper_grid
 from riobed_results.tables.proportions import (
@@ -65,6 +67,10 @@ NOTE = _MEANING + (
 OLD_NOTE = _MEANING + (
     "A discard (no crash within the limit, or given up early) and an infra error (our own failure, tried "
     "again) are in no denominator."
+)
+POWER_NOTE = (
+    "{} of the trials were followed by a loss of power and not by a reset: what was in memory alone is lost, "
+    "and a mode that may lose the newest steps is corrupted only if no step left such files (table power)."
 )
 # The blocks, with their titles.
 OUTCOMES = {
@@ -127,6 +133,8 @@ class CorruptionTable(BaseModel):
     totals: dict[str, Counts]
     outcomes: dict[str, list[Row]]
     judges_all: bool
+    # Trials whose crash was followed by a loss of power.
+    power_losses: int = Field(default=0, exclude=True)
     statistics: Statistics
 
     @property
@@ -172,6 +180,7 @@ def corruption_table(results: Results) -> CorruptionTable:
         totals=totals,
         outcomes=_outcomes(results.trials, classes, modes),
         judges_all=judges_all(results.trials),
+        power_losses=how_many(filter(powerless, results.trials)),
         statistics=statistics,
     )
 
@@ -204,6 +213,8 @@ def corruption_page(table: CorruptionTable) -> Page:
 
 def _notes(table: CorruptionTable) -> Iterator[str]:
     yield NOTE if table.judges_all else OLD_NOTE
+    if table.power_losses:
+        yield POWER_NOTE.format(table.power_losses)
     if table.statistics.comparisons:
         yield comparison_note(table.statistics.power, table.statistics.kernels)
     if table.statistics.paper:

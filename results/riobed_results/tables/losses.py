@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Losses of resets without a fault and of resets in recovery: these tables should be full of zeros."""
+"""Losses of resets without a fault, of resets in recovery, and of power: the first two should be zeros."""
 
 import statistics
 from collections import Counter
@@ -18,6 +18,11 @@ _BY = {"sysrq": "SysRq", "nmi": "NMI"}
 def restarted(row: Row) -> bool:
     """Whether the production kernel was started after a warm recovery, successfully or not."""
     return row.warm and row.production is not None
+
+
+def powerless(row: Row) -> bool:
+    """Whether the crash was followed by a loss of power, and the trial was judged."""
+    return judged(row) and row.restart == "power"
 
 
 # The sums that `loss_lines` needs, besides the numbers of "restored_pages".
@@ -63,10 +68,40 @@ NO_FAULT = Design(
     "lost or changed: differences the workload's check found, besides the step in flight; checksum "
     "mismatches: cached pages with another checksum than recorded (-: none are kept); restored: pages of "
     "metadata and file data that recovery wrote back, median of the resets.",
-    wants=lambda row: judged(row) and row.fault_class == "none" and row.cut_short is None,
+    wants=lambda row: (
+        judged(row) and row.fault_class == "none" and row.cut_short is None and not powerless(row)
+    ),
     lines=_no_fault_lines,
     numbers=("restored_pages",),
     sums=_SUMS,
+)
+
+
+def _power_lines(rows: Sequence[Row]) -> dict[str, Value]:
+    steps = numbers(rows, "steps_lost")
+    return {
+        "Losses of power": how_many(rows),
+        "without a fault": how_many(row for row in rows if row.fault_class == "none"),
+        "Lost or changed a file": how_many(row for row in rows if row.corruption != "none"),
+        "Lost newest steps, no more": how_many(row for row in rows if row.lost_steps),
+        "Lost every step": how_many(row for row in rows if row.lost_every_step),
+        "Steps lost, median": float(statistics.median(steps)) if steps else None,
+        "Steps lost, most": max(steps) if steps else None,
+    }
+
+
+POWER = Design(
+    name="power",
+    title="Losses of power",
+    section="controls",
+    note="Trials after which all RAM above the first MiB was overwritten with noise before the machine came "
+    "back. A mode that keeps files in memory alone (rio) has promised nothing for that, so it loses all of "
+    "them. Lost newest steps: the files are as after one earlier step of the workload. Modes that write "
+    "later (delayed) may do that; in all others each difference is a changed file. Lost every step: as "
+    "before the first one, or no file is right. Steps lost: of trials whose files are as after some step.",
+    wants=powerless,
+    lines=_power_lines,
+    numbers=("steps_lost",),
 )
 
 
@@ -88,7 +123,7 @@ PANIC = Design(
     note="Trials of fault class panic: a sound kernel was told to panic at a random moment under the "
     "workload, by SysRq c or by a non-maskable interrupt, and then reset. Dirty: pages that recovery found "
     "dirty in the registry, metadata included. The other lines are as in the table no-fault.",
-    wants=lambda row: judged(row) and row.fault_class == "panic" and on_request(row),
+    wants=lambda row: judged(row) and row.fault_class == "panic" and on_request(row) and not powerless(row),
     lines=_panic_lines,
     numbers=("restored_pages", "registry_dirty_share"),
     sums=_SUMS,
@@ -124,7 +159,7 @@ RECOVERY_CRASH = Design(
     note="The machine was reset again while riorecover was at work, at a random moment, in the phase named; "
     "what follows is about the next recovery. A reset after recovery had ended counts for nothing but the "
     "last line. Files lost or changed, checksum mismatches, restored: as in the table no-fault.",
-    wants=lambda row: judged(row) and row.cut_short is not None,
+    wants=lambda row: judged(row) and row.cut_short is not None and not powerless(row),
     lines=_recovery_crash_lines,
     numbers=("restored_pages",),
     sums=_SUMS,

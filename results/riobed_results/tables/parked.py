@@ -35,7 +35,7 @@ PARKED = Design(
     "Drawn at random. Reports differ: a field of the recovery's or of the check's report, besides times, was "
     "not the same; the row says which. p: exact conditional test, two-sided, of whether the shares that were "
     "corrupted differ within fault classes and controls; - where no class has both.",
-    wants=lambda row: row.outcome != "infra_error" and row.restart is not None,
+    wants=lambda row: row.outcome != "infra_error" and row.restart in ("reset", "parked", "both"),
     lines=_lines,
     needs=lambda row: row.restart != "reset",
 )

@@ -10,7 +10,7 @@ from riobed_results.tables.corruption import CORRUPTION
 from riobed_results.tables.cost import COST
 from riobed_results.tables.exposure import EXPOSURE
 from riobed_results.tables.fault_classes import FAULTS
-from riobed_results.tables.losses import NO_FAULT, PANIC, RECOVERY_CRASH, RESTARTS
+from riobed_results.tables.losses import NO_FAULT, PANIC, POWER, RECOVERY_CRASH, RESTARTS
 from riobed_results.tables.noninferiority import NONINFERIORITY
 from riobed_results.tables.oracles import ORACLES
 from riobed_results.tables.parked import PARKED
@@ -48,6 +48,7 @@ CAMPAIGN_TABLES: tuple[CampaignTable[Any], ...] = (
     PHASES,
     by_mode(WINDOWS),
     by_mode(NO_FAULT),
+    by_mode(POWER),
     by_mode(RECOVERY_CRASH),
     by_mode(PANIC),
     by_mode(RESTARTS),
