@@ -62,7 +62,7 @@ def test_a_deletion_cut_short_leaves_nothing_else(rio: Guest, fault_in: FaultIn,
     shell(rio, "umount /mnt/test && e2fsck -fn /dev/vdb")
 
 
-@pytest.mark.parametrize(("function", "moved"), [("rio_log_end", False), ("ext4_mb_release_freed", True)])
+@pytest.mark.parametrize(("function", "moved"), [("rio_log_end", False), ("d_move", True)])
 @pytest.mark.parametrize("mode", ["rio", "rio-protected"])
 def test_an_operation_is_restored_whole_or_not_at_all(
     guest_in: GuestIn, fault_in: FaultIn, mode: str, function: str, moved: bool

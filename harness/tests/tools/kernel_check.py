@@ -34,7 +34,7 @@ CHECKPATCH = {
     "no-writes-for-the-sake": ("BIT_MACRO",),
     "kprobes-let-a-module": ("AVOID_EXTERNS",),
     "report-stores": ("EXPORT_SYMBOL", "VSPRINTF_SPECIFIER_PX"),
-    "tell-the-log": ("MACRO_ARG_REUSE",),
+    "tell-the-log": ("MACRO_ARG_REUSE", "BRACES"),
     "blocks-that-an-open": ("AVOID_EXTERNS",),
     "tracepoints": ("OPEN_ENDED_LINE", "PARENTHESIS_ALIGNMENT"),
 }
