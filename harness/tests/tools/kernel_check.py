@@ -36,6 +36,7 @@ CHECKPATCH = {
     "report-stores": ("EXPORT_SYMBOL", "VSPRINTF_SPECIFIER_PX"),
     "tell-the-log": ("MACRO_ARG_REUSE", "BRACES"),
     "blocks-that-an-open": ("AVOID_EXTERNS",),
+    "append-to-the-log": ("MEMORY_BARRIER",),
     "tracepoints": ("OPEN_ENDED_LINE", "PARENTHESIS_ALIGNMENT"),
 }
 _MOST_LINES = 1000
