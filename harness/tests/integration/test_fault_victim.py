@@ -375,7 +375,14 @@ def test_a_skipped_procedure_leaves_the_lock_as_it_was(guest: Guest) -> None:
         counts = [int(count) for words in look(guest, "locks") for count in words[:2]]
         return Counter(dict(zip(chain(*LOCKS), counts, strict=True)))
 
-    found, seen = until_all_hit(guest, experiment, lambda hit: int(str(hit["caller"]), 16) in module)
-    assert found == Counter(str(hit["procedure"]) for hit in seen.hits.values())
-    assert sum(found.values()) == len(seen.activated) == 84
-    assert len(+found) >= 12 and found["folio_unlock"] and found["unlock_buffer"]
+    every: Counter[str] = Counter()
+    # Each of 16 is as likely, so that one experiment of a hundred misses one of the last two.
+    for _ in range(TRIES):
+        found, seen = until_all_hit(guest, experiment, lambda hit: int(str(hit["caller"]), 16) in module)
+        assert found == Counter(str(hit["procedure"]) for hit in seen.hits.values())
+        assert sum(found.values()) == len(seen.activated) == 84
+        assert len(+found) >= 12
+        every += found
+        if len(+every) == 16:
+            return
+    raise AssertionError(f"in {TRIES} experiments some procedure was never skipped: {every}")
