@@ -166,6 +166,8 @@ def test_a_mode_may_say_which_share_of_ram_its_files_fill(tmp_path: Path) -> Non
     assert guest.setup.options_in(guest.mode)["twins"] == 8
     # 128 MiB of 512, in pairs of files of 1 to 8 pages.
     assert guest.setup.options_in(full) == {"twins": 3591, "max_bytes": 1 << 20}
+    large = guest_of(tmp_path, "w2", workload=workload, options={"twin_bytes": 1 << 18})
+    assert large.setup.options_in(full) == {"twins": 503, "twin_bytes": 1 << 18}
     andrew = guest_of(tmp_path, "w1", workload=load_workload(CHECKOUT / "workloads/andrew"))
     with pytest.raises(UsageError, match="workload andrew: it cannot fill"):
         andrew.setup.options_in(full)

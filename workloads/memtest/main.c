@@ -11,32 +11,33 @@ static const struct {
 	int (*function)(const struct options *options);
 	const char *known;	/* as options_parse() takes it */
 } commands[] = {
-	{ "prepare", command_prepare, "Dsta" },
+	{ "prepare", command_prepare, "Dstwa" },
 	{ "run", command_run, "DSPbnf" },
-	{ "verify", command_verify, "DSOibtxkja" },
-	{ "model", command_model, "SNbtxj" },
+	{ "verify", command_verify, "DSOibtwxkja" },
+	{ "model", command_model, "SNbtwxj" },
 	{ "steps", command_steps, "SNbx" },
 };
 
 static const char help[] =
 "memtest: a repeatable stream of file system steps, and the model that says what they must leave behind\n"
 "\n"
-"  memtest prepare --dir D [--twins N] [--xattrs N] [--seed S]\n"
-"      make D/tree and N pairs of twin files in D/twins (they do not depend on the seed), with --xattrs each\n"
-"      with an extended attribute of 1 to N bytes\n"
+"  memtest prepare --dir D [--twins N] [--twin-bytes N] [--xattrs N] [--seed S]\n"
+"      make D/tree and pairs of twin files of 1 to N bytes in D/twins (they do not depend on the seed), with\n"
+"      --xattrs each with an extended attribute of 1 to N bytes\n"
 "  memtest run --dir D --seed S --progress PATH [--max-bytes N] [--steps N] [--fsync]\n"
 "      do the steps from step 1 on, for ever or N of them; --fsync makes each durable before it is reported\n"
 "  memtest verify --dir D --seed S --done N [--intent N+1] [--oldest K] [--failed LIST] [--max-bytes N] [--twins N]\n"
-"                 [--xattrs N] [--json]\n"
+"                 [--twin-bytes N] [--xattrs N] [--json]\n"
 "      compare D with what must be there after step N, with step N+1 perhaps in flight; with --oldest after any of\n"
 "      the steps K to N, with the one after it perhaps in flight\n"
-"  memtest model --seed S --steps N [--failed LIST] [--max-bytes N] [--twins N] [--json]\n"
+"  memtest model --seed S --steps N [--failed LIST] [--max-bytes N] [--twins N]\n"
+"                [--twin-bytes N] [--json]\n"
 "      print what must be there after step N\n"
 "  memtest steps --seed S --steps N [--failed LIST] [--max-bytes N]\n"
 "      print the steps 1 to N, one JSON object a line\n"
 "\n"
 "LIST is STEP:HOW,STEP:HOW...: the steps of E records, with the word that each begins its text with.\n"
-"Defaults: --max-bytes 8388608 (all files in D/tree together), --twins 8. Numbers are decimal.\n"
+"Defaults: --max-bytes 8388608 (all files in D/tree together), --twins 8, --twin-bytes 32768. Numbers are decimal.\n"
 "Exit status: 0 well, equal; 1 environment; 2 wrong use; 3 something differs; 4 a system call on D failed in run.\n";
 
 int main(int argc, char **argv)

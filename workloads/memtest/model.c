@@ -14,7 +14,6 @@
  */
 #define TWIN_SEED 0x7477696e73u
 #define ATTRIBUTE_SEED 0x7861747472u
-#define TWIN_SIZE_MAX (32u * 1024)
 /* Above any step of a run, so that no twin holds what a step writes. */
 #define TWIN_STEP (1ull << 63)
 
@@ -96,13 +95,13 @@ static void list_remove(struct nodes *list, struct node *node)
 	last->slot = node->slot;
 }
 
-static void add_twins(struct node *root, unsigned int twins)
+static void add_twins(struct node *root, unsigned int twins, unsigned int most)
 {
 	struct node *dir = new_node(root, "twins", NODE_DIR);
 
 	for (unsigned int i = 0; i < twins; i++) {
 		struct rng rng = rng_start(TWIN_SEED, i);
-		uint64_t size = 1 + rng_below(&rng, TWIN_SIZE_MAX);
+		uint64_t size = 1 + rng_below(&rng, most);
 
 		for (char copy = 'a'; copy <= 'b'; copy++) {
 			char name[NAME_SIZE];
@@ -116,12 +115,12 @@ static void add_twins(struct node *root, unsigned int twins)
 	}
 }
 
-void model_init(struct model *model, uint64_t seed, uint64_t max_bytes, unsigned int twins)
+void model_init(struct model *model, uint64_t seed, uint64_t max_bytes, unsigned int twins, unsigned int twin_bytes)
 {
 	*model = (struct model){ .seed = seed, .max_bytes = max_bytes };
 	model->root = new_node(NULL, ".", NODE_DIR);
 	list_add(&model->dirs, new_node(model->root, "tree", NODE_DIR));
-	add_twins(model->root, twins);
+	add_twins(model->root, twins, twin_bytes);
 }
 
 void model_free(struct model *model)

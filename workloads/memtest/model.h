@@ -21,6 +21,7 @@
 #define PATH_SIZE (DEPTH_MAX * NAME_SIZE)
 
 #define TWINS_DEFAULT 8
+#define TWIN_BYTES_DEFAULT (32u * 1024)
 #define TWINS_MAX 99999		/* NNN has three to five digits */
 
 /* The extended attribute that twins may have, and the size of its value: one block has room for that. */
@@ -67,8 +68,8 @@ struct model {
 	size_t failures;
 };
 
-/* A model before the first step, with @twins pairs of twins. */
-void model_init(struct model *model, uint64_t seed, uint64_t max_bytes, unsigned int twins);
+/* A model before the first step, with @twins pairs of twins of 1 to @twin_bytes bytes. */
+void model_init(struct model *model, uint64_t seed, uint64_t max_bytes, unsigned int twins, unsigned int twin_bytes);
 void model_free(struct model *model);
 
 /* The seed of a file's content: twins do not depend on the model's. */

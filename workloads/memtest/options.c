@@ -20,7 +20,7 @@ static const struct option all[] = {
 	{ "done", required_argument, NULL, 'o' },   { "intent", required_argument, NULL, 'i' },
 	{ "failed", required_argument, NULL, 'x' }, { "fsync", no_argument, NULL, 'f' },
 	{ "json", no_argument, NULL, 'j' },	    { "xattrs", required_argument, NULL, 'a' },
-	{ "oldest", required_argument, NULL, 'k' },
+	{ "oldest", required_argument, NULL, 'k' }, { "twin-bytes", required_argument, NULL, 'w' },
 	{ NULL, 0, NULL, 0 },
 };
 
@@ -85,6 +85,9 @@ static void set(struct options *options, const char *command, int letter)
 	case 't':
 		options->twins = (unsigned int)number(command, letter, 0, TWINS_MAX);
 		break;
+	case 'w':
+		options->twin_bytes = (unsigned int)number(command, letter, 1, FILE_MAX);
+		break;
 	case 'a':
 		options->xattrs = (unsigned int)number(command, letter, 0, ATTRIBUTE_MAX);
 		break;
@@ -117,7 +120,8 @@ static void set(struct options *options, const char *command, int letter)
 struct options options_parse(int argc, char **argv, const char *known)
 {
 	struct options options = {
-		.max_bytes = MAX_BYTES_DEFAULT, .steps = UINT64_MAX, .twins = TWINS_DEFAULT, .oldest = OLDEST_NONE
+		.max_bytes = MAX_BYTES_DEFAULT, .steps = UINT64_MAX, .twins = TWINS_DEFAULT,
+		.twin_bytes = TWIN_BYTES_DEFAULT, .oldest = OLDEST_NONE
 	};
 	bool given[128] = { false };
 	int letter, at = 1;

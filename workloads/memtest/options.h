@@ -31,6 +31,7 @@ struct options {
 	uint64_t oldest;	/* of the steps that the directory may be as after; OLDEST_NONE: only done */
 	struct failed_list failed;
 	unsigned int twins;
+	unsigned int twin_bytes;	/* largest size of a twin */
 	unsigned int xattrs;	/* largest value of an extended attribute of twins; 0: they have none */
 	bool fsync;
 	bool json;

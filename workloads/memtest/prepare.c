@@ -74,7 +74,7 @@ int command_prepare(const struct options *options)
 	root = open(options->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (root < 0)
 		die(EXIT_ENVIRONMENT, "cannot open directory %s: %s", options->dir, strerror(errno));
-	model_init(&model, options->seed, options->max_bytes, options->twins);
+	model_init(&model, options->seed, options->max_bytes, options->twins, options->twin_bytes);
 	make_tree(&model, root, model.root, options->xattrs);
 	if (syncfs(root))
 		die(EXIT_ENVIRONMENT, "cannot sync %s: %s", options->dir, strerror(errno));

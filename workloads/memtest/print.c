@@ -50,7 +50,7 @@ int command_model(const struct options *options)
 {
 	struct model model;
 
-	model_init(&model, options->seed, options->max_bytes, options->twins);
+	model_init(&model, options->seed, options->max_bytes, options->twins, options->twin_bytes);
 	steps_replay(&model, options->steps, &options->failed, NULL, NULL);
 	if (options->json)
 		printf("{\"steps\": %" PRIu64 ", \"entries\": [", model.steps);
@@ -87,7 +87,7 @@ int command_steps(const struct options *options)
 {
 	struct model model;
 
-	model_init(&model, options->seed, options->max_bytes, 0);
+	model_init(&model, options->seed, options->max_bytes, 0, 0);
 	steps_replay(&model, options->steps, &options->failed, print_step, NULL);
 	model_free(&model);
 	return 0;

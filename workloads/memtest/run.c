@@ -57,7 +57,7 @@ int command_run(const struct options *options)
 	/* After the step: then there is none in flight. */
 	signal(SIGTERM, stop);
 	actor.root = open_root(options->dir);
-	model_init(&model, options->seed, options->max_bytes, 0);
+	model_init(&model, options->seed, options->max_bytes, 0, 0);
 	progress_open(&progress, options->progress, options->seed);
 	progress_add(&progress, RECORD_START, 0, NULL);
 	while (model.steps < options->steps && !told_to_stop && !end) {

@@ -349,7 +349,7 @@ static void judge(struct verify *verify, struct model *model, const struct optio
 {
 	struct step step;
 
-	model_init(model, options->seed, options->max_bytes, options->twins);
+	model_init(model, options->seed, options->max_bytes, options->twins, options->twin_bytes);
 	steps_replay(model, state->steps, &state->failed, NULL, NULL);
 	if (state->next && !step_plan(model, &step))
 		die(EXIT_USAGE, "verify: no step %" PRIu64 " is possible after those that failed", state->steps + 1);
@@ -399,7 +399,7 @@ static bool find_older(const struct options *options, int root, struct state *st
 
 	search = (struct search){ .verify = { .model = &model, .xattrs = options->xattrs, .brief = true },
 				  .root = root, .oldest = options->oldest };
-	model_init(&model, options->seed, options->max_bytes, options->twins);
+	model_init(&model, options->seed, options->max_bytes, options->twins, options->twin_bytes);
 	steps_replay(&model, state->steps, failed, try_before, &search);
 	model_free(&model);
 	if (!search.found)

@@ -99,7 +99,7 @@ class GuestSetup:
         """Return the workload's options in a mode; UsageError if it cannot fill the mode's share of RAM."""
         given = dict(self.options or {})
         if self.workload and mode.cache_share:
-            given |= self.workload.filling(mode.cache_share * self.machine.memory_mib * MIB)
+            given |= self.workload.filling(mode.cache_share * self.machine.memory_mib * MIB, given)
         return given
 
     def products(self, mode: CacheMode) -> Manifest:

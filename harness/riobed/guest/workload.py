@@ -41,12 +41,13 @@ PartName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,19}$")]
 
 
 class Fill(BaseModel):
-    """How `prepare` fills the file cache: `bytes` for each unit of `option`, metadata included."""
+    """How `prepare` fills the file cache: `bytes` and the value of `plus` for each unit of `option`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     option: str
     bytes: Annotated[int, Field(ge=1)]
+    plus: str | None = None
 
 
 class Workload(BaseModel):
@@ -99,14 +100,18 @@ class Workload(BaseModel):
         """The commands of `measure` by the name of the part; the name of a whole is empty."""
         return {"": self.measure} if isinstance(self.measure, str) else self.measure or {}
 
-    def filling(self, size: float) -> dict[str, str | int]:
-        """Return the option that makes `prepare` fill `size` bytes of cache; UsageError without `fill`."""
+    def filling(self, size: float, given: dict[str, str | int]) -> dict[str, str | int]:
+        """Return the option that makes `prepare` fill `size` bytes of cache; UsageError without `fill`.
+
+        `given`: the other options that are not as in the file.
+        """
         if not self.fill:
             raise UsageError(
                 f"workload {self.name}: it cannot fill a cache_share; give it `fill` in {FILE}, or leave "
                 "cache_share out"
             )
-        return {self.fill.option: round(size / self.fill.bytes)}
+        more = int((self.options | given)[self.fill.plus]) if self.fill.plus else 0
+        return {self.fill.option: round(size / (self.fill.bytes + more))}
 
 
 class _Options(dict[str, str]):
@@ -141,8 +146,9 @@ def load_workload(folder: Path) -> Workload:
         workload = Workload.model_validate(parse_yaml(text, f"workload {path}"))
     except ValidationError as error:
         raise UsageError(f"workload {path}: {complaint(error, 'file')}") from None
-    if workload.fill and workload.fill.option not in workload.options:
-        raise UsageError(f"workload {path}: fill.option: there is no option {workload.fill.option!r}")
+    for name in (workload.fill.option, workload.fill.plus) if workload.fill else ():
+        if name and name not in workload.options:
+            raise UsageError(f"workload {path}: fill: there is no option {name!r}")
     templates = {key: getattr(workload, key) for key in ("prepare", "start", "stop", "check")}
     templates |= {f"measure.{part}".rstrip("."): text for part, text in workload.measured.items()}
     for key, template in templates.items():

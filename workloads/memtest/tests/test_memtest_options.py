@@ -24,6 +24,7 @@ WRONG = [
     "model --seed 1 --steps 100000001",
     "model --seed 1 --steps 1 --max-bytes 10",
     "prepare --dir . --twins 100000",
+    *(f"prepare --dir . --twin-bytes {size}" for size in (0, 262145)),
     *(f"verify --dir . --seed 1 --done 5 --intent {intent}" for intent in (5, 7)),
     "verify --dir . --seed 1 --done 5 --oldest 6",
     *(f"model --seed 1 --steps 9 --failed {bad}" for bad in ("3", "3:", "3:EIO,", "3:E/O", "0:EIO", "x:EIO")),

@@ -59,6 +59,15 @@ def test_twins_are_pairs_of_equal_files(original: Path) -> None:
     assert len(set(contents)) == 8
 
 
+def test_twins_may_be_large(memtest: Memtest, tmp_path: Path) -> None:
+    memtest.output("prepare", "--dir", tmp_path / "d", "--twins", 3, "--twin-bytes", 262144)
+    sizes = {path.stat().st_size for path in (tmp_path / "d/twins").iterdir()}
+    assert len(sizes) == 3 and 65536 < max(sizes) <= 262144
+    of_twins = ("verify", "--dir", tmp_path / "d", "--seed", SEED, "--done", 0, "--twins", 3)
+    assert memtest(*of_twins, "--twin-bytes", 262144).returncode == 0
+    assert memtest(*of_twins).returncode == 3
+
+
 def test_no_eight_bytes_occur_twice(original: Path) -> None:
     """So what is stale or in the wrong place cannot pass for right."""
     contents = [path.read_bytes() for path in (original / "tree").rglob("f*")]
