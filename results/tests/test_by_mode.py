@@ -20,10 +20,10 @@ from riobed_results.tables.by_mode import Design, mode_page, mode_table
 from riobed_results.tables.controls import failed_controls
 from riobed_results.tables.losses import NO_FAULT, PANIC, POWER, RECOVERY_CRASH, RESTARTS
 from riobed_results.tables.oracles import ORACLES
-from riobed_results.tables.parked import PARKED
 from riobed_results.tables.planted import PLANTED
 from riobed_results.tables.registry import campaign_pages
 from riobed_results.tables.render import render
+from riobed_results.tables.resets import RESETS
 from riobed_results.tables.severity import SEVERITY
 from riobed_results.tables.starts import STARTS
 from riobed_results.tables.victims import VICTIMS
@@ -104,7 +104,7 @@ def test_losses_of_power_are_a_table_of_their_own(store: Store) -> None:
     }
     assert column(results, NO_FAULT)["Resets"] == 1
     pages = campaign_pages(results)
-    assert "panics" not in pages and "parked" not in pages
+    assert "panics" not in pages and "resets" not in pages
     assert "6 of the trials were followed by a loss of power" in pages["corruption"].note
 
 
@@ -303,7 +303,7 @@ def test_restarts_by_the_parked_stage_0_beside_resets(store: Store) -> None:
         *({"restart": "parked"} for _ in range(3)),
     ]
     results = fill(store, *rows, {"outcome": "infra_error"}, modes=["rio"])
-    assert column(results, PARKED) == {
+    assert column(results, RESETS) == {
         "Reset": 1,
         "Reset: corrupted": 1,
         "Parked stage 0": 3,

@@ -28,7 +28,7 @@ PUBLISHED = Path(__file__).parents[1] / "published"
 STORES = sorted(PUBLISHED.glob("**/store.sqlite"), key=lambda path: path.stat().st_size)
 FOLDERS = {
     "cost": PUBLISHED / "cost",
-    "resets": PUBLISHED / "no-fault",
+    "processors": PUBLISHED / "no-fault",
     "replays": PUBLISHED / "replay/replays",
     "soak": PUBLISHED / "soak/pte",
 }

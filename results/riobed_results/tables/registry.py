@@ -13,9 +13,9 @@ from riobed_results.tables.fault_classes import FAULTS
 from riobed_results.tables.losses import NO_FAULT, PANIC, POWER, RECOVERY_CRASH, RESTARTS
 from riobed_results.tables.noninferiority import NONINFERIORITY
 from riobed_results.tables.oracles import ORACLES
-from riobed_results.tables.parked import PARKED
 from riobed_results.tables.phases import PHASES
 from riobed_results.tables.planted import PLANTED
+from riobed_results.tables.processors import PROCESSORS
 from riobed_results.tables.protocol import PROTOCOL
 from riobed_results.tables.rates import DIRECT, OUTCOMES, SENSITIVITY
 from riobed_results.tables.render import Page
@@ -55,10 +55,10 @@ CAMPAIGN_TABLES: tuple[CampaignTable[Any], ...] = (
     by_mode(PLANTED),
     by_mode(ORACLES),
     by_mode(STARTS),
-    by_mode(PARKED),
+    by_mode(RESETS),
     by_mode(VICTIMS),
 )
-FOLDER_TABLES: tuple[FolderTable[Any], ...] = (COST, REPLAYS, RESETS, SOAK)
+FOLDER_TABLES: tuple[FolderTable[Any], ...] = (COST, PROCESSORS, REPLAYS, SOAK)
 
 
 def campaign_pages(results: Results) -> dict[str, Page]:

@@ -1,108 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resets without a fault by number of processors: a folder with a campaign for each in its subfolders."""
+"""Compare crashes that the parked stage 0 recovered with crashes that a reset followed."""
 
-from pathlib import Path
+from collections.abc import Sequence
 
-from pydantic import BaseModel
-
-from riobed_results.errors import StoreError
-from riobed_results.store import (
-    KERNEL,
-    STORE_FILE,
-    Provenance,
-    Results,
-    in_order,
-    open_store,
-    read_results,
-    vcpus,
-)
-from riobed_results.tables.by_mode import Value
-from riobed_results.tables.losses import NO_FAULT
-from riobed_results.tables.render import Grid, Page, csv_text, json_text, printable, source_text
-from riobed_results.tables.table import FolderTable
+from riobed_results.store import Row, how_many
+from riobed_results.tables.by_mode import Design, Value
+from riobed_results.tables.starts import difference_p
 
 
-class ResetLine(BaseModel):
-    """The resets of one mode with one number of processors; `counts` maps a name to a value."""
-
-    vcpus: int
-    mode: str
-    counts: dict[str, Value]
+def _corrupted(row: Row) -> bool:
+    return row.corruption != "none"
 
 
-class ResetTable(BaseModel):
-    """The computed table; `accelerators` maps a campaign to the one that it ran on."""
-
-    lines: list[ResetLine]
-    accelerators: dict[str, str]
-    environment: Provenance
-
-
-def read_campaigns(folder: Path) -> list[Results]:
-    """Read the campaigns in the subfolders of `folder`, by number of processors; [] if there are none.
-
-    StoreError if one cannot be read, or if they ran on different kernels.
-    """
-    found = [read_results(open_store(str(path.parent))) for path in sorted(folder.glob(f"*/{STORE_FILE}"))]
-    for results in found[1:]:
-        if difference := found[0].campaign.provenance.difference(results.campaign.provenance, KERNEL):
-            raise StoreError(f"{results.store}: {difference} as in {found[0].store}; keep these apart")
-    return sorted(found, key=lambda results: vcpus(results.campaign))
+def _lines(rows: Sequence[Row]) -> dict[str, Value]:
+    how = {name: [row for row in rows if row.restart == name] for name in ("reset", "parked", "both")}
+    p = difference_p(how["reset"] + how["parked"], lambda row: row.restart == "parked", _corrupted)
+    return {
+        "Reset": how_many(how["reset"]),
+        "Reset: corrupted": how_many(filter(_corrupted, how["reset"])),
+        "Parked stage 0": how_many(how["parked"]),
+        "Parked stage 0: corrupted": how_many(filter(_corrupted, how["parked"])),
+        "Corrupted, within classes: p": None if p is None else round(p, 3),
+        "Both, compared": how_many(how["both"]),
+        "Both: reports differ": how_many(row for row in how["both"] if row.restarts_differ),
+    }
 
 
-def reset_table(folder: Path) -> ResetTable:
-    """Compute the table of a folder; StoreError if none of its campaigns has resets without a fault."""
-    campaigns = read_campaigns(folder)
-    lines = [line for results in campaigns for line in _lines(results)]
-    if not lines:
-        raise StoreError(f"{folder}: no campaign with resets in its subfolders; publish some there")
-    return ResetTable(
-        lines=lines,
-        accelerators={results.campaign.name: results.campaign.accelerator for results in campaigns},
-        environment=campaigns[0].campaign.provenance,
-    )
-
-
-def _lines(results: Results) -> list[ResetLine]:
-    rows = NO_FAULT.read(results)
-    return [
-        ResetLine(
-            vcpus=vcpus(results.campaign),
-            mode=mode,
-            counts=NO_FAULT.lines([row for row in rows if row.mode == mode]),
-        )
-        for mode in in_order(results.campaign, "modes", (row.mode for row in rows))
-        if any(row.mode == mode for row in rows)
-    ]
-
-
-def reset_page(table: ResetTable) -> Page:
-    """Return the table's page."""
-    names = list(table.lines[0].counts)
-    body = [
-        [str(line.vcpus), printable(line.mode), *(_text(line.counts[name]) for name in names)]
-        for line in table.lines
-    ]
-    used = ", ".join(f"{campaign}: {accelerator}" for campaign, accelerator in table.accelerators.items())
-    source = source_text("resets", table.environment.model_copy(update={"accelerator": used}))
-    grid = Grid("Resets without a fault", ["vCPUs", "Mode", *names], body, [])
-    return Page(source, [grid], NO_FAULT.note, _csv(table, names), json_text(table))
-
-
-def _text(value: Value) -> str:
-    return "-" if value is None else f"{value:g}"
-
-
-def _csv(table: ResetTable, names: list[str]) -> str:
-    lines = ([line.vcpus, line.mode, *(line.counts[name] for name in names)] for line in table.lines)
-    return csv_text(["vcpus", "mode", *names], lines)
-
-
-RESETS = FolderTable(
+RESETS = Design(
     name="resets",
-    title="Resets without a fault, by number of processors",
-    help="What resets without a fault lost, by number of processors and cache mode.",
-    compute=reset_table,
-    page=reset_page,
-    folder_help="Folder with a published campaign in each subfolder.",
+    title="Recovery by the parked stage 0 beside real resets",
+    section="corruptions",
+    note="Judged trials by how the machine restarted: by a reset, by a stage 0 that was kept at the moment "
+    "before it looks at old memory and disks, or by both, one after the other from a copy of the crash. "
+    "Drawn at random. Reports differ: a field of the recovery's or of the check's report, besides times, was "
+    "not the same; the row says which. p: exact conditional test, two-sided, of whether the shares that were "
+    "corrupted differ within fault classes and controls; - where no class has both.",
+    wants=lambda row: row.outcome != "infra_error" and row.restart in ("reset", "parked", "both"),
+    lines=_lines,
+    needs=lambda row: row.restart != "reset",
 )

@@ -9,8 +9,8 @@ from riobed_results.report.claims.claim import Claim, count, interval, number, p
 from riobed_results.store import PANICS, Results, TrialRow, counted, cut_short, is_direct, vcpus
 from riobed_results.tables.controls import LOSING_MODES, expected, found_by, kind
 from riobed_results.tables.losses import MIB, NO_FAULT, PANIC, PHASES, RECOVERY_CRASH, RESTARTS, loss_lines
-from riobed_results.tables.parked import PARKED
 from riobed_results.tables.planted import PLANTED, during
+from riobed_results.tables.resets import RESETS
 
 # Dirty memory that counts as much, because a kernel was once seen not to come up after such a recovery.
 _MUCH_MIB = 100
@@ -148,7 +148,7 @@ def planted(results: Results) -> Iterator[Claim]:
 
 def parked(results: Results) -> Iterator[Claim]:
     """Return how many crashes were recovered twice, by the parked stage 0 and by a reset, and differently."""
-    rows = list(filter(PARKED.wants, results.rows)) if PARKED.of(results.rows) else []
+    rows = list(filter(RESETS.wants, results.rows)) if RESETS.of(results.rows) else []
     if rows:
         compared = [row for row in rows if row.restart == "both"]
         yield part("restarts_real", sum(row.restart == "reset" for row in rows), len(rows))

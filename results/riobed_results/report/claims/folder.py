@@ -17,7 +17,7 @@ from riobed_results.report.claims.special import SPECIAL_AGAIN
 from riobed_results.store import STORE_FILE, Results, open_store, read_results
 from riobed_results.tables import cost_runs, replays, soak
 from riobed_results.tables.cost import cost_table
-from riobed_results.tables.resets import read_campaigns
+from riobed_results.tables.processors import read_campaigns
 
 CLAIMS_FILE = "claims.json"
 

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Resets without a fault by number of processors: a folder with a campaign for each in its subfolders."""
+
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from riobed_results.errors import StoreError
+from riobed_results.store import (
+    KERNEL,
+    STORE_FILE,
+    Provenance,
+    Results,
+    in_order,
+    open_store,
+    read_results,
+    vcpus,
+)
+from riobed_results.tables.by_mode import Value
+from riobed_results.tables.losses import NO_FAULT
+from riobed_results.tables.render import Grid, Page, csv_text, json_text, printable, source_text
+from riobed_results.tables.table import FolderTable
+
+
+class ProcessorsLine(BaseModel):
+    """The resets of one mode with one number of processors; `counts` maps a name to a value."""
+
+    vcpus: int
+    mode: str
+    counts: dict[str, Value]
+
+
+class ProcessorsTable(BaseModel):
+    """The computed table; `accelerators` maps a campaign to the one that it ran on."""
+
+    lines: list[ProcessorsLine]
+    accelerators: dict[str, str]
+    environment: Provenance
+
+
+def read_campaigns(folder: Path) -> list[Results]:
+    """Read the campaigns in the subfolders of `folder`, by number of processors; [] if there are none.
+
+    StoreError if one cannot be read, or if they ran on different kernels.
+    """
+    found = [read_results(open_store(str(path.parent))) for path in sorted(folder.glob(f"*/{STORE_FILE}"))]
+    for results in found[1:]:
+        if difference := found[0].campaign.provenance.difference(results.campaign.provenance, KERNEL):
+            raise StoreError(f"{results.store}: {difference} as in {found[0].store}; keep these apart")
+    return sorted(found, key=lambda results: vcpus(results.campaign))
+
+
+def processors_table(folder: Path) -> ProcessorsTable:
+    """Compute the table of a folder; StoreError if none of its campaigns has resets without a fault."""
+    campaigns = read_campaigns(folder)
+    lines = [line for results in campaigns for line in _lines(results)]
+    if not lines:
+        raise StoreError(f"{folder}: no campaign with resets in its subfolders; publish some there")
+    return ProcessorsTable(
+        lines=lines,
+        accelerators={results.campaign.name: results.campaign.accelerator for results in campaigns},
+        environment=campaigns[0].campaign.provenance,
+    )
+
+
+def _lines(results: Results) -> list[ProcessorsLine]:
+    rows = NO_FAULT.read(results)
+    return [
+        ProcessorsLine(
+            vcpus=vcpus(results.campaign),
+            mode=mode,
+            counts=NO_FAULT.lines([row for row in rows if row.mode == mode]),
+        )
+        for mode in in_order(results.campaign, "modes", (row.mode for row in rows))
+        if any(row.mode == mode for row in rows)
+    ]
+
+
+def processors_page(table: ProcessorsTable) -> Page:
+    """Return the table's page."""
+    names = list(table.lines[0].counts)
+    body = [
+        [str(line.vcpus), printable(line.mode), *(_text(line.counts[name]) for name in names)]
+        for line in table.lines
+    ]
+    used = ", ".join(f"{campaign}: {accelerator}" for campaign, accelerator in table.accelerators.items())
+    source = source_text("processors", table.environment.model_copy(update={"accelerator": used}))
+    grid = Grid("Resets without a fault", ["vCPUs", "Mode", *names], body, [])
+    return Page(source, [grid], NO_FAULT.note, _csv(table, names), json_text(table))
+
+
+def _text(value: Value) -> str:
+    return "-" if value is None else f"{value:g}"
+
+
+def _csv(table: ProcessorsTable, names: list[str]) -> str:
+    lines = ([line.vcpus, line.mode, *(line.counts[name] for name in names)] for line in table.lines)
+    return csv_text(["vcpus", "mode", *names], lines)
+
+
+PROCESSORS = FolderTable(
+    name="processors",
+    title="Resets without a fault, by number of processors",
+    help="What resets without a fault lost, by number of processors and cache mode.",
+    compute=processors_table,
+    page=processors_page,
+    folder_help="Folder with a published campaign in each subfolder.",
+)
