@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from results_builders import faults, fill
 from riobed_results.errors import StoreError
+from riobed_results.report.claims.campaign import campaign_claims
 from riobed_results.store.store import Store
 from riobed_results.tables.fault_classes import class_page, class_table
 from riobed_results.tables.proportions import percent
@@ -52,6 +53,18 @@ def test_a_total_counts_each_title_once(store: Store) -> None:
     total = table.totals["rio"]
     assert (total.trials, total.requested, total.crashed, total.titles) == (3, 6, 3, 2)
     assert "| Total | 6 | 6 |" in render(class_page(table), "md")
+
+
+def test_doses_at_which_half_of_the_runs_crash(store: Store) -> None:
+    ends = {"pointer": "panic survived panic survived", "kernel_text": "panic panic panic survived survived"}
+    ends["off_by_one"] = "panic panic survived"
+    rows = [
+        {"fault_class": name, "outcome": end, "requested": 2, "faults": faults(2)}
+        for name, all_ends in ends.items()
+        for end in all_ends.split()
+    ]
+    claims = campaign_claims(fill(store, *rows, spec="faults: {pointer: 2}\n"))
+    assert {claim.key: claim.text for claim in claims}["classes_with_dose_40_to_60"] == "2 of 3"
 
 
 def test_shares_of_one_whole_make_all_of_it() -> None:

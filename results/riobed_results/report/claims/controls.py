@@ -10,6 +10,7 @@ from riobed_results.store import PANICS, Results, TrialRow, counted, cut_short, 
 from riobed_results.tables.controls import LOSING_MODES, expected, found_by, kind
 from riobed_results.tables.losses import MIB, NO_FAULT, PANIC, PHASES, RECOVERY_CRASH, RESTARTS, loss_lines
 from riobed_results.tables.planted import PLANTED, during
+from riobed_results.tables.proportions import share_of
 from riobed_results.tables.resets import RESETS
 
 # Dirty memory that counts as much, because a kernel was once seen not to come up after such a recovery.
@@ -36,12 +37,15 @@ def losses(*campaigns: Results) -> Iterator[Claim]:
     rows = [row for results in campaigns for row in (*_resets(results), *_hits(results), *_panics(results))]
     if not rows:
         return
-    alarms = sum(row.corruption != "none" or bool(is_direct(row.recovery)) for row in rows)
-    yield part("false_positives", alarms, len(rows))
+    yield part("false_positives", sum(map(_alarm, rows)), len(rows))
     yield from _lost("lost", rows)
     yield from _losses(rows)
     for mode in dict.fromkeys(row.mode for row in rows):
         yield from _lost(slug("lost", mode), [row for row in rows if row.mode == mode])
+
+
+def _alarm(row: TrialRow) -> bool:
+    return row.corruption != "none" or bool(is_direct(row.recovery))
 
 
 def _resets(results: Results) -> list[TrialRow]:
@@ -86,8 +90,16 @@ def panics(results: Results) -> Iterator[Claim]:
     for key, title in PANICS.items():
         found = sum(row.crash_title == title for row in rows)
         yield Claim(key=slug("panics", key), value=found, text=f"{found} {title.rpartition(', ')[2]}")
-    for mode, found in Counter(row.mode for row in rows).items():
-        yield count(slug("panics", mode), found, f"panic in {mode}", f"panics in {mode}")
+    by_mode = {
+        mode: [row for row in rows if row.mode == mode] for mode in dict.fromkeys(row.mode for row in rows)
+    }
+    for mode, mine in by_mode.items():
+        yield count(slug("panics", mode), len(mine), f"panic in {mode}", f"panics in {mode}")
+    yield count(
+        "panics_per_mode_min", min(map(len, by_mode.values())), "panic in each mode", "panics in each mode"
+    )
+    upper = max(share_of(sum(map(_alarm, mine)), len(mine)).high or 0.0 for mine in by_mode.values())
+    yield number("false_positive_upper_max", upper, f"{100 * upper:.2f} %")
     shares = [row.recovery.dirty_share if row.recovery else 0.0 for row in rows]
     for name, share in (("min", min(shares)), ("median", statistics.median(shares))):
         yield number(f"dirty_share_of_ram_{name}", share, f"{100 * share:.1f} % of RAM")

@@ -118,6 +118,9 @@ def classes(results: Results) -> Iterator[Claim]:
     for name, mine in by_class.items():
         if mine:
             yield from _class(slug("class", name), class_line(mine), mine)
+    if isinstance(stored_spec(results.campaign).get("faults"), dict):
+        near = sum(0.4 <= sum(map(crashed, mine)) / len(mine) <= 0.6 for mine in by_class.values() if mine)
+        yield of("classes_with_dose_40_to_60", near, len(by_class))
     changing = {row.fault_class for row in rows if any(fault.new_asm for fault in row.faults)}
     yield from _activation("class_text", [row for row in rows if row.fault_class in changing])
 
