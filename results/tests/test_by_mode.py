@@ -108,6 +108,23 @@ def test_losses_of_power_are_a_table_of_their_own(store: Store) -> None:
     assert "6 of the trials were followed by a loss of power" in pages["corruption"].note
 
 
+def test_what_losses_of_power_took_is_claimed_by_what_a_mode_promises(store: Store) -> None:
+    kept = {"restart": "power", "mode": "write-through", "steps_done": 9, "recovery": recovered(pages=0)}
+    gone = kept | {"mode": "rio", "corruption": "unclassified", "check": differing(3)}
+    results = filled(
+        store,
+        kept | {"steps_lost": 0},
+        kept | {"steps_lost": 0},
+        kept | {"steps_lost": 2},
+        gone | {"total_loss": True},
+        gone | {"total_loss": False},
+        spec="restart: power\n",
+    )
+    claims = {claim.key: claim.value for claim in campaign_claims(results)}
+    assert (claims["power_no_fault_runs"], claims["power_no_fault_lost"]) == (3, 1)
+    assert claims["volatile_power_lost_share"] == 0.5
+
+
 def test_resets_in_recovery(store: Store) -> None:
     results = filled(
         store,

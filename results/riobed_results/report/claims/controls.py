@@ -6,11 +6,20 @@ from collections import Counter
 from collections.abc import Iterator
 
 from riobed_results.report.claims.claim import Claim, count, interval, number, part, slug
-from riobed_results.store import PANICS, Results, TrialRow, counted, cut_short, is_direct, vcpus
-from riobed_results.tables.controls import LOSING_MODES, expected, found_by, kind
-from riobed_results.tables.losses import MIB, NO_FAULT, PANIC, PHASES, RECOVERY_CRASH, RESTARTS, loss_lines
+from riobed_results.store import PANICS, Results, TrialRow, counted, cut_short, how_many, is_direct, vcpus
+from riobed_results.tables.controls import LOSING_MODES, expected, found_by, kind, losing_modes
+from riobed_results.tables.losses import (
+    MIB,
+    NO_FAULT,
+    PANIC,
+    PHASES,
+    POWER,
+    RECOVERY_CRASH,
+    RESTARTS,
+    loss_lines,
+)
 from riobed_results.tables.planted import PLANTED, during
-from riobed_results.tables.proportions import share_of
+from riobed_results.tables.proportions import count_text, share_of
 from riobed_results.tables.resets import RESETS
 
 # Dirty memory that counts as much, because a kernel was once seen not to come up after such a recovery.
@@ -105,6 +114,25 @@ def panics(results: Results) -> Iterator[Claim]:
         yield number(f"dirty_share_of_ram_{name}", share, f"{100 * share:.1f} % of RAM")
 
 
+def power(results: Results) -> Iterator[Claim]:
+    """Return what losses of power took: without a fault from modes that promise every step, and from others.
+
+    The latter are all modes that must lose what was not synced; the share is of those that lost every step.
+    """
+    if not (rows := list(filter(POWER.wants, results.trials))):
+        return
+    losing = losing_modes(results.campaign)
+    volatile = [row for row in rows if row.mode in losing]
+    sound = [row for row in rows if row.mode not in losing and row.fault_class == "none"]
+    yield count("power_losses", how_many(rows), "loss of power", "losses of power")
+    yield count("power_no_fault_runs", how_many(sound), "loss without a fault", "losses without a fault")
+    lost = how_many(row for row in sound if row.corruption != "none" or row.lost_steps)
+    yield part("power_no_fault_lost", lost, how_many(sound))
+    if volatile:
+        gone, total = how_many(row for row in volatile if row.lost_every_step), how_many(volatile)
+        yield number("volatile_power_lost_share", gone / total, count_text(gone, total))
+
+
 def restarts(results: Results) -> Iterator[Claim]:
     """Return after how many warm recoveries the production kernel came up."""
     rows = list(filter(RESTARTS.wants, results.rows))
@@ -168,4 +196,4 @@ def parked(results: Results) -> Iterator[Claim]:
         yield part("restarts_differ", sum(bool(row.restart_differs) for row in compared), len(compared))
 
 
-CONTROL_SOURCES = (parked, resets, resets_in_recovery, panics, losses, restarts, planted)
+CONTROL_SOURCES = (parked, resets, resets_in_recovery, panics, losses, power, restarts, planted)
