@@ -4,6 +4,7 @@
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,9 @@ from riobed.vm.agent import ExecResult
 from riobed.vm.driver import driver, register
 from riobed.vm.fake import FakeMachine, Program
 from riobed.vm.machine import LogFile, Machine, MachineConfig
+
+# Three requests, each on the disk before the next.
+DIRECT = "dd if=/dev/zero of=/dev/vdb bs=4096 count=3 oflag=direct status=none"
 
 
 class Shell(Program):
@@ -33,6 +37,10 @@ class Shell(Program):
             return None
         if argv[-1] == "cat >/run/file":
             self.files["/run/file"] = stdin
+        if argv[-1] == DIRECT:
+            used = machine.used
+            requests = used.write_requests + 3
+            machine.used = replace(used, write_requests=requests, write_bytes=used.write_bytes + 3 * 4096)
         if argv[-1] == "cat /run/file":
             return ExecResult(0, self.files.get("/run/file", b""), b"")
         return ExecResult(3 if "exit 3" in argv[-1] else 0, b"out", b"err")
@@ -75,7 +83,7 @@ def sh(machine: Machine, script: str, stdin: bytes = b"") -> ExecResult:
 def test_its_life(made: Machine) -> None:
     made.destroy()
     assert not made.alive() and made.trouble()
-    for call in (made.reset, made.pause, made.nmi, made.ram_path, lambda: made.power_loss(1)):
+    for call in (made.reset, made.pause, made.nmi, made.ram_path, made.disk_use, lambda: made.power_loss(1)):
         with pytest.raises(InfraError):
             call()
     made.start()
@@ -95,6 +103,14 @@ def test_commands(machine: Machine) -> None:
     with pytest.raises(InfraError):
         machine.status(pid)
     assert 0 <= machine.delayed() - delayed <= time.monotonic() - start
+
+
+def test_what_it_writes_to_the_disk_is_counted(machine: Machine) -> None:
+    before = machine.disk_use()
+    assert sh(machine, DIRECT).status == 0
+    used = machine.disk_use().since(before)
+    assert (used.write_requests, used.write_bytes) == (3, 3 * 4096)
+    assert machine.disk_use() == machine.disk_use()
 
 
 def test_files(machine: Machine) -> None:

@@ -10,8 +10,10 @@ from riobed.vm.driver import Driver, driver
 from riobed.vm.emulator import COUNTED, REPEATABLE, SINGLE_THREADED
 from riobed.vm.host import LEAST_ROOM, find_tool, need_room, qemu_version, run_tool
 from riobed.vm.machine import (
+    UNUSED,
     CachePolicy,
     Disk,
+    DiskUse,
     HasTerminal,
     KeepsState,
     Machine,
@@ -27,9 +29,11 @@ __all__ = [
     "LEAST_ROOM",
     "REPEATABLE",
     "SINGLE_THREADED",
+    "UNUSED",
     "AgentLost",
     "CachePolicy",
     "Disk",
+    "DiskUse",
     "Driver",
     "ExecResult",
     "HasTerminal",

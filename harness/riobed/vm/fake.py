@@ -11,7 +11,7 @@ from pathlib import Path
 
 from riobed.errors import BootError, InfraError
 from riobed.vm.agent import AgentLost, ExecResult
-from riobed.vm.machine import LogFile, MachineConfig
+from riobed.vm.machine import UNUSED, DiskUse, LogFile, MachineConfig
 from riobed.vm.power import lose_memory
 
 # In the test disk's file this line separates disk and snapshots; QEMU keeps its own in the qcow2 image, too.
@@ -49,6 +49,8 @@ class FakeMachine:
         self.console = LogFile(config.folder / "console.log")
         self.progress = LogFile(config.folder / "progress.log")
         self.evidence = LogFile(config.folder / "evidence.log")
+        # A Program adds what it does to the disk.
+        self.used: DiskUse = UNUSED
         self._on = self._paused = False
         self._pids = itertools.count(77)
         self._processes: dict[int, ExecResult | None] = {}
@@ -74,7 +76,7 @@ class FakeMachine:
             log.clear()
         with self._ram.open("wb") as ram:
             ram.truncate(self.config.memory)
-        self._on, self._paused = True, False
+        self._on, self._paused, self.used = True, False, UNUSED
         self.program.boot(self)
 
     def destroy(self) -> None:
@@ -87,6 +89,10 @@ class FakeMachine:
 
     def delayed(self) -> float:
         return 0.0
+
+    def disk_use(self) -> DiskUse:
+        self._running()
+        return self.used
 
     def trouble(self) -> str:
         return "" if self._on else "the machine is not running"

@@ -25,7 +25,7 @@ from riobed.vm.connection import embedded, libvirt_cache, qemu_log
 from riobed.vm.emulator import REPEATABLE, emulator
 from riobed.vm.host import need_room
 from riobed.vm.kept import KeptState
-from riobed.vm.machine import LogFile, MachineConfig
+from riobed.vm.machine import DiskUse, LogFile, MachineConfig
 from riobed.vm.power import lose_memory
 from riobed.vm.process import last_words, time_limit
 from riobed.vm.scratch import SHARED_MEMORY, memory_dir
@@ -41,6 +41,10 @@ _CALL_S = 120.0
 _DISK_FAILED = [libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_IOERROR]
 # libvirt's name of vdb in domain.xml.j2.
 _TEST_DISK = "/machine/peripheral/virtio-disk1/virtio-backend"
+# Those of domain.xml.j2 that are not under test: root, swap, the workload's.
+_OTHER_DISKS = ("vda", "vdc", "vdd")
+# In the order of DiskUse.
+_DISK_USE = ("rd.reqs", "rd.bytes", "wr.reqs", "wr.bytes", "fl.reqs")
 _template = jinja2.Environment(
     loader=jinja2.PackageLoader("riobed", "vm"), undefined=jinja2.StrictUndefined
 ).get_template("domain.xml.j2")
@@ -136,14 +140,21 @@ class LibvirtMachine:
             return False
 
     def delayed(self) -> float:
-        with self._call("statistics of the processors"):
-            ((_, told),) = self._connection.domainListGetStats(
-                [self._running()],
-                libvirt.VIR_DOMAIN_STATS_VCPU,
-                libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT,
-            )
+        told = self._statistics("processors", libvirt.VIR_DOMAIN_STATS_VCPU)
         # libvirt, virDomainListGetStats(): vcpu.N.delay is in nanoseconds.
         return max(int(told.get(f"vcpu.{number}.delay", 0)) for number in range(self.config.vcpus)) / 1e9
+
+    def disk_use(self) -> DiskUse:
+        told = self._statistics("disks", libvirt.VIR_DOMAIN_STATS_BLOCK)
+        disks = [n for n in range(told.get("block.count", 0)) if told[f"block.{n}.name"] not in _OTHER_DISKS]
+        return DiskUse(*(sum(int(told.get(f"block.{n}.{what}", 0)) for n in disks) for what in _DISK_USE))
+
+    def _statistics(self, what: str, kind: int) -> dict[str, Any]:
+        with self._call(f"statistics of the {what}"):
+            ((_, told),) = self._connection.domainListGetStats(
+                [self._running()], kind, libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT
+            )
+        return dict(told)
 
     def trouble(self) -> str:
         if not self.alive():

@@ -2,7 +2,7 @@
 """The contract of a virtual machine: what a trial needs of any back-end."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
@@ -21,6 +21,24 @@ class Disk:
     size: int = 0
     cache: CachePolicy = "unsafe"
     limits: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class DiskUse:
+    """How often and how much the disk under test and a mode's devices were used together; sizes in bytes."""
+
+    read_requests: int = 0
+    read_bytes: int = 0
+    write_requests: int = 0
+    write_bytes: int = 0
+    flushes: int = 0
+
+    def since(self, before: "DiskUse") -> "DiskUse":
+        """Return what was added after `before`."""
+        return DiskUse(*(now - then for now, then in zip(astuple(self), astuple(before), strict=True)))
+
+
+UNUSED = DiskUse()
 
 
 @dataclass(frozen=True)
@@ -149,6 +167,9 @@ class Machine(Protocol):
 
         The longest wait of its processors, each of which waits only while it could run.
         """
+
+    def disk_use(self) -> DiskUse:
+        """Return how the disks under test were used since power-on: completed requests of the guest."""
 
     def trouble(self) -> str:
         """Return why the guest cannot continue, in one line; "" while it can."""
