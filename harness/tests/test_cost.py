@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 from harness_builders import manifest, provenance
 from riobed.cost import series as cost
-from riobed.cost.counter import between_marks
-from riobed.cost.measure import Measurement, read_measurement
 from riobed.cost.series import Series, run_series
 from riobed.cost.variants import Variant, parts
 from riobed.errors import InfraError, UsageError
 from riobed.guest import MIB, GuestSetup, Layout, MachineSpec
+from riobed.measure import Measurement, rounds
+from riobed.measure.counter import between_marks
+from riobed.measure.work import read_measurement
 from riobed_results.store import Provenance
 from riobed_results.tables.cost_runs import CostRun, read_runs
 
@@ -67,15 +68,17 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, int]]:
     """Modes and seeds of the measurements made."""
     made: list[tuple[object, int]] = []
 
-    def measure(guest: Any, variant: Variant, seed: int) -> Measurement:
+    def measure(guest: Any, seed: int) -> Measurement:
         made.append((guest.mode, seed))
-        return Measurement("work", 1.0, {"cp": 0.75, "rm": 0.25}, 0.0, {}, {}, {})
+        return Measurement("work", 1.0, {"cp": 0.75, "rm": 0.25}, 0.0, {}, {}, {}, {})
 
     def opened(setup: object, mode: object, name: str, plugin: object) -> SimpleNamespace:
-        return SimpleNamespace(mode=mode, discard=lambda: None, measure_operations=500)
+        nothing = {"discard": lambda: None, "ready": lambda: None, "measure_operations": 500}
+        return SimpleNamespace(mode=mode, **nothing)
 
     monkeypatch.setattr(cost, "measure", measure)
-    monkeypatch.setattr(cost, "open_guest", opened)
+    monkeypatch.setattr(cost, "prepare", lambda guest, variant: None)
+    monkeypatch.setattr(rounds, "open_guest", opened)
     return made
 
 
@@ -106,10 +109,10 @@ def test_each_round_has_every_variant_in_an_order_of_its_own(measured: list[Any]
 def test_it_goes_on(measured: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     working: Callable[..., Measurement] = cost.measure
 
-    def stopping(guest: Any, variant: Variant, seed: int) -> Measurement:
+    def stopping(guest: Any, seed: int) -> Measurement:
         if len(measured) == len(VARIANTS) + 1:
             raise KeyboardInterrupt
-        return working(guest, variant, seed)
+        return working(guest, seed)
 
     monkeypatch.setattr(cost, "measure", stopping)
     with pytest.raises(KeyboardInterrupt):
@@ -147,7 +150,7 @@ def test_another_number_of_processors_has_runs_of_its_own(measured: list[Any], t
     assert {run.label for run in read_runs(tmp_path)} == {"", ", 2 vCPUs"}
 
 
-def test_what_the_emulator_counted_between_two_marks(tmp_path: Path) -> None:
+def test_what_the_emulator_counted_between_marks(tmp_path: Path) -> None:
     counters = tmp_path / "counters"
 
     def count(now: tuple[int, ...], *marks: tuple[int, ...]) -> None:
@@ -156,12 +159,16 @@ def test_what_the_emulator_counted_between_two_marks(tmp_path: Path) -> None:
             kept[n % 16] = marks[n]
         counters.write_bytes(struct.pack("<69Q", *now, len(marks), *itertools.chain(*kept)))
 
-    count((9, 9, 9, 9), (1, 0, 0, 0), (8, 3, 2, 1))
-    assert between_marks(counters, 0) == {"instructions": 7, "repetitions": 3, "invlpg": 2, "wrmsr": 1}
+    count((9, 9, 9, 9), (1, 0, 0, 0), (8, 3, 2, 1), (10, 3, 2, 2))
+    cp, rm = between_marks(counters, 0, 2)
+    assert cp == {"instructions": 7, "repetitions": 3, "invlpg": 2, "wrmsr": 1}
+    assert rm == {"instructions": 2, "repetitions": 0, "invlpg": 0, "wrmsr": 1}
     count((0,) * 4, *((n * n, 0, 0, n) for n in range(17)))
-    assert between_marks(counters, 15) == {"instructions": 31, "repetitions": 0, "invlpg": 0, "wrmsr": 1}
+    assert between_marks(counters, 15) == [{"instructions": 31, "repetitions": 0, "invlpg": 0, "wrmsr": 1}]
     with pytest.raises(InfraError, match="3 marks of the work, not 2"):
         between_marks(counters, 14)
+    with pytest.raises(InfraError, match="17 marks of the work, not 17"):
+        between_marks(counters, 0, 16)
 
 
 def test_another_set_of_variants_wants_another_folder(measured: list[Any], tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cost: a fixed piece of work in guests that differ in one thing each.
 
-May import trial, guest, faults, vm and products.
+May import measure, trial, guest, faults, vm and products.
 """
 
 from riobed.cost.series import WORKLOADS, run_cost

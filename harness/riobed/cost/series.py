@@ -5,9 +5,6 @@ It can be stopped at any time: each run is stored when it is complete, and the n
 same folder goes on with those that are missing.
 """
 
-import random
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -18,10 +15,8 @@ from riobed_results.tables.cost_runs import FILE, CostRun, add_run, labelled, re
 from riobed_results.tables.render import render
 
 from riobed.cost.armed import armed
-from riobed.cost.counter import counter
-from riobed.cost.measure import measure
 from riobed.cost.variants import Variant, parts
-from riobed.errors import UsageError
+from riobed.errors import InfraError, UsageError
 from riobed.faults import catalogue_of
 from riobed.guest import (
     ENTRY_SIZE,
@@ -30,13 +25,13 @@ from riobed.guest import (
     MachineSpec,
     WorkloadSpec,
     guest_setup,
-    open_guest,
     provenance,
 )
+from riobed.measure import Kind, guests, measure, order, workload_seed
 from riobed.products import CHECKOUT
-from riobed.vm import COUNTED, Plugin
+from riobed.trial import INJECTOR
+from riobed.vm import COUNTED
 
-Kind = Literal["instructions", "time"]
 What = Literal["rio", "faults"]
 
 # Room for a source tree and its copy.
@@ -55,14 +50,6 @@ class Series:
     setup: GuestSetup
     # Of each variant, by name.
     on: dict[str, Provenance]
-
-    def order(self, number: int, of: list[Variant]) -> list[Variant]:
-        """The variants of a round, in an order of its own: none always has the warmer host."""
-        return random.Random(f"{self.seed}/{self.kind}/{number}").sample(of, len(of))
-
-    def workload_seed(self, number: int) -> int:
-        """The same for all variants of a round."""
-        return random.Random(f"{self.seed}/workload/{number}").getrandbits(63)
 
 
 def run_cost(
@@ -123,20 +110,22 @@ def run_series(series: Series, out: Path) -> None:
     ]
     done = _stored(out, series)
     name = series.setup.workload.name if series.setup.workload else ""
-    with _guests(series, compared) as guests:
+    with guests(series.setup, {each.name: each.mode for each in compared}, series.kind, "cost") as opened:
         for number in range(series.rounds):
-            for variant in series.order(number, compared):
+            for variant in order(series.seed, series.kind, number, compared):
                 vcpus = series.setup.machine.vcpus
                 if (labelled(name, vcpus), series.kind, number, variant.name) in done:
                     continue
-                run = _run(series, name, number, variant, guests[variant.name])
+                run = _run(series, name, number, variant, opened[variant.name])
                 add_run(out, run)
                 print(f"{name} {series.kind} round {number} {variant.name}: {run.cost:.6g}", flush=True)
 
 
 def _run(series: Series, workload: str, number: int, variant: Variant, guest: Guest) -> CostRun:
-    seed = series.workload_seed(number)
-    found = measure(guest, variant, seed)
+    seed = workload_seed(series.seed, number)
+    guest.ready()
+    prepare(guest, variant)
+    found = measure(guest, seed)
     return CostRun(
         workload=workload,
         kind=series.kind,
@@ -158,6 +147,18 @@ def _run(series: Series, workload: str, number: int, variant: Variant, guest: Gu
     )
 
 
+def prepare(guest: Guest, variant: Variant) -> None:
+    """Run a variant's script and load its batch in a guest that is ready; InfraError if that fails."""
+    script = f"{variant.prepare}\n"
+    if variant.batch:
+        # One write: an open file is a batch.
+        script += f"cat >/run/batch; cat /run/batch >{INJECTOR}\n"
+    ended = guest.machine.run(["/bin/sh", "-ec", script], stdin=variant.batch.encode())
+    if ended.status:
+        error = ended.stderr.decode("utf-8", "replace").strip()[-200:]
+        raise InfraError(f"{guest.machine.config.name}: {variant.name}: status {ended.status}: {error}")
+
+
 def _stored(out: Path, series: Series) -> set[tuple[str, str, int, str]]:
     """Keys of the runs that are there; UsageError if they were made on something else."""
     runs = read_runs(out) if (out / FILE).exists() else []
@@ -170,25 +171,3 @@ def _stored(out: Path, series: Series) -> set[tuple[str, str, int, str]]:
                 f"{out / FILE} has runs of something else: {difference}; give --out another folder"
             )
     return {run.key for run in runs}
-
-
-@contextmanager
-def _guests(series: Series, compared: list[Variant]) -> Iterator[dict[str, Guest]]:
-    """A guest for each variant, all alive, of which one runs at a time."""
-    guests = {
-        variant.name: open_guest(
-            series.setup, variant.mode, f"cost-{number}", plugin=_plugin(series, variant)
-        )
-        for number, variant in enumerate(compared)
-    }
-    try:
-        yield guests
-    finally:
-        for guest in guests.values():
-            guest.discard()
-
-
-def _plugin(series: Series, variant: Variant) -> Plugin | None:
-    if series.kind != "instructions":
-        return None
-    return counter(series.setup.manifest, series.setup.products(variant.mode).kernel)

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 from riobed.cost.armed import armed
-from riobed.cost.counter import counter
-from riobed.cost.measure import Measurement, measure
+from riobed.cost.series import prepare
 from riobed.cost.variants import Variant, parts
 from riobed.errors import InfraError
 from riobed.faults import catalogue_of
 from riobed.guest.guest import Guest, GuestSetup
+from riobed.measure import Measurement, measure
+from riobed.measure.counter import counter
 from riobed.trial.evidence import read_evidence
 from riobed.vm.emulator import COUNTED
 
@@ -28,9 +29,11 @@ def guest(setup: GuestSetup) -> Iterator[Guest]:
         yield made
 
 
-def steps(guest: Guest, count: int, variant: Variant = PTE) -> Measurement:
+def steps(guest: Guest, count: int | str, variant: Variant = PTE) -> Measurement:
     guest.setup = replace(guest.setup, options={"steps": count})
-    return measure(guest, variant, 1)
+    guest.ready()
+    prepare(guest, variant)
+    return measure(guest, 1)
 
 
 def instructions(found: Measurement) -> float:
@@ -57,9 +60,8 @@ def test_instructions_follow_the_work(guest: Guest) -> None:
 
 
 def test_work_that_fails_is_no_measurement(guest: Guest) -> None:
-    guest.setup = replace(guest.setup, options={"steps": "none"})
     with pytest.raises(InfraError, match=r"failed with status 2: .*--steps must be a number"):
-        measure(guest, PTE, 1)
+        steps(guest, "none")
 
 
 def test_faults_that_wait_are_in_place_and_never_come(setup: GuestSetup, guest_in: GuestIn) -> None:

@@ -5,12 +5,11 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from riobed.cost.measure import measure
-from riobed.cost.variants import Variant
 from riobed.guest.config import MachineSpec, WorkloadSpec
 from riobed.guest.guest import Guest
 from riobed.guest.modes import cache_mode
 from riobed.guest.setup import guest_setup
+from riobed.measure import measure
 from riobed.products import CHECKOUT
 
 from .conftest import opened
@@ -24,7 +23,8 @@ def guest() -> Iterator[Guest]:
     setup = guest_setup(MachineSpec(), None, WorkloadSpec(path=CHECKOUT / "workloads/sdet"))
     mode = cache_mode("rio")
     with opened(setup, mode, "sdet") as guest:
-        assert measure(guest, Variant("rio", None, mode), 7).seconds > 1
+        guest.ready()
+        assert measure(guest, 7).seconds > 1
         guest.machine.resume()
         yield guest
 

@@ -4,12 +4,11 @@
 from collections.abc import Iterator
 
 import pytest
-from riobed.cost.measure import measure
-from riobed.cost.variants import Variant
 from riobed.guest.config import MachineSpec, WorkloadSpec
 from riobed.guest.guest import Guest
 from riobed.guest.modes import cache_mode
 from riobed.guest.setup import guest_setup
+from riobed.measure import measure
 from riobed.products import CHECKOUT
 
 from .conftest import opened
@@ -23,7 +22,8 @@ def guest() -> Iterator[Guest]:
     workload = WorkloadSpec(path=CHECKOUT / "workloads/sqlite", options={"commits": 200})
     mode = cache_mode("rio")
     with opened(guest_setup(MachineSpec(), None, workload), mode, "sqlite") as guest:
-        assert measure(guest, Variant("rio", None, mode), 7).seconds > 0
+        guest.ready()
+        assert measure(guest, 7).seconds > 0
         guest.machine.resume()
         yield guest
 

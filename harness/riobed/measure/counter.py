@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The emulator's plugin that counts what a guest executes (harness/emulator/counter.c).
 
-The work to be measured lies between two marks: the guest executes comm_write(), a function of the kernel that
-nobody else calls, when a shell writes to /proc/self/comm.
+The work to be measured lies between marks, one before it and one after each part: the guest executes
+comm_write(), a function of the kernel that nobody else calls, when a shell writes to /proc/self/comm.
 """
 
 import struct
+from itertools import pairwise
 from pathlib import Path
 
 from riobed.errors import InfraError
@@ -36,12 +37,18 @@ def marks(counters: Path) -> int:
     return int(_NR_MARKS.unpack_from(_read(counters), _COUNTS.size)[0])
 
 
-def between_marks(counters: Path, since: int) -> dict[str, int]:
-    """Return what was counted between the two marks after number `since`; InfraError if they are not two."""
-    if (found := marks(counters) - since) != 2:
-        raise InfraError(f"{counters}: {found} marks of the work, not 2")
-    begin, end = (_mark(counters, number) for number in (since, since + 1))
-    return {name: after - before for name, before, after in zip(NAMES, begin, end, strict=True)}
+def between_marks(counters: Path, since: int, parts: int = 1) -> list[dict[str, int]]:
+    """Return what was counted in each part of the work, between the marks after number `since`.
+
+    A mark begins the work, and one ends each part. InfraError if there are more or fewer.
+    """
+    if (found := marks(counters) - since) != parts + 1 or found > _MARKS:
+        raise InfraError(f"{counters}: {found} marks of the work, not {parts + 1} (at most {_MARKS})")
+    at = [_mark(counters, since + number) for number in range(parts + 1)]
+    return [
+        {name: after - before for name, before, after in zip(NAMES, begin, end, strict=True)}
+        for begin, end in pairwise(at)
+    ]
 
 
 def _mark(counters: Path, number: int) -> tuple[int, ...]:

@@ -2,20 +2,21 @@
 """One measurement: the workload's fixed piece of work, timed inside the guest.
 
 The host does not query the agent meanwhile, because that would be work for the guest too. The guest reports
-the end through the progress port.
+begin and end through the progress port, by which the host's clock times the work as well.
 """
 
 import time
+from collections import Counter
 from dataclasses import dataclass, replace
 
-from riobed.cost.counter import COUNTERS, MARK, between_marks, marks
-from riobed.cost.variants import Variant
 from riobed.errors import InfraError
 from riobed.guest import PROGRESS_PORT, Guest, boot_error
-from riobed.trial import INJECTOR
+from riobed.measure.counter import COUNTERS, MARK, between_marks, marks
+from riobed.vm import UNUSED, DiskUse
 
-_POLL_S = 0.1
-_RUN_S = 900.0
+_POLL_S = 0.02
+# Writing each file through to a disk of 1996 takes a quarter of an hour on a host that does nothing else.
+_RUN_S = 7200.0
 
 # The arguments are the parts of the work: a name and a text for sh each. Prints lines NAME VALUE: nanoseconds
 # of all and of each part, and counters before and after the work.
@@ -38,14 +39,16 @@ total() {{
 counters >/run/before
 status=0
 ends=()
+echo begin >{PROGRESS_PORT}
 start=${{EPOCHREALTIME/./}}
 {MARK}
 for ((part = 2; part <= $# && status == 0; part += 2)); do
 	/bin/sh -c "${{!part}}" >/run/output 2>&1 || status=$?
 	ends+=("${{EPOCHREALTIME/./}}")
+	{MARK}
 done
-{MARK}
 end=${{EPOCHREALTIME/./}}
+echo end >{PROGRESS_PORT}
 counters >/run/after
 echo "status $status"
 from=$start
@@ -58,13 +61,16 @@ echo "ns $(((end - start) * 1000))"
 sed 's/^/before./' /run/before
 sed 's/^/after./' /run/after
 [ $status = 0 ] || tail -n 1 /run/output >&2
-echo end >{PROGRESS_PORT}
 """
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """The guest time that one run of a command took, and the counters before and after it."""
+    """The guest time that one run of a command took, and the counters before and after it.
+
+    `host_s` is the time by the host's clock, of which the guest had to wait `delayed_s` for a processor of
+    the host. `disk` is how the disks under test were used meanwhile, `used` how since power-on.
+    """
 
     work: str
     seconds: float
@@ -73,41 +79,54 @@ class Measurement:
     idle_s: float
     before: dict[str, int]
     after: dict[str, int]
-    # What the emulator counted meanwhile; empty if it did not.
+    # What the emulator counted meanwhile, and in each part; empty if it did not.
     events: dict[str, int]
+    part_events: dict[str, dict[str, int]]
+    host_s: float = 0.0
+    delayed_s: float = 0.0
+    disk: DiskUse = UNUSED
+    used: DiskUse = UNUSED
 
 
-def measure(guest: Guest, variant: Variant, seed: int) -> Measurement:
-    """Do the work once, from the guest's snapshot; InfraError if it fails."""
-    guest.ready()
-    _prepare(guest, variant)
-    work = guest.measured(seed)
-    counters = guest.machine.config.folder / COUNTERS if guest.machine.config.plugin else None
+def measure(guest: Guest, seed: int) -> Measurement:
+    """Do the work once in a guest that is ready; InfraError if it fails. The guest is paused afterwards."""
+    machine, work = guest.machine, guest.measured(seed)
+    counters = machine.config.folder / COUNTERS if machine.config.plugin else None
     since = marks(counters) if counters else 0
     words = [word for part in work.items() for word in part]
-    pid = guest.machine.spawn(["/bin/bash", "-c", _SCRIPT, "measure", *words])
-    deadline = time.monotonic() + _RUN_S
-    while b"end" not in guest.machine.progress.text():
-        if time.monotonic() > deadline or not guest.machine.alive():
-            raise boot_error(guest.machine, "no end of the work")
+    before = machine.disk_use()
+    pid = machine.spawn(["/bin/bash", "-c", _SCRIPT, "measure", *words])
+    begin, delayed = _heard(guest, b"begin"), machine.delayed()
+    end = _heard(guest, b"end")
+    machine.pause()
+    used, delayed = machine.disk_use(), machine.delayed() - delayed
+    machine.resume()
+    while (ended := machine.status(pid)) is None:
         time.sleep(_POLL_S)
-    while (ended := guest.machine.status(pid)) is None:
-        time.sleep(_POLL_S)
-    guest.machine.pause()
+    machine.pause()
     text = "\n".join(work.values())
     found = read_measurement(text, ended.stdout.decode(), ended.stderr.decode("utf-8", "replace").strip())
-    return replace(found, events=between_marks(counters, since)) if counters else found
+    found = replace(found, host_s=end - begin, delayed_s=delayed, disk=used.since(before), used=used)
+    return _with_events(found, list(work), between_marks(counters, since, len(work))) if counters else found
 
 
-def _prepare(guest: Guest, variant: Variant) -> None:
-    script = f"{variant.prepare}\n"
-    if variant.batch:
-        # One write: an open file is a batch.
-        script += f"cat >/run/batch; cat /run/batch >{INJECTOR}\n"
-    ended = guest.machine.run(["/bin/sh", "-ec", script], stdin=variant.batch.encode())
-    if ended.status:
-        error = ended.stderr.decode("utf-8", "replace").strip()[-200:]
-        raise InfraError(f"{guest.machine.config.name}: {variant.name}: status {ended.status}: {error}")
+def _heard(guest: Guest, word: bytes) -> float:
+    """Return when the host's clock said that the guest had reported this word; InfraError if it does not."""
+    deadline = time.monotonic() + _RUN_S
+    while word not in guest.machine.progress.text():
+        if time.monotonic() > deadline or not guest.machine.alive():
+            raise boot_error(guest.machine, f"no {word.decode()} of the work")
+        time.sleep(_POLL_S)
+    return time.monotonic()
+
+
+def _with_events(found: Measurement, parts: list[str], events: list[dict[str, int]]) -> Measurement:
+    whole: Counter[str] = Counter()
+    for each in events:
+        whole.update(each)
+    # The name of a whole is empty.
+    of_part = {name: each for name, each in zip(parts, events, strict=True) if name}
+    return replace(found, events=dict(whole), part_events=of_part)
 
 
 def read_measurement(work: str, output: str, error: str) -> Measurement:
@@ -123,4 +142,4 @@ def read_measurement(work: str, output: str, error: str) -> Measurement:
     parts = {name.removeprefix("part."): ns / 1e9 for name, ns in values.items() if name.startswith("part.")}
     # The name of a whole is empty.
     parts.pop("", None)
-    return Measurement(work, values["ns"] / 1e9, parts, idle / 1e9, before, after, {})
+    return Measurement(work, values["ns"] / 1e9, parts, idle / 1e9, before, after, {}, {})

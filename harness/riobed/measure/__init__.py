@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measure: a workload's piece of work of fixed size, done once in a guest, and the order of such runs.
+
+May import guest, faults, vm and products.
+"""
+
+from riobed.measure.rounds import Kind, guests, order, workload_seed
+from riobed.measure.settle import Settled, settle
+from riobed.measure.work import Measurement, measure
+
+__all__ = ["Kind", "Measurement", "Settled", "guests", "measure", "order", "settle", "workload_seed"]

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs in rounds: each has every guest once, in an order of its own. None always has the warmer host."""
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Literal, TypeVar
+
+from riobed.guest import CacheMode, Guest, GuestSetup, open_guest
+from riobed.measure.counter import counter
+
+# Time is measured in runs of their own: the plugin that counts instructions slows the emulator.
+Kind = Literal["instructions", "time"]
+Compared = TypeVar("Compared")
+
+
+def order(seed: int, what: str, number: int, of: Sequence[Compared]) -> list[Compared]:
+    """Return what is compared in the order of round `number` of the runs called `what`."""
+    return random.Random(f"{seed}/{what}/{number}").sample(of, len(of))
+
+
+def workload_seed(seed: int, number: int) -> int:
+    """Return the workload's seed in a round, the same for all guests, 0 to 2^63 - 1."""
+    return random.Random(f"{seed}/workload/{number}").getrandbits(63)
+
+
+@contextmanager
+def guests(
+    setup: GuestSetup, modes: Mapping[str, CacheMode], kind: Kind, prefix: str
+) -> Iterator[dict[str, Guest]]:
+    """Give a guest for each mode, by the mode's key; all stay alive, and are gone afterwards.
+
+    Their folders' names begin with `prefix`. EnvironmentFault if the plugin that counts cannot be compiled.
+    """
+    opened = {
+        name: open_guest(
+            setup,
+            mode,
+            f"{prefix}-{number}",
+            plugin=counter(setup.manifest, setup.products(mode).kernel) if kind == "instructions" else None,
+        )
+        for number, (name, mode) in enumerate(modes.items())
+    }
+    try:
+        yield opened
+    finally:
+        for guest in opened.values():
+            guest.discard()
