@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from riobed_results.store import CONTROLS
 from riobed_results.store.check_report import CheckReport
-from riobed_results.store.models import CampaignRow, FaultRow, Outcome, TrialRow
+from riobed_results.store.models import CampaignRow, DiskCounts, FaultRow, Outcome, RunRow, TrialRow
 from riobed_results.store.queries import Results, read_results
 from riobed_results.store.recovery_report import RecoveryReport
 from riobed_results.store.store import Store
@@ -65,6 +65,38 @@ def trial(campaign_id: int, position: int, outcome: Outcome | None = None, **fie
     if (check := fields.get("check")) is not None:
         fields["check"] = CheckReport.model_validate({"equal": False} | check)
     return TrialRow(campaign_id=campaign_id, position=position, outcome=outcome, **base | fields)
+
+
+def measured(
+    campaign_id: int, mode: str, number: int = 0, seconds: float | None = 1.0, **fields: Any
+) -> RunRow:
+    """A measured run of cp_rm, whose copy takes three quarters of the time, or of what `fields` say."""
+    base: dict[str, Any] = {
+        "workload": "cp_rm",
+        "disk": "nvme",
+        "vcpus": 1,
+        "kind": "time",
+        "attempt": 1,
+        "outcome": "measured",
+        "accelerator": "tcg",
+        "seed": f"{number}",
+        "started": "2026-01-02T03:04:05.000+00:00",
+        "finished": "2026-01-02T03:04:09.000+00:00",
+        "permanent": "never" if mode == "memory" else "after write, synchronous",
+        "parts": {"cp": 0.75 * seconds, "rm": 0.25 * seconds} if seconds else {},
+        "host_s": seconds,
+        "delayed_s": 0.0,
+        "disk_during": DiskCounts(
+            read_requests=1, read_bytes=4096, write_requests=8, write_bytes=2 << 20, flushes=2
+        ),
+        "disk_after": DiskCounts(
+            read_requests=0, read_bytes=0, write_requests=30, write_bytes=64 << 20, flushes=1
+        ),
+        "clean_s": 2.5,
+    }
+    return RunRow(
+        **base | {"campaign_id": campaign_id, "mode": mode, "round": number, "seconds": seconds} | fields
+    )
 
 
 def fill(

@@ -24,6 +24,7 @@ from riobed_results.store import (
     FaultRow,
     Links,
     Logs,
+    RunRow,
     Store,
     TrialRow,
     judged,
@@ -105,6 +106,8 @@ def _copy_rows(store: Store, campaign: CampaignRow, path: Path) -> None:
         (FactsRow, FactsRow.campaign_id == campaign.id),
         (DigestRow, DigestRow.campaign_id == campaign.id),
     ]
+    if store.runs(campaign.id):
+        wanted.append((RunRow, RunRow.campaign_id == campaign.id))
     with (
         replacing(path) as unfinished,
         store.session() as source,

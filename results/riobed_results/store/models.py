@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables of a results store. Rows are only added, never changed.
 
-`campaigns`, `trials` and `faults` are what was seen. `digests` follows from them: it has of each trial what
-tables count, in a row so narrow that a million of them can be read in seconds.
+`campaigns`, `trials`, `faults` and `runs` are what was seen. `digests` follows from trials: it has of each
+trial what tables count, in a row so narrow that a million of them can be read in seconds.
 
 The checks are part of the schema, so no program can store a row that tables would count wrongly. All column
 types are generic, so the same models serve SQLite and PostgreSQL.
@@ -17,7 +17,7 @@ from hashlib import blake2b
 from typing import Any, ClassVar, Literal, get_args
 
 import sqlalchemy as sa
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import DeclarativeBase, Mapped, MappedAsDataclass, mapped_column, relationship
 
@@ -34,9 +34,25 @@ CrashKind = Literal["panic", "oops", "trap", "hang", "reset"]
 Corruption = Literal["none", "direct", "indirect", "unclassified"]
 CorruptionWhere = Literal["cache", "disk"]
 Restart = Literal["reset", "parked", "both", "power"]
+RunKind = Literal["instructions", "time"]
+RunOutcome = Literal["measured", "infra_error"]
 Json = dict[str, Any]
 Kernels = dict[str, KernelProvenance]
 Seconds = dict[str, float]
+Events = dict[str, int]
+PartEvents = dict[str, Events]
+
+
+class DiskCounts(BaseModel):
+    """How the disks under test were used: completed requests of the guest; sizes in bytes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    read_requests: int
+    read_bytes: int
+    write_requests: int
+    write_bytes: int
+    flushes: int
 
 
 class AnyText(sa.types.TypeDecorator[str]):
@@ -102,6 +118,11 @@ class Base(MappedAsDataclass, DeclarativeBase, kw_only=True):
         CheckReport: JsonOf(CheckReport),
         Kernels: JsonOf(Kernels),
         Seconds: JsonOf(Seconds),
+        RunKind: AnyText,
+        RunOutcome: AnyText,
+        Events: JsonOf(Events),
+        PartEvents: JsonOf(PartEvents),
+        DiskCounts: JsonOf(DiskCounts),
     }
 
 
@@ -534,6 +555,77 @@ class FaultRow(Base):
     activated: Mapped[bool | None] = mapped_column(default=None)
     activated_s: Mapped[float | None] = mapped_column(default=None)
     params: Mapped[Json] = mapped_column(default_factory=dict)
+
+
+_MEASURED = "outcome = 'measured'"
+
+
+class RunRow(Base):
+    """One attempt at a measured run: a workload's piece of work, done once by a guest (`riobed bench`).
+
+    `workload` and `disk` are names of the spec, `permanent` is when the mode makes data permanent, in its own
+    words. `kind` says whether the run measures time or counts instructions. `seed` is the workload's, `work`
+    has the commands, `operations` is how many operations on files they are.
+
+    `seconds` and `parts` are of the guest's clock, which counts instructions in a run that counts them;
+    `idle_s` of them the guest was idle. `host_s` is what the host's clock said, `delayed_s` how long the
+    guest waited for a processor of the host. `events` is by how much counters rose, of the emulator and of
+    the guest's kernel, `part_events` those of the emulator for each part.
+
+    `disk` was used as in `disk_during` until the work ended, and from then as in `disk_after` until it had
+    everything, which took `clean_s` seconds of the guest's clock.
+
+    An infra error has none of these but a `detail`; its retry has the next `attempt`.
+    """
+
+    __tablename__ = "runs"
+    __table_args__ = (
+        _one_of("kind", get_args(RunKind)),
+        _one_of("outcome", get_args(RunOutcome)),
+        sa.CheckConstraint(f"({_MEASURED}) = (seconds IS NOT NULL)", name="only_measured_has_seconds"),
+        # Neither two simultaneous runs of a bench nor a resumed one may measure anything twice.
+        sa.Index(
+            "one_measured_run",
+            *("campaign_id", "workload", "disk", "vcpus", "kind", "mode", "round"),
+            unique=True,
+            sqlite_where=sa.text(_MEASURED),
+            postgresql_where=sa.text(_MEASURED),
+        ),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True, init=False)
+    campaign_id: Mapped[int] = mapped_column(sa.ForeignKey("campaigns.id"))
+    workload: Mapped[str]
+    disk: Mapped[str]
+    vcpus: Mapped[int]
+    kind: Mapped[RunKind]
+    mode: Mapped[str]
+    round: Mapped[int]
+    attempt: Mapped[int]
+    outcome: Mapped[RunOutcome]
+    accelerator: Mapped[str]
+    seed: Mapped[str]
+    started: Mapped[str]
+    finished: Mapped[str]
+    permanent: Mapped[str | None] = mapped_column(default=None)
+    work: Mapped[str | None] = mapped_column(default=None)
+    operations: Mapped[int | None] = mapped_column(sa.BigInteger, default=None)
+    seconds: Mapped[float | None] = mapped_column(default=None)
+    parts: Mapped[Seconds] = mapped_column(default_factory=dict)
+    idle_s: Mapped[float | None] = mapped_column(default=None)
+    host_s: Mapped[float | None] = mapped_column(default=None)
+    delayed_s: Mapped[float | None] = mapped_column(default=None)
+    events: Mapped[Events] = mapped_column(default_factory=dict)
+    part_events: Mapped[PartEvents] = mapped_column(default_factory=dict)
+    disk_during: Mapped[DiskCounts | None] = mapped_column(default=None)
+    disk_after: Mapped[DiskCounts | None] = mapped_column(default=None)
+    clean_s: Mapped[float | None] = mapped_column(default=None)
+    detail: Mapped[str] = mapped_column(default="")
+
+    @property
+    def key(self) -> tuple[str, str, int, str, str, int]:
+        """What is measured: workload, disk, vcpus, kind, mode, round."""
+        return self.workload, self.disk, self.vcpus, self.kind, self.mode, self.round
 
 
 @dataclass(eq=False, kw_only=True)

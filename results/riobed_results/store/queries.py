@@ -13,7 +13,7 @@ from sqlalchemy.orm import selectinload
 
 from riobed_results.errors import StoreError
 from riobed_results.store.location import explained
-from riobed_results.store.models import CampaignRow, DigestRow, FactsRow, FaultRow, TrialRow
+from riobed_results.store.models import CampaignRow, DigestRow, FactsRow, FaultRow, RunRow, TrialRow
 from riobed_results.store.store import Store
 from riobed_results.store.tally import Row, Tally, tally_of
 
@@ -75,6 +75,11 @@ class Results:
             for row in trial_rows(self.source, self.campaign.id, faults=self.faults)
             if row.id <= self.last
         ]
+
+    @cached_property
+    def runs(self) -> list[RunRow]:
+        """All attempts at measured runs."""
+        return self.source.runs(self.campaign.id)
 
     @cached_property
     def trials(self) -> list[Tally]:

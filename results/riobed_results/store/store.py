@@ -5,7 +5,7 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from typing import Any
+from typing import Any, cast
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -22,6 +22,7 @@ from riobed_results.store.models import (
     FactsRow,
     FaultRow,
     MetaRow,
+    RunRow,
     TrialRow,
 )
 
@@ -116,6 +117,21 @@ class Store:
             session.add(trial)
         return trial
 
+    def add_run(self, run: RunRow) -> RunRow:
+        """Add a measured run and return it with its `id`; StoreError if the same is measured already."""
+        with self.session() as session:
+            session.add(run)
+        return run
+
+    def runs(self, campaign_id: int) -> list[RunRow]:
+        """Return all attempts at measured runs of a campaign, in the order they were added."""
+        with self.session() as session:
+            # Stores begun before there were measured runs lack the table until they are written to again.
+            if not sa.inspect(session.connection()).has_table(RunRow.__tablename__):
+                return []
+            query = sa.select(RunRow).where(RunRow.campaign_id == campaign_id)
+            return list(session.scalars(query.order_by(RunRow.id)))
+
     def complete_positions(self, campaign_id: int) -> set[int]:
         """Return the plan positions that have a result."""
         query = sa.select(TrialRow.position).where(
@@ -164,6 +180,8 @@ def open_store(store: str, *, create: bool = False) -> Store:
         if create and found == _INCOMPLETE:
             complete(session)
             found = str(SCHEMA_VERSION)
+        if create and found == str(SCHEMA_VERSION):
+            cast(sa.Table, RunRow.__table__).create(connection, checkfirst=True)
     if found in _OLDER and location.path and not create:
         return opened.migrated(found)
     _check_version(location, found)
