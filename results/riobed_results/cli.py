@@ -32,7 +32,7 @@ from riobed_results.store import (
     trials_parquet,
 )
 from riobed_results.tables.adjudication import adjudicate, adjudication_page, cases, read_answers
-from riobed_results.tables.registry import CAMPAIGN_TABLES, FOLDER_TABLES
+from riobed_results.tables.registry import CAMPAIGN_TABLES, FOLDER_TABLES, RUN_TABLES
 from riobed_results.tables.render import printable, render
 from riobed_results.tables.table import CampaignTable, FolderTable, Table
 from riobed_results.tables.trials import trials_json, trials_text
@@ -113,7 +113,7 @@ def _add_command(table: Table[Any], command: Callable[..., None]) -> None:
     table_app.command(table.name, help=table.help)(command)
 
 
-for _campaign_table in CAMPAIGN_TABLES:
+for _campaign_table in (*CAMPAIGN_TABLES, *RUN_TABLES):
     _add_campaign_table(_campaign_table)
 for _folder_table in FOLDER_TABLES:
     _add_folder_table(_folder_table)

@@ -95,6 +95,41 @@ def intervals(name: str, lines: Sequence[Line], series: Sequence[str] = ()) -> M
 
 
 @dataclass(frozen=True)
+class Times:
+    """How many times a cost is in the row `label`, and in the paper; `series` selects the colour."""
+
+    label: str
+    series: int
+    median: float
+    low: float
+    high: float
+    paper: float | None = None
+
+
+def times(name: str, lines: Sequence[Times], series: Sequence[str]) -> Markup:
+    """Plot ratios with their intervals on a logarithmic axis, the paper's as hollow marks.
+
+    `name` must be unique on the page. `series` labels the colours in a legend.
+    """
+    rows = _by_label(lines)
+    with _figure(len(rows), max(map(len, rows.values()), default=1)) as (figure, axes):
+        for row, of_row in enumerate(rows.values()):
+            for line, y in zip(of_row, _places(row, len(of_row)), strict=True):
+                colour = SERIES[line.series % len(SERIES)]
+                axes.plot([line.low, line.high], [y, y], color=colour, linewidth=1.5)
+                axes.plot([line.median], [y], "o", color=colour, markersize=4)
+                if line.paper:
+                    axes.plot([line.paper], [y], "o", color=colour, markersize=5, markerfacecolor="none")
+        for number, text in enumerate(series):
+            axes.plot([], [], color=SERIES[number % len(SERIES)], label=_short(printable(text)))
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(lambda times, _: f"{times:g}")
+        axes.set_xlabel("times")
+        _finish(figure, axes, list(rows), legend=bool(series))
+        return _svg(figure, name, "Ratios of seconds with their intervals, and those of the paper")
+
+
+@dataclass(frozen=True)
 class Point:
     """A share of runs at a share of RAM; `series` selects the colour, `hollow` the mark."""
 

@@ -27,6 +27,7 @@ from riobed_results.tables.controls import failed_controls, losing_modes, missin
 from riobed_results.tables.corruption import CORRUPTION, CorruptionTable
 from riobed_results.tables.exposure import ALL, Exposure, ExposureTable
 from riobed_results.tables.paper import SYSTEMS, total
+from riobed_results.tables.performance import PerformanceTable
 from riobed_results.tables.proportions import corrupted_share
 from riobed_results.tables.registry import present_tables
 from riobed_results.tables.render import TEMPLATES, Page
@@ -51,9 +52,13 @@ class Report:
     missing: list[str]
     controls_ran: bool
     link: Links
+    # Measured runs, and those that failed.
+    runs: tuple[int, int] = (0, 0)
     corruption: Page | None = None
     sections: dict[str, list[Page]] = field(default_factory=dict)
     plots: dict[str, Markup] = field(default_factory=dict)
+    # By disk, and number of processors if it is not 1.
+    speed: dict[str, Markup] = field(default_factory=dict)
     titles: list[Title] = field(default_factory=list)
     title_modes: list[str] = field(default_factory=list)
     # By mode, the number of stories and the first of them.
@@ -80,6 +85,8 @@ def report(store: Store, name: str | None, link: Links, reload_s: int | None = N
         controls_ran=any(map(tells, rows)),
         link=link,
     )
+    ended = [run.outcome == "measured" for run in results.runs]
+    made.runs = ended.count(True), ended.count(False)
     for table in tables:
         # The tables of a section are included unchanged.
         if table.section or table is CORRUPTION:
@@ -90,6 +97,8 @@ def report(store: Store, name: str | None, link: Links, reload_s: int | None = N
             if isinstance(model, CorruptionTable):
                 made.corruption = page
                 made.plots |= _plots(model, results)
+            if isinstance(model, PerformanceTable):
+                made.speed = _speed(model)
             if isinstance(model, ExposureTable):
                 made.plots["exposure"] = _exposure(model.lines)
             if isinstance(model, SurvivalTable):
@@ -145,6 +154,29 @@ def _exposure(lines: list[Exposure]) -> Markup:
         for end, hollow in ((line.direct, False), (line.corrupted, True))
     ]
     return plots.exposure(points, arms)
+
+
+def _speed(table: PerformanceTable) -> dict[str, Markup]:
+    """Plot the ratios of seconds, a row for each mode and a series for each workload."""
+    timed = [row for row in table.rows if row.kind == "time" and row.over]
+    workloads = list(dict.fromkeys(row.workload for row in timed))
+    drawn = {}
+    for number, (disk, vcpus) in enumerate(dict.fromkeys((row.disk, row.vcpus) for row in timed)):
+        lines = [
+            plots.Times(
+                row.mode,
+                workloads.index(row.workload),
+                row.over.median,
+                row.over.low,
+                row.over.high,
+                row.paper_over,
+            )
+            for row in timed
+            if row.over and (row.disk, row.vcpus) == (disk, vcpus)
+        ]
+        place = disk + (f", {vcpus} vCPUs" if vcpus > 1 else "")
+        drawn[place] = plots.times(f"speed{number}", lines, workloads)
+    return drawn
 
 
 def _totals(table: CorruptionTable) -> list[plots.Line]:

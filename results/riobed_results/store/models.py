@@ -627,6 +627,22 @@ class RunRow(Base):
         """What is measured: workload, disk, vcpus, kind, mode, round."""
         return self.workload, self.disk, self.vcpus, self.kind, self.mode, self.round
 
+    @property
+    def cost(self) -> float:
+        """What it measures: seconds or instructions, of which a repeated string instruction is none."""
+        return self.seconds or 0.0 if self.kind == "time" else _instructions(self.events)
+
+    @property
+    def part_costs(self) -> dict[str, float]:
+        """The same of each part of the work; empty if it has no parts."""
+        if self.kind == "time":
+            return self.parts
+        return {name: _instructions(events) for name, events in self.part_events.items()}
+
+
+def _instructions(events: Events) -> float:
+    return float(events.get("instructions", 0) - events.get("repetitions", 0))
+
 
 @dataclass(eq=False, kw_only=True)
 class Facts:

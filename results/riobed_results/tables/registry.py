@@ -13,6 +13,7 @@ from riobed_results.tables.fault_classes import FAULTS
 from riobed_results.tables.losses import NO_FAULT, PANIC, POWER, RECOVERY_CRASH, RESTARTS
 from riobed_results.tables.noninferiority import NONINFERIORITY
 from riobed_results.tables.oracles import ORACLES
+from riobed_results.tables.performance_page import PERFORMANCE
 from riobed_results.tables.phases import PHASES
 from riobed_results.tables.planted import PLANTED
 from riobed_results.tables.processors import PROCESSORS
@@ -26,7 +27,7 @@ from riobed_results.tables.soak import SOAK
 from riobed_results.tables.starts import STARTS
 from riobed_results.tables.stories import STORIES
 from riobed_results.tables.survival import SURVIVAL
-from riobed_results.tables.table import CampaignTable, FolderTable
+from riobed_results.tables.table import CampaignTable, FolderTable, RunTable
 from riobed_results.tables.titles import TITLES
 from riobed_results.tables.victims import VICTIMS
 from riobed_results.tables.windows import WINDOWS
@@ -58,6 +59,7 @@ CAMPAIGN_TABLES: tuple[CampaignTable[Any], ...] = (
     by_mode(RESETS),
     by_mode(VICTIMS),
 )
+RUN_TABLES: tuple[RunTable[Any], ...] = (PERFORMANCE,)
 FOLDER_TABLES: tuple[FolderTable[Any], ...] = (COST, PROCESSORS, REPLAYS, SOAK)
 
 
@@ -68,6 +70,6 @@ def campaign_pages(results: Results) -> dict[str, Page]:
 
 def present_tables(results: Results) -> list[CampaignTable[Any]]:
     """Return the tables of a campaign that have content; none if it has no results yet."""
-    if all(row.outcome == "infra_error" for row in results.trials):
-        return []
-    return [table for table in CAMPAIGN_TABLES if table.has(results)]
+    judged = any(row.outcome != "infra_error" for row in results.trials)
+    tables = (*CAMPAIGN_TABLES, *RUN_TABLES) if judged else RUN_TABLES
+    return [table for table in tables if table.has(results)]

@@ -15,7 +15,7 @@ from riobed_results.tables.render import Dumped, Grid, Page, json_text, source_t
 
 Model = TypeVar("Model", bound=BaseModel)
 # The report's sections.
-Section = Literal["corruptions", "faults", "times", "phases", "controls"]
+Section = Literal["corruptions", "faults", "times", "phases", "controls", "performance"]
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,17 @@ class CampaignTable(Table[Model]):
         """Return the page of a computed model of a campaign."""
         page = replace(self.page(model), title=f"{self.title} of {results.campaign.name}")
         return replace(page, warnings=control_warnings(results)) if self.about_faults else page
+
+
+@dataclass(frozen=True)
+class RunTable(CampaignTable[Model]):
+    """A table of a bench's measured runs; a bench is a campaign without trials."""
+
+    present: Callable[[Sequence[Row]], bool] = lambda rows: False
+
+    def has(self, results: Results) -> bool:
+        """Whether a campaign has measured runs."""
+        return any(run.outcome == "measured" for run in results.runs)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from riobed_results.report.claims.campaign import campaign_claims
 from riobed_results.report.claims.claim import Claim, slug
 from riobed_results.report.claims.controls import losses, resets
 from riobed_results.report.claims.cost import cost_claims
+from riobed_results.report.claims.performance import performance_claims
 from riobed_results.report.claims.replays import AGAIN_FILE, again_claims, read_again, replay_claims
 from riobed_results.report.claims.soak import soak_claims
 from riobed_results.report.claims.special import SPECIAL_AGAIN
@@ -35,7 +36,7 @@ def folder_claims(folder: Path) -> list[Claim]:
     subfolders, and replays.
     """
     results = read_results(open_store(str(folder))) if (folder / STORE_FILE).exists() else None
-    found = campaign_claims(results) if results else []
+    found = _of_store(results) if results else []
     if campaigns := read_campaigns(folder):
         found += several_claims(campaigns)
     if (folder / cost_runs.FILE).exists():
@@ -55,6 +56,13 @@ def folder_claims(folder: Path) -> list[Claim]:
     if twice := [key for key, times in Counter(claim.key for claim in found).items() if times > 1]:
         raise StoreError(f"{folder}: two claims are called {twice[0]!r}; fix riobed_results.report.claims")
     return found
+
+
+def _of_store(results: Results) -> list[Claim]:
+    """Return the claims of a campaign, or of a bench, which has measured runs and no trial."""
+    if results.runs and not results.trials:
+        return performance_claims(results)
+    return campaign_claims(results)
 
 
 def several_claims(campaigns: list[Results]) -> list[Claim]:

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Claims of a bench's measured runs."""
+
+from collections.abc import Iterator
+
+from riobed_results.report.claims.claim import Claim, count, number, slug
+from riobed_results.store import Results
+from riobed_results.tables.cost import Ratio
+from riobed_results.tables.performance import PerformanceRow, PerformanceTable, performance_table, runs_of
+
+# Digits after the point: times scatter by more than their second digit.
+_DIGITS = {"instructions": 3, "time": 2}
+_WORDS = {True: "holds", False: "does not hold", None: "cannot be told"}
+
+
+def performance_claims(results: Results) -> list[Claim]:
+    """Return what was measured, medians, ratios and whether the paper's hold; StoreError without runs."""
+    table = performance_table(results)
+    return [
+        *_sizes(table),
+        *_highest(results),
+        *(claim for row in table.rows for claim in _row(row)),
+        *_said(table),
+    ]
+
+
+def _sizes(table: PerformanceTable) -> Iterator[Claim]:
+    yield count("systems", len({row.mode for row in table.rows}), "system")
+    yield count("workloads", len({row.workload for row in table.rows}), "workload")
+    timed = [row for row in table.rows if row.kind == "time"]
+    yield count("profiles", len({row.disk for row in timed}), "disk model")
+    for kind in sorted({row.kind for row in table.rows}):
+        least = min(row.runs for row in table.rows if row.kind == kind)
+        yield count("runs_per_cell_min" if kind == "time" else "counted_runs_per_cell_min", least, "run")
+    yield count("infra_errors", table.infra_errors, "infra error")
+
+
+def _highest(results: Results) -> Iterator[Claim]:
+    """Return the highest median ratio of instructions of protection, over workloads and processors."""
+    over = performance_table(results, "rio") if "rio" in runs_of(results) else None
+    found = [
+        row.over
+        for row in (over.rows if over else ())
+        if (row.mode, row.kind) == ("rio-protected", "instructions") and row.over
+    ]
+    if found:
+        highest = max(found, key=lambda ratio: ratio.median)
+        yield number("rio_protected_over_rio_instructions_max", highest.median, _text(highest, 3))
+
+
+def _row(row: PerformanceRow) -> Iterator[Claim]:
+    where = (row.workload, row.disk, *([f"{row.vcpus} vcpus"] if row.vcpus > 1 else []))
+    key = slug(row.mode, *where, row.kind)
+    unit = f"{row.cost:.2f} s" if row.kind == "time" else f"{row.cost / 1e6:.1f} million instructions"
+    yield number(key, row.cost, unit)
+    if row.over:
+        yield number(f"{key}_over", row.over.median, _text(row.over, _DIGITS[row.kind]))
+    for when, use in (("during", row.during), ("after", row.after)):
+        if use and row.kind == "time":
+            yield number(f"{key}_written_{when}", use.written_mib, f"{use.written_mib:.1f} MiB")
+
+
+def _said(table: PerformanceTable) -> Iterator[Claim]:
+    for said in table.said:
+        vcpus = [f"{said.vcpus} vcpus"] if said.vcpus > 1 else []
+        key = slug("paper", said.key, said.workload, said.disk, *vcpus)
+        yield Claim(key=key, value=_WORDS[said.holds], text=_WORDS[said.holds])
+        for mode, found in said.ratios.items():
+            yield number(slug(key, mode), found.median, _text(found, 2))
+
+
+def _text(ratio: Ratio, digits: int) -> str:
+    return f"{ratio.median:.{digits}f} ({ratio.low:.{digits}f} to {ratio.high:.{digits}f})"

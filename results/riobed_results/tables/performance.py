@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What safety costs: a bench's runs as Table 2 of the paper, with its own numbers beside.
+
+Ratios are paired: two runs of one round, of the same work on the same disk.
+"""
+
+import statistics
+from collections.abc import Callable, Iterable
+from typing import Annotated
+
+import typer
+from pydantic import BaseModel
+
+from riobed_results.errors import StoreUsageError
+from riobed_results.store import DiskCounts, Provenance, Results, RunKind, RunRow, in_order
+from riobed_results.tables.cost import FEWEST, Ratio
+from riobed_results.tables.paper_speed import STATEMENTS, TIMES, PaperTime, Statement
+
+CONFIDENCE = 0.95
+BASE = "rio-protected"
+MIB = 1 << 20
+Over = Annotated[str, typer.Option("--over", help="The cache mode over which ratios are.")]
+
+
+class Use(BaseModel):
+    """Medians of how the disk was used; `mib` is written and read together."""
+
+    requests: float
+    mib: float
+    written_mib: float
+    flushes: float
+
+
+class PerformanceRow(BaseModel):
+    """The runs of one mode, workload, disk and number of processors that measure one kind of cost.
+
+    `cost` and `parts` are medians of seconds or instructions, `over` is the ratio to the base, `permanent`
+    when data is permanent in the mode's own words. `waited` is the largest share of a run in which the guest
+    waited for the host.
+    """
+
+    workload: str
+    disk: str
+    vcpus: int
+    kind: RunKind
+    mode: str
+    permanent: str | None
+    runs: int
+    cost: float
+    parts: dict[str, float]
+    over: Ratio | None
+    during: Use | None
+    after: Use | None
+    clean_s: float | None
+    waited: float | None
+    paper: PaperTime | None
+    paper_over: float | None
+
+
+class Said(BaseModel):
+    """What the paper says of a ratio, and the ratios here, by mode; `holds` is None if they do not tell."""
+
+    key: str
+    text: str
+    workload: str
+    disk: str
+    vcpus: int
+    ratios: dict[str, Ratio]
+    holds: bool | None
+
+
+class PerformanceTable(BaseModel):
+    """The computed table; `base` is the mode over which ratios are."""
+
+    campaign: str
+    base: str
+    rows: list[PerformanceRow]
+    said: list[Said]
+    infra_errors: int
+    environment: Provenance
+
+
+# Workload, disk, number of processors, kind.
+Cell = tuple[str, str, int, RunKind]
+# Runs by mode and round.
+Runs = dict[str, dict[int, RunRow]]
+
+
+def runs_of(results: Results) -> dict[str, list[RunRow]]:
+    """Return the measured runs by mode, the modes in the order of the spec; StoreError if there are none."""
+    measured = [run for run in results.runs if run.outcome == "measured"]
+    if not measured:
+        raise results.without("measured runs")
+    modes = in_order(results.campaign, "modes", (run.mode for run in measured))
+    found = {mode: [run for run in measured if run.mode == mode] for mode in modes}
+    return {mode: runs for mode, runs in found.items() if runs}
+
+
+def performance_table(results: Results, over: Over = BASE) -> PerformanceTable:
+    """Compute the table; StoreError without measured runs, StoreUsageError if the mode `over` has none."""
+    of_mode = runs_of(results)
+    if over not in of_mode:
+        # The default need not be one of the bench's modes.
+        if over != BASE:
+            raise StoreUsageError(f"--over {over}: no run is in that mode; there are: {', '.join(of_mode)}")
+        over = next(iter(of_mode))
+    cells: dict[Cell, Runs] = {}
+    for mode, runs in of_mode.items():
+        for run in runs:
+            cell = cells.setdefault((run.workload, run.disk, run.vcpus, run.kind), {})
+            cell.setdefault(mode, {})[run.round] = run
+    return PerformanceTable(
+        campaign=results.campaign.name,
+        base=over,
+        rows=[_row(cell, mode, runs, over) for cell, runs in cells.items() for mode in runs],
+        said=[said for cell, runs in cells.items() if cell[-1] == "time" for said in _said(cell, runs)],
+        infra_errors=sum(run.outcome == "infra_error" for run in results.runs),
+        environment=results.campaign.provenance,
+    )
+
+
+def _row(cell: Cell, mode: str, runs: Runs, over: str) -> PerformanceRow:
+    workload, disk, vcpus, kind = cell
+    own = list(runs[mode].values())
+    paper = TIMES.get(mode, {}).get(workload)
+    base = TIMES.get(over, {}).get(workload)
+    return PerformanceRow(
+        workload=workload,
+        disk=disk,
+        vcpus=vcpus,
+        kind=kind,
+        mode=mode,
+        permanent=own[0].permanent,
+        runs=len(own),
+        cost=statistics.median(run.cost for run in own),
+        parts={name: statistics.median(run.part_costs[name] for run in own) for name in own[0].part_costs},
+        over=ratio(runs, mode, over),
+        during=_use(run.disk_during for run in own),
+        after=_use(run.disk_after for run in own),
+        clean_s=_median(run.clean_s for run in own),
+        waited=max((run.delayed_s or 0) / (run.host_s or 1) for run in own) if kind == "time" else None,
+        paper=paper if kind == "time" else None,
+        paper_over=paper.seconds / base.seconds if paper and base and kind == "time" else None,
+    )
+
+
+def _use(counts: Iterable[DiskCounts | None]) -> Use | None:
+    found = [each for each in counts if each]
+    if not found:
+        return None
+
+    def median(value: Callable[[DiskCounts], float]) -> float:
+        return statistics.median(map(value, found))
+
+    return Use(
+        requests=median(lambda use: use.read_requests + use.write_requests),
+        mib=median(lambda use: (use.read_bytes + use.write_bytes) / MIB),
+        written_mib=median(lambda use: use.write_bytes / MIB),
+        flushes=median(lambda use: use.flushes),
+    )
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    found = [value for value in values if value is not None]
+    return statistics.median(found) if found else None
+
+
+def ratio(runs: Runs, mode: str, over: str) -> Ratio | None:
+    """Return how many times the cost of `over` a mode has, paired by round; None without a common round."""
+    own, base = runs.get(mode, {}), runs.get(over, {})
+    pairs = [own[number].cost / base[number].cost for number in sorted(own.keys() & base.keys())]
+    return interval(pairs) if pairs else None
+
+
+def interval(values: list[float]) -> Ratio:
+    """Return the median with its 95 % interval; of fewer than FEWEST values from the smallest to the largest.
+
+    The interval is exact whatever the distribution: it ends at order statistics.
+    """
+    from scipy.stats import quantile_test  # the import takes a second
+
+    median = statistics.median(values)
+    if len(values) < FEWEST:
+        return Ratio(n=len(values), median=median, low=min(values), high=max(values))
+    found = quantile_test(values, q=median, p=0.5).confidence_interval(CONFIDENCE)
+    return Ratio(n=len(values), median=median, low=float(found.low), high=float(found.high))
+
+
+def _said(cell: Cell, runs: Runs) -> list[Said]:
+    workload, disk, vcpus, _ = cell
+    found = []
+    for each in STATEMENTS if workload in TIMES[BASE] else ():
+        ratios = {mode: known for mode in each.modes if (known := ratio(runs, mode, each.over))}
+        if len(ratios) == len(each.modes):
+            said = {"key": each.key, "text": each.text, "workload": workload, "disk": disk, "vcpus": vcpus}
+            holds = _all(each, ratios.values())
+            found.append(Said.model_validate(said | {"ratios": ratios, "holds": holds}))
+    return found
+
+
+def _all(statement: Statement, ratios: Iterable[Ratio]) -> bool | None:
+    each = [statement.holds(found.low, found.high) for found in ratios]
+    return False if False in each else None if None in each else True
