@@ -174,6 +174,26 @@ def cost(
         raise typer.Exit(130) from None
 
 
+@app.command()
+def bench(
+    spec: Annotated[
+        Path, typer.Argument(help="Bench specification, YAML; harness/specs/table2.yaml is one.")
+    ],
+    store: Annotated[
+        str, typer.Option(help="Where rows go: SQLAlchemy URL, or a folder or file for SQLite.")
+    ] = DEFAULT_STORE,
+    connect: Uri = None,
+) -> None:
+    """Measure what the cache modes of a spec cost, or resume it where it was stopped."""
+    from riobed.commands.bench import run_bench
+
+    try:
+        run_bench(spec, store, connect)
+    except KeyboardInterrupt:
+        print("riobed: stopped; run the same command to go on", file=sys.stderr)
+        raise typer.Exit(130) from None
+
+
 @guest_app.command("run", context_settings={"ignore_unknown_options": True})
 def guest_run(
     mode: Annotated[str, typer.Argument(help="Cache mode of the guest.")],

@@ -14,10 +14,11 @@ PACKAGES = {"riobed": "harness", "pytest_riobed": "harness", "riobed_results": "
 # Each room may import from the rooms named behind it, and from what those may import.
 ALLOWED = {
     "riobed.cli": ["riobed.commands", "riobed_results.cli"],
-    "riobed.commands": [f"riobed.{name}" for name in ("campaign", "trace", "soak", "cost")]
+    "riobed.commands": [f"riobed.{name}" for name in ("bench", "campaign", "trace", "soak", "cost")]
     + ["riobed_results.report"],
     "pytest_riobed": ["riobed's face"],
     "riobed's face": ["riobed.trial"],
+    "riobed.bench": ["riobed.measure", "riobed.campaign"],
     "riobed.campaign": ["riobed.trial"],
     "riobed.trace": ["riobed.trial"],
     "riobed.soak": ["riobed.trial", "riobed_results.tables"],

@@ -10,6 +10,7 @@ import pytest
 import yaml
 from harness_builders import spec
 from pydantic import ValidationError
+from riobed.bench import load_bench
 from riobed.errors import UsageError
 from riobed.faults import CLASSES, SiteFilter
 from riobed.guest import WorkloadSpec, all_modes
@@ -91,7 +92,11 @@ def test_controls_may_be_left_out_on_purpose(path: Path) -> None:
 
 @pytest.mark.parametrize("path", SPECS, ids=lambda path: path.name)
 def test_the_specs_of_the_repository_are_valid(path: Path) -> None:
-    assert (load_spec(path).workload.path / "workload.yaml").is_file()
+    if "workloads:" in path.read_text():
+        folders = [each.path for each in load_bench(path).workloads.values()]
+    else:
+        folders = load_spec(path).workload.folders
+    assert all((folder / "workload.yaml").is_file() for folder in folders)
 
 
 OWN = """

@@ -5,6 +5,7 @@ May import trial, plan, guest, faults, vm and products.
 """
 
 from riobed.campaign.campaign import Campaign, Cell, draw_faults
+from riobed.campaign.entry import enter
 from riobed.campaign.workers import LocalWorkers, Workers
 
-__all__ = ["Campaign", "Cell", "LocalWorkers", "Workers", "draw_faults"]
+__all__ = ["Campaign", "Cell", "LocalWorkers", "Workers", "draw_faults", "enter"]

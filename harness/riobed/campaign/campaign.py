@@ -5,18 +5,16 @@ A campaign can be stopped at any time, even by SIGKILL. Only complete trials are
 run of the same spec continues with the missing positions.
 """
 
-import os
-import platform
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-from riobed_results.store import CAMPAIGN, CampaignRow, Row, Store, TrialRow, counted, kernels, read_results
+from riobed_results.store import CampaignRow, Row, Store, TrialRow, counted, kernels, read_results
 
+from riobed.campaign.entry import enter
 from riobed.campaign.workers import Attempt, Workers
-from riobed.errors import EnvironmentFault, UsageError
+from riobed.errors import EnvironmentFault
 from riobed.faults import Catalogue, Fault
 from riobed.guest import GuestSetup, provenance
 from riobed.plan import CampaignSpec, PlannedTrial, comparable, plan, spec_data
@@ -120,30 +118,8 @@ class Campaign:
         return [planned for planned in self._given_up if not (self.stopped or self._enough(planned))]
 
     def _enter(self) -> CampaignRow:
-        """Return the campaign's row; UsageError if the stored one has another spec or provenance."""
-        text = yaml.safe_dump(spec_data(self.spec), sort_keys=False)
         here = provenance(self._setup, str(self.spec.seed), self.spec.workload.folders, self.spec.cache_modes)
-        names = [row.name for row in self.store.campaigns()]
-        if self.spec.name not in names:
-            host = {
-                "cpus": len(os.sched_getaffinity(0)),
-                "kernel": platform.release(),
-                "machine": platform.machine(),
-            }
-            row = CampaignRow(name=self.spec.name, spec=text, host=host, **here.model_dump())
-            return self.store.add_campaign(row)
-        old = self.store.campaign(self.spec.name)
-        if comparable(old.spec) != comparable(text):
-            raise UsageError(
-                f"campaign {self.spec.name!r} is in this store with another spec; "
-                "give this one another name or another store"
-            )
-        if difference := old.provenance.difference(here, CAMPAIGN):
-            raise UsageError(
-                f"campaign {self.spec.name!r} was begun on something else: {difference}; go on with what it "
-                "was begun with, or give this one another name or another store"
-            )
-        return old
+        return enter(self.store, self.spec.name, spec_data(self.spec), here, comparable)
 
     def kernels(self) -> dict[str, str]:
         """Return the kernels' build ids by mode; empty if all modes share one kernel."""

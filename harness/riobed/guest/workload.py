@@ -71,10 +71,10 @@ class Workload(BaseModel):
     - {option:NAME}: an entry of `options`
 
     After `stop` the workload finishes its current step and ends. `measure` is work of fixed size for
-    `riobed cost`; it starts from where `prepare` ended. It may have parts, which are done one after the other
-    and timed apart: a command for each by its name. `measure_operations` is a number: how many operations on
-    files that is, by what the workload does, not by what the kernel makes of it. `fill` is for modes with a
-    `cache_share`.
+    `riobed bench` and `riobed cost`; it starts from where `prepare` ended. It may have parts, which are done
+    one after the other and timed apart: a command for each by its name. `measure_operations` is a number: how
+    many operations on files that is, by what the workload does, not by what the kernel makes of it. `fill` is
+    for modes with a `cache_share`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

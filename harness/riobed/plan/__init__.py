@@ -5,16 +5,18 @@ May import guest and faults, for the names that a spec may use.
 """
 
 from riobed.plan.rounds import PlannedTrial, fault_rng, plan, trial_seed
-from riobed.plan.spec import CampaignSpec, load_spec
+from riobed.plan.spec import CampaignSpec, ComparesModes, load_spec, read_spec
 from riobed.plan.stored import comparable, spec_data, stored_spec
 
 __all__ = [
     "CampaignSpec",
+    "ComparesModes",
     "PlannedTrial",
     "comparable",
     "fault_rng",
     "load_spec",
     "plan",
+    "read_spec",
     "spec_data",
     "stored_spec",
     "trial_seed",

@@ -3,7 +3,7 @@
 
 import math
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AliasChoices,
@@ -61,8 +61,8 @@ class Parked(Strict):
     both: Annotated[float, Field(ge=0.01, le=1)] = 0.01
 
 
-class CampaignSpec(Strict):
-    """One campaign. Times are seconds in which the guest could run (docs/decisions/035-guest-time.md)."""
+class ComparesModes(Strict):
+    """What is common to the specs of whatever compares cache modes."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
@@ -70,6 +70,38 @@ class CampaignSpec(Strict):
     own_modes: dict[ModeName, CacheMode] = Field(default_factory=dict)
     modes_file: Path | None = None
     modes: Annotated[list[str], Field(min_length=1)]
+
+    @field_validator("own_modes")
+    @classmethod
+    def _own_modes_are_new(cls, value: dict[str, CacheMode]) -> dict[str, CacheMode]:
+        with as_value_error():
+            for name in value:
+                not_shipped(name, "own mode")
+        return value
+
+    @field_validator("modes")
+    @classmethod
+    def _modes_exist(cls, value: list[str], info: ValidationInfo) -> list[str]:
+        with as_value_error():
+            for name in value:
+                cache_mode(name, info.data.get("own_modes"))
+        if len(set(value)) != len(value):
+            raise ValueError("duplicate name")
+        return value
+
+    def mode(self, name: str) -> CacheMode:
+        """Return the mode of that name, shipped or the spec's own."""
+        return cache_mode(name, self.own_modes)
+
+    @property
+    def cache_modes(self) -> dict[str, CacheMode]:
+        """The spec's modes by name, in order."""
+        return {name: self.mode(name) for name in self.modes}
+
+
+class CampaignSpec(ComparesModes):
+    """One campaign. Times are seconds in which the guest could run (docs/decisions/035-guest-time.md)."""
+
     # Shares of RAM that files fill, as arms of the experiment: each mode becomes one mode for each of them
     # (rio: rio-3pct, rio-60pct), which load_spec() adds to own_modes. Absent: the modes as they are.
     cache_shares: tuple[CacheShare, ...] = ()
@@ -122,22 +154,6 @@ class CampaignSpec(Strict):
     workload: WorkloadSpec = WorkloadSpec()
     machine: MachineSpec = MachineSpec()
 
-    @field_validator("own_modes")
-    @classmethod
-    def _own_modes_are_new(cls, value: dict[str, CacheMode]) -> dict[str, CacheMode]:
-        with as_value_error():
-            for name in value:
-                not_shipped(name, "own mode")
-        return value
-
-    @field_validator("modes")
-    @classmethod
-    def _modes_exist(cls, value: list[str], info: ValidationInfo) -> list[str]:
-        with as_value_error():
-            for name in value:
-                cache_mode(name, info.data.get("own_modes"))
-        return value
-
     @field_validator("fault_classes")
     @classmethod
     def _classes_exist(cls, value: list[str]) -> list[str]:
@@ -161,9 +177,8 @@ class CampaignSpec(Strict):
 
     @model_validator(mode="after")
     def _makes_sense(self) -> "CampaignSpec":
-        for what, names in (("modes", self.modes), ("fault_classes", self.fault_classes)):
-            if len(set(names)) != len(names):
-                raise ValueError(f"{what}: duplicate name")
+        if len(set(self.fault_classes)) != len(self.fault_classes):
+            raise ValueError("fault_classes: duplicate name")
         for what in ("warmup_s", "run_on_s", "recovery_reset_s"):
             if (bounds := getattr(self, what)) and bounds[0] > bounds[1]:
                 raise ValueError(f"{what}: the first number must not be larger than the second")
@@ -220,15 +235,6 @@ class CampaignSpec(Strict):
         update = {"modes": list(self.arms), "own_modes": self.own_modes | self.arms, "cache_shares": ()}
         return self.model_copy(update=update)
 
-    def mode(self, name: str) -> CacheMode:
-        """Return the mode of that name, shipped or the spec's own."""
-        return cache_mode(name, self.own_modes)
-
-    @property
-    def cache_modes(self) -> dict[str, CacheMode]:
-        """The spec's modes by name, in order."""
-        return {name: self.mode(name) for name in self.modes}
-
     @property
     def classes(self) -> list[str]:
         """All classes of the campaign's trials: fault_classes, then controls."""
@@ -265,8 +271,11 @@ class CampaignSpec(Strict):
         return CLASSES[name].with_parameters(given) if given else CLASSES[name]
 
 
-def load_spec(path: Path) -> CampaignSpec:
-    """Read a spec; UsageError names the file, the key and what is wrong."""
+Spec = TypeVar("Spec", bound=ComparesModes)
+
+
+def read_spec(path: Path, kind: type[Spec]) -> Spec:
+    """Read a spec with paths as they are in the file; UsageError names file, key and what is wrong."""
     try:
         data = parse_yaml(path.read_bytes(), f"spec {path}")
     except OSError as error:
@@ -274,11 +283,16 @@ def load_spec(path: Path) -> CampaignSpec:
     if not isinstance(data, dict):
         raise UsageError(f"spec {path}: want a mapping of keys; see harness/specs/ for examples")
     try:
-        spec = CampaignSpec.model_validate(_with_modes_file(data, path.parent)).with_arms()
+        return kind.model_validate(_with_modes_file(data, path.parent))
     except ValidationError as error:
         raise UsageError(f"spec {path}: {complaint(error, 'spec')}") from None
     except UsageError as error:
         raise UsageError(f"spec {path}: {error}") from None
+
+
+def load_spec(path: Path) -> CampaignSpec:
+    """Read a campaign's spec; UsageError names the file, the key and what is wrong."""
+    spec = read_spec(path, CampaignSpec).with_arms()
     try:
         workload = (path.parent / spec.workload.path).resolve()
         beside = tuple(

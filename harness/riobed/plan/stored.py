@@ -37,6 +37,9 @@ def spec_data(spec: CampaignSpec) -> dict[str, Any]:
 def comparable(text: str) -> object:
     """A stored spec without what may differ from run to run: where the workload's folder lies."""
     data: Any = parse_yaml(text, "stored spec")
+    if "workload" not in data:
+        # A bench of the same name.
+        return data
     data["workload"]["path"] = Path(data["workload"]["path"]).name
     # Its modes are stored themselves.
     data.pop("modes_file", None)

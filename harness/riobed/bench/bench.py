@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Make the runs of a bench; each becomes one row of the store.
+
+A bench can be stopped at any time. Only complete runs are in the store, and the next run of the same spec
+makes those that are missing.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+from riobed_results.store import DiskCounts, RunRow, Store, utc_now
+
+from riobed.bench.plan import PlannedRun, Series, plan_runs
+from riobed.bench.spec import BenchSpec, bench_data, comparable
+from riobed.campaign import enter
+from riobed.errors import EnvironmentFault, InfraError, UsageError
+from riobed.guest import Guest, GuestSetup, WorkloadSpec, check_mode, guest_setup, provenance
+from riobed.guest.workload import load_workload
+from riobed.measure import Measurement, guests, measure, settle
+from riobed.vm import COUNTED
+
+# Attempts at a run that fails for our own reasons; after the last, this bench goes on without it.
+_MAX_ATTEMPTS = 4
+# The bench stops after this many infra errors in a row.
+_MAX_FAILURES = 8
+# The guest's clock runs as the host's does. The host may learn late that the work began or ended.
+_CLOCKS_DIFFER = 0.02
+_HEARD_LATE_S = 0.5
+
+# By workload and number of processors.
+Setups = Mapping[tuple[str, int], GuestSetup]
+
+
+def bench_setups(spec: BenchSpec, uri: str | None) -> dict[tuple[str, int], GuestSetup]:
+    """Collect what the guests are made of, and build what is missing.
+
+    UsageError if a workload or a mode does not fit, EnvironmentFault if something is not built or installed.
+    """
+    for each in spec.workloads.values():
+        if not load_workload(each.path).measure:
+            raise UsageError(f"workload {each.path}: has no 'measure', a piece of work of fixed size")
+    setups = {
+        (name, vcpus): guest_setup(
+            spec.machine.model_copy(update={"vcpus": vcpus}),
+            uri,
+            WorkloadSpec(path=each.path, options=each.options),
+        )
+        for name, each in spec.workloads.items()
+        for vcpus in spec.vcpus
+    }
+    for setup in setups.values():
+        for name, mode in spec.cache_modes.items():
+            check_mode(name, mode, setup)
+            if setup.accelerator == "kvm" and "rio.protect=pks" in mode.kernel_parameters:
+                raise UsageError(
+                    f"mode {name}: KVM gives guests no protection keys; set machine.accelerator: tcg"
+                )
+    return setups
+
+
+class Bench:
+    """One run of a bench, new or resumed; UsageError if the store has another of that name."""
+
+    def __init__(self, spec: BenchSpec, setups: Setups, store: Store) -> None:
+        self.spec = spec
+        self._setups = setups
+        self._store = store
+        folders = [each.path for each in spec.workloads.values()]
+        here = provenance(next(iter(setups.values())), str(spec.seed), folders, spec.cache_modes)
+        self._campaign = enter(store, spec.name, bench_data(spec), here, comparable).id
+        stored = store.runs(self._campaign)
+        self._attempts = Counter(row.key for row in stored)
+        self._done = {row.key for row in stored if row.outcome == "measured"}
+        self._failures = 0
+
+    def missing(self) -> list[PlannedRun]:
+        """Return the runs that are not measured yet, in order."""
+        return [run for series in plan_runs(self.spec) for run in self._missing_of(series)]
+
+    def run(self, report: Callable[[RunRow], None]) -> None:
+        """Make the missing runs; `report` gets each row as it is stored.
+
+        Raises EnvironmentFault after too many infra errors in a row, and at the end if runs gave no result.
+        """
+        for series in plan_runs(self.spec):
+            if missing := self._missing_of(series):
+                modes = {name: self.spec.mode(name) for name in self.spec.modes}
+                with guests(self._setup(series), modes, series.kind, "bench") as opened:
+                    for planned in missing:
+                        self._run(planned, opened[planned.mode], report)
+        if missing := self.missing():
+            raise EnvironmentFault(
+                f"bench {self.spec.name!r}: runs that gave no result: {len(missing)}, the first "
+                f"{' '.join(map(str, missing[0].key))}; run the same command again to try them again"
+            )
+
+    def _missing_of(self, series: Series) -> list[PlannedRun]:
+        return [run for run in series.runs if run.key not in self._done]
+
+    def _setup(self, series: Series) -> GuestSetup:
+        setup = self._setups[series.workload, series.vcpus]
+        machine = self.spec.machine_of(series.disk, series.vcpus)
+        accelerator = COUNTED if series.kind == "instructions" else setup.accelerator
+        return replace(setup, machine=machine, accelerator=accelerator)
+
+    def _run(self, planned: PlannedRun, guest: Guest, report: Callable[[RunRow], None]) -> None:
+        """Make one run, again if it fails for our own reasons; EnvironmentFault if too many fail in a row."""
+        for _ in range(_MAX_ATTEMPTS):
+            row = self._store.add_run(self._attempt(planned, guest))
+            measured = row.outcome == "measured"
+            if measured:
+                self._done.add(planned.key)
+            report(row)
+            if measured:
+                self._failures = 0
+                return
+            self._failures += 1
+            if self._failures >= _MAX_FAILURES:
+                raise EnvironmentFault(
+                    f"{self._failures} runs in a row failed for our own reasons, last: {row.workload} in "
+                    f"{row.mode}: {row.detail}"
+                )
+
+    def _attempt(self, planned: PlannedRun, guest: Guest) -> RunRow:
+        self._attempts[planned.key] += 1
+        started = utc_now()
+        found: dict[str, Any]
+        try:
+            found = _measured(planned, guest)
+        except InfraError as error:
+            found = {"outcome": "infra_error", "detail": str(error)}
+            guest.discard()
+        return RunRow(
+            campaign_id=self._campaign,
+            workload=planned.workload,
+            disk=planned.disk,
+            vcpus=planned.vcpus,
+            kind=planned.kind,
+            mode=planned.mode,
+            round=planned.round,
+            attempt=self._attempts[planned.key],
+            accelerator=guest.setup.accelerator,
+            seed=str(planned.seed),
+            permanent=guest.mode.permanent,
+            started=started,
+            finished=utc_now(),
+            **found,
+        )
+
+
+def _measured(planned: PlannedRun, guest: Guest) -> dict[str, Any]:
+    """Do the work once and wait until the disk has everything; InfraError if that fails or clocks differ."""
+    guest.ready()
+    found = measure(guest, planned.seed)
+    if planned.kind == "time":
+        check_clocks(found)
+    settled = settle(guest, found.used)
+    kernel = {name: count - found.before.get(name, 0) for name, count in found.after.items()}
+    return {
+        "outcome": "measured",
+        "work": found.work,
+        "operations": guest.measure_operations,
+        "seconds": found.seconds,
+        "parts": found.parts,
+        "idle_s": found.idle_s,
+        "host_s": found.host_s,
+        "delayed_s": found.delayed_s,
+        "events": kernel | found.events,
+        "part_events": found.part_events,
+        "disk_during": DiskCounts(**asdict(found.disk)),
+        "disk_after": DiskCounts(**asdict(settled.disk)),
+        "clean_s": settled.seconds,
+    }
+
+
+def check_clocks(found: Measurement) -> None:
+    """Raise InfraError if the guest's clock ran faster or slower than the host's while the work was done."""
+    allowed = _HEARD_LATE_S + _CLOCKS_DIFFER * found.host_s
+    if abs(found.seconds - found.host_s) > allowed:
+        raise InfraError(
+            f"clocks differ: the work took {found.seconds:.2f} s by the guest's and {found.host_s:.2f} s by "
+            f"the host's (allowed: {allowed:.2f} s)"
+        )

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bench specification: what is measured, read from YAML."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, StringConstraints, model_validator
+
+from riobed.errors import UsageError
+from riobed.guest import MachineSpec, ModeName, Throttle, WorkloadSpec
+from riobed.plan import ComparesModes, read_spec
+from riobed.products import CHECKOUT
+from riobed.yamltext import parse_yaml
+
+# As the names of workloads' folders: cp_rm.
+WorkloadName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}$")]
+# The name that stored runs give to a disk without limits.
+NO_LIMITS = "none"
+
+
+class BenchSpec(ComparesModes):
+    """One bench: each mode does each workload on each disk, with each number of processors.
+
+    Ratios are between modes that did the same in the same round.
+    """
+
+    # Folders with a workload.yaml that has `measure`, relative to the spec's folder, by the name in tables.
+    workloads: Annotated[dict[WorkloadName, WorkloadSpec], Field(min_length=1)]
+    # How fast the disk under test is: a disk model's name, {model: NAME, times: N} or limits, by the name in
+    # tables.
+    disks: Annotated[dict[ModeName, Throttle], Field(min_length=1)]
+    # Runs of each mode that measure time. The interval of a median needs some.
+    rounds: Annotated[int, Field(ge=5, le=1000)] = 5
+    # Runs of each mode that count instructions: on a disk without limits, because a disk takes time only.
+    counted_rounds: Annotated[int, Field(ge=0, le=1000)] = 3
+    vcpus: Annotated[tuple[Annotated[int, Field(ge=1, le=4)], ...], Field(min_length=1)] = (1,)
+    # Without what is compared: throttle and vcpus.
+    machine: MachineSpec = MachineSpec()
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> "BenchSpec":
+        usual = MachineSpec()
+        for key, instead in (("throttle", "disks"), ("vcpus", "vcpus"), ("icount", "counted_rounds")):
+            if getattr(self.machine, key) != getattr(usual, key):
+                raise ValueError(f"machine.{key}: a bench has {instead} instead; leave it out")
+        for name, each in self.workloads.items():
+            if each.beside:
+                raise ValueError(f"workloads: {name}: a measured workload runs alone; leave `beside` out")
+        if len(set(self.vcpus)) != len(self.vcpus):
+            raise ValueError("vcpus: duplicate number")
+        for name, mode in self.cache_modes.items():
+            if mode.throttle is not None:
+                raise ValueError(f"modes: {name}: its disk has limits of its own; take its `throttle` out")
+            try:
+                mode.check_machine(self.machine)
+            except UsageError as error:
+                raise ValueError(f"modes: {name}: {error}") from None
+        return self
+
+    def machine_of(self, disk: str, vcpus: int) -> MachineSpec:
+        """Return the machine with one of the disks, or without limits, and so many processors."""
+        throttle = self.disks[disk] if disk != NO_LIMITS or disk in self.disks else Throttle()
+        return self.machine.model_copy(update={"throttle": throttle, "vcpus": vcpus})
+
+
+def load_bench(path: Path) -> BenchSpec:
+    """Read a bench's spec, with absolute paths; UsageError names the file, the key and what is wrong."""
+    spec = read_spec(path, BenchSpec)
+    try:
+        workloads = {
+            name: each.model_copy(update={"path": (path.parent / each.path).resolve()})
+            for name, each in spec.workloads.items()
+        }
+    except (ValueError, OSError) as error:
+        raise UsageError(f"spec {path}: workloads: {error}") from None
+    own = {name: mode.beside(path.parent) for name, mode in spec.own_modes.items()}
+    return spec.model_copy(update={"own_modes": own, "workloads": workloads})
+
+
+def bench_data(spec: BenchSpec) -> dict[str, Any]:
+    """Return a spec as it is stored: a workload of the project goes by its path in the project."""
+    data = spec.model_dump(mode="json")
+    data["own_modes"] = {
+        name: mode.model_dump(mode="json", exclude_defaults=True) for name, mode in spec.own_modes.items()
+    }
+    if spec.modes_file:
+        data["modes_file"] = spec.modes_file.name
+    for name, each in spec.workloads.items():
+        if each.path.is_relative_to(CHECKOUT):
+            data["workloads"][name]["path"] = str(each.path.relative_to(CHECKOUT))
+    return data
+
+
+def comparable(text: str) -> object:
+    """Return a stored spec without what may differ from run to run: where the workloads' folders lie."""
+    data: Any = parse_yaml(text, "stored spec")
+    for each in (data.get("workloads") or {}).values():
+        each["path"] = Path(each["path"]).name
+    # Its modes are stored themselves.
+    data.pop("modes_file", None)
+    return data

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`riobed bench`: make the runs of a bench and show how far it is.
+
+The report is not kept up to date meanwhile, as `riobed run` does it: that would take the processors from the
+guests that are measured.
+"""
+
+import time
+from collections import Counter
+from pathlib import Path
+
+from rich.console import Console
+from riobed_results.store import RunRow, locked, open_store, try_store
+
+from riobed.bench import Bench, BenchSpec, bench_setups, load_bench
+from riobed.commands.lines import columns, fitted
+from riobed.commands.run import span
+
+
+def run_bench(spec_path: Path, store: str, uri: str | None) -> None:
+    """Make or resume the bench in a spec file; rows go to `store`."""
+    spec = load_bench(spec_path)
+    try_store(store)
+    console = Console()
+    with console.status("Looking for built products, trying accelerators (up to a minute the first time)"):
+        setups = bench_setups(spec, uri)
+    opened = open_store(store, create=True)
+    with locked(store, spec.name):
+        bench = Bench(spec, setups, opened)
+        told = Told(spec, bench)
+
+        def report(row: RunRow) -> None:
+            line = fitted(told.line(row), columns(console.file))
+            console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+        bench.run(report)
+    end = f"Bench {spec.name!r} is complete. Its table: riobed table performance --store {store}"
+    console.print(end, highlight=False, markup=False, soft_wrap=True)
+
+
+class Told:
+    """What is told of each run: which it was, its result, how many there are, and the time left."""
+
+    def __init__(self, spec: BenchSpec, bench: Bench) -> None:
+        self._bench = bench
+        planned = bench.missing()
+        # Runs that are missing, by what they have in common in how long they take.
+        self._left = Counter(_like(run.workload, run.disk, run.kind) for run in planned)
+        self._took: dict[tuple[str, str, str], list[float]] = {}
+        self._start = time.monotonic()
+
+    def line(self, row: RunRow) -> str:
+        """Return the line of a run that has just ended."""
+        now, like = time.monotonic(), _like(row.workload, row.disk, row.kind)
+        self._took.setdefault(like, []).append(now - self._start)
+        self._start = now
+        if row.outcome == "measured":
+            self._left[like] -= 1
+        vcpus = f" {row.vcpus} vCPUs" if row.vcpus > 1 else ""
+        what = f"{row.workload} {row.disk}{vcpus} {row.kind} round {row.round} {row.mode}"
+        return (
+            f"{what}: {_result(row)}; {sum(self._left.values())} runs left, about {span(self.hours_left())}"
+        )
+
+    def hours_left(self) -> float:
+        """Estimate the time left by how long runs of the same workload on the same disk took, or else any."""
+        every = [seconds for took in self._took.values() for seconds in took]
+        mean = sum(every) / len(every)
+        each = {like: sum(took) / len(took) for like, took in self._took.items()}
+        return sum(left * each.get(like, mean) for like, left in self._left.items()) / 3600
+
+
+def _like(workload: str, disk: str, kind: str) -> tuple[str, str, str]:
+    return workload, disk, kind
+
+
+def _result(row: RunRow) -> str:
+    if row.outcome == "infra_error":
+        return f"infra error, attempt {row.attempt}: {row.detail}"
+    if row.kind == "instructions":
+        return f"{row.cost:.5g} instructions"
+    parts = " + ".join(f"{seconds:.2f}" for seconds in row.parts.values())
+    return f"{row.seconds:.2f} s" + (f" ({parts})" if parts else "")

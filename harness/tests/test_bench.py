@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a bench measures, in which order, and that nothing is lost or measured twice. Guests are not real."""
+
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from harness_builders import manifest
+from riobed.bench import Bench, BenchSpec, bench, load_bench, plan_runs
+from riobed.bench.bench import check_clocks
+from riobed.commands.bench import Told
+from riobed.errors import EnvironmentFault, InfraError, UsageError
+from riobed.guest import GuestSetup, MachineSpec, Throttle, disk_models
+from riobed.guest import setup as making
+from riobed.measure import Measurement, Settled, rounds
+from riobed.products import CHECKOUT
+from riobed.vm import COUNTED, DiskUse
+from riobed_results.store import RunRow, Store, open_store
+
+MODES = ["memory", "delayed", "rio", "rio-protected"]
+DURING, AFTER = DiskUse(1, 4096, 8, 2 << 20, 2), DiskUse(0, 0, 30, 64 << 20, 1)
+
+
+def bench_spec(**fields: Any) -> BenchSpec:
+    workloads = {name: {"path": CHECKOUT / "workloads" / name} for name in ("cp_rm", "sdet")}
+    base = {"name": "small", "modes": MODES, "workloads": workloads, "disks": {"old": "disk-1996", "new": {}}}
+    return BenchSpec.model_validate(base | {"rounds": 5, "counted_rounds": 2} | fields)
+
+
+class World:
+    """A bench whose guests say what was asked of them; `fails` says how often each measurement fails."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+        self.folder = folder
+        self.fails: list[Exception | type[BaseException]] = []
+        self.made: list[tuple[str, int]] = []
+        self.setups: list[GuestSetup] = []
+        self.discarded = 0
+        monkeypatch.setattr(making, "qemu_version", lambda: "QEMU emulator version 7.2.0")
+        monkeypatch.setattr(rounds, "open_guest", self._open)
+        monkeypatch.setattr(rounds, "counter", lambda *_: None)
+        monkeypatch.setattr(bench, "measure", self._measure)
+        monkeypatch.setattr(bench, "settle", lambda guest, used: Settled(AFTER, 2.5))
+
+    def _open(self, setup: GuestSetup, mode: Any, name: str, plugin: object) -> SimpleNamespace:
+        self.setups.append(setup)
+        known = {"ready": lambda: None, "discard": self._discard, "measure_operations": 500}
+        return SimpleNamespace(mode=mode, setup=setup, **known)
+
+    def _discard(self) -> None:
+        self.discarded += 1
+
+    def _measure(self, guest: Any, seed: int) -> Measurement:
+        self.made.append((guest.mode.summary, seed))
+        if self.fails:
+            raise self.fails.pop()
+        events = {"instructions": 1100, "repetitions": 100} if guest.setup.accelerator == COUNTED else {}
+        before, after = {"nr_written": 3}, {"nr_written": 10}
+        parts = {"cp": 3.0, "rm": 1.0}
+        return Measurement("work", 4.0, parts, 0.0, before, after, events, {}, 4.1, 0.2, DURING, DURING)
+
+    def bench(self, spec: BenchSpec) -> Bench:
+        setup = GuestSetup(manifest(self.folder), MachineSpec(), "tcg")
+        setups = {(name, vcpus): setup for name in spec.workloads for vcpus in spec.vcpus}
+        return Bench(spec, setups, self.store())
+
+    def store(self) -> Store:
+        return open_store(str(self.folder / "store.sqlite"), create=True)
+
+    def run(self, spec: BenchSpec) -> list[RunRow]:
+        """Make or resume it; the rows there are then."""
+        self.bench(spec).run(lambda row: None)
+        return self.rows()
+
+    def rows(self) -> list[RunRow]:
+        return self.store().runs(self.store().campaign().id)
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
+    return World(monkeypatch, tmp_path)
+
+
+def test_each_round_of_a_series_has_every_mode_in_an_order_of_its_own() -> None:
+    series = plan_runs(bench_spec(vcpus=(1, 2)))
+    assert len(series) == 2 * 2 * (2 + 1)
+    for each in series:
+        numbers = range(5 if each.kind == "time" else 2)
+        of_round = [[run.mode for run in each.runs if run.round == number] for number in numbers]
+        assert all(sorted(modes) == sorted(MODES) for modes in of_round)
+        assert [run.round for run in each.runs] == [number for number in numbers for _ in MODES]
+    runs = [run for each in series for run in each.runs]
+    assert len({tuple(run.mode for run in runs[n : n + 4]) for n in range(0, len(runs), 4)}) > 8
+    assert len({run.key for run in runs}) == len(runs)
+    # A ratio compares equal work.
+    assert len({(run.round, run.seed) for run in runs}) == len({run.seed for run in runs}) == 5
+    assert {run.disk for run in runs if run.kind == "instructions"} == {"none"}
+
+
+def test_a_run_is_stored_with_all_that_was_measured(world: World) -> None:
+    rows = world.run(bench_spec(modes=["memory"], disks={"old": "disk-1996"}))
+    row = rows[0]
+    assert (row.workload, row.disk, row.mode, row.permanent) == ("cp_rm", "old", "memory", "never")
+    assert (row.cost, row.part_costs, row.host_s, row.delayed_s) == (4.0, {"cp": 3.0, "rm": 1.0}, 4.1, 0.2)
+    assert row.disk_during and row.disk_during.write_bytes == 2 << 20
+    assert row.disk_after and (row.disk_after.write_requests, row.clean_s) == (30, 2.5)
+    assert row.events == {"nr_written": 7}
+    counted = [row for row in rows if row.kind == "instructions"]
+    assert len(counted) == 2 * 2 and {row.cost for row in counted} == {1000.0}
+    assert {row.accelerator for row in counted} == {COUNTED}
+    # The disk model is the machine's; where instructions are counted there is none.
+    limits = [setup.machine.throttle for setup in world.setups]
+    assert limits == [disk_models()["disk-1996"].limits, Throttle()] * 2
+
+
+def test_it_goes_on_where_it_was_stopped(world: World) -> None:
+    spec = bench_spec()
+    planned = [run.key for series in plan_runs(spec) for run in series.runs]
+    for made in (7, 50):
+        started = world.bench(spec)
+
+        def stop(row: RunRow, started: Bench = started, made: int = made) -> None:
+            if len(started.missing()) == len(planned) - made:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            started.run(stop)
+        assert len(world.rows()) == made
+    rows = world.run(spec)
+    assert [row.key for row in rows] == planned
+    world.made.clear()
+    assert len(world.run(spec)) == len(planned) and not world.made
+
+
+def test_a_run_that_fails_is_made_again(world: World) -> None:
+    world.fails = [InfraError("QEMU died")] * 2
+    rows = world.run(bench_spec())
+    failed = [row for row in rows if row.outcome == "infra_error"]
+    assert [(row.attempt, row.detail, row.seconds) for row in failed] == [
+        (1, "QEMU died", None), (2, "QEMU died", None)
+    ]  # fmt: skip
+    assert rows[2].key == failed[0].key and rows[2].attempt == 3
+    assert world.discarded > 2
+
+
+def test_what_gave_no_result_is_said_and_tried_by_the_next_run(world: World) -> None:
+    world.fails = [InfraError("QEMU died")] * 4
+    with pytest.raises(EnvironmentFault, match="gave no result: 1, the first cp_rm old 1 time"):
+        world.run(bench_spec())
+    (missing,) = world.bench(bench_spec()).missing()
+    rows = world.run(bench_spec())
+    assert rows[-1].key == missing.key and rows[-1].attempt == 5
+    world.fails = [InfraError("no disk left")] * 100
+    with pytest.raises(EnvironmentFault, match=r"8 runs in a row failed .* no disk left"):
+        world.run(bench_spec(name="other"))
+
+
+@pytest.mark.parametrize("change", [{"rounds": 6}, {"disks": {"old": "nvme"}}, {"modes": ["rio"]}])
+def test_another_bench_of_that_name_is_refused(world: World, change: dict[str, Any]) -> None:
+    world.run(bench_spec())
+    with pytest.raises(UsageError, match="'small' is in this store with another spec"):
+        world.bench(bench_spec(**change))
+
+
+@pytest.mark.parametrize(("guest_s", "host_s", "good"), [
+    (10.0, 10.0, True), (10.0, 10.6, True), (10.0, 9.5, True), (10.0, 11.0, False), (10.0, 5.0, False),
+    (300.0, 305.0, True), (300.0, 310.0, False), (0.1, 0.5, True), (2.0, 0.1, False),
+])  # fmt: skip
+def test_clocks_that_differ_are_no_result(guest_s: float, host_s: float, good: bool) -> None:
+    found = Measurement("work", guest_s, {}, 0.0, {}, {}, {}, {}, host_s=host_s)
+    if good:
+        check_clocks(found)
+    else:
+        with pytest.raises(InfraError, match="clocks differ"):
+            check_clocks(found)
+
+
+# What is wrong in a spec, and what is said of it.
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"rounds": 4}, "rounds: .*greater than or equal to 5"), ({"disks": {}}, "disks"),
+    ({"modes": ["rio", "rio"]}, "modes: duplicate name"), ({"modes": ["fat"]}, "unknown cache mode 'fat'"),
+    ({"disks": {"old": "drum"}}, "unknown disk model 'drum'"), ({"vcpus": [1, 1]}, "duplicate number"),
+    ({"machine": {"throttle": "nvme"}}, "machine.throttle: a bench has disks instead"),
+    ({"machine": {"icount": True}}, "machine.icount"), ({"modes": ["delayed-xfs"]}, "needs a disk of 300"),
+    ({"own_modes": {"slow": {"summary": "s", "throttle": "nvme"}}, "modes": ["slow"]}, "limits of its own"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "said"), WRONG)
+def test_what_is_wrong_is_told_in_one_line(tmp_path: Path, change: dict[str, Any], said: str) -> None:
+    path = tmp_path / "bench.yaml"
+    base = {"name": "b", "modes": MODES, "workloads": {"cp_rm": {"path": "cp_rm"}}, "disks": {"n": "nvme"}}
+    path.write_text(str(base | change))
+    with pytest.raises(UsageError, match=said) as caught:
+        load_bench(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_time_left_is_that_of_runs_like_those_that_are_left(world: World) -> None:
+    spec = bench_spec(counted_rounds=0)
+    told = Told(spec, world.bench(spec))
+    assert Counter(told._left) == Counter(
+        {(name, disk, "time"): 20 for name in spec.workloads for disk in spec.disks}
+    )
+    told._took = {("cp_rm", "old", "time"): [100.0, 140.0], ("cp_rm", "new", "time"): [30.0]}
+    # The mean of all three is 90 s.
+    assert told.hours_left() == pytest.approx((20 * 120 + 20 * 30 + 2 * 20 * 90) / 3600)
