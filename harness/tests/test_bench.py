@@ -200,10 +200,22 @@ def test_what_is_wrong_is_told_in_one_line(tmp_path: Path, change: dict[str, Any
 
 def test_the_time_left_is_that_of_runs_like_those_that_are_left(world: World) -> None:
     spec = bench_spec(counted_rounds=0)
-    told = Told(spec, world.bench(spec))
+    told = Told(world.bench(spec).missing())
     assert Counter(told._left) == Counter(
         {(name, disk, "time"): 20 for name in spec.workloads for disk in spec.disks}
     )
     told._took = {("cp_rm", "old", "time"): [100.0, 140.0], ("cp_rm", "new", "time"): [30.0]}
     # The mean of all three is 90 s.
     assert told.hours_left() == pytest.approx((20 * 120 + 20 * 30 + 2 * 20 * 90) / 3600)
+
+
+def test_a_line_has_the_time_left_however_long_its_text_is(world: World) -> None:
+    spec = bench_spec(modes=["memory"], counted_rounds=0)
+    world.fails = [InfraError("QEMU died " * 20)]
+    started, lines = world.bench(spec), list[str]()
+    told = Told(started.missing())
+    started.run(lambda row: lines.append(told.line(row, 100)))
+    assert all(len(line) <= 100 for line in lines) and len(lines) == 21
+    assert lines[0].startswith("cp_rm old time round 0 memory: infra error, attempt 1: QEMU died")
+    assert lines[0].endswith("; 20 runs left, about 0 min")
+    assert lines[1] == "cp_rm old time round 0 memory: 4.00 s (3.00 + 1.00); 19 runs left, about 0 min"

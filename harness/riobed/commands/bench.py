@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 from riobed_results.store import RunRow, locked, open_store, try_store
 
-from riobed.bench import Bench, BenchSpec, bench_setups, load_bench
+from riobed.bench import Bench, PlannedRun, bench_setups, load_bench
 from riobed.commands.lines import columns, fitted
 from riobed.commands.run import span
 
@@ -27,10 +27,10 @@ def run_bench(spec_path: Path, store: str, uri: str | None) -> None:
     opened = open_store(store, create=True)
     with locked(store, spec.name):
         bench = Bench(spec, setups, opened)
-        told = Told(spec, bench)
+        told = Told(bench.missing())
 
         def report(row: RunRow) -> None:
-            line = fitted(told.line(row), columns(console.file))
+            line = told.line(row, columns(console.file))
             console.print(line, highlight=False, markup=False, soft_wrap=True)
 
         bench.run(report)
@@ -41,16 +41,14 @@ def run_bench(spec_path: Path, store: str, uri: str | None) -> None:
 class Told:
     """What is told of each run: which it was, its result, how many there are, and the time left."""
 
-    def __init__(self, spec: BenchSpec, bench: Bench) -> None:
-        self._bench = bench
-        planned = bench.missing()
-        # Runs that are missing, by what they have in common in how long they take.
-        self._left = Counter(_like(run.workload, run.disk, run.kind) for run in planned)
+    def __init__(self, missing: list[PlannedRun]) -> None:
+        # By what they have in common in how long they take.
+        self._left = Counter(_like(run.workload, run.disk, run.kind) for run in missing)
         self._took: dict[tuple[str, str, str], list[float]] = {}
         self._start = time.monotonic()
 
-    def line(self, row: RunRow) -> str:
-        """Return the line of a run that has just ended."""
+    def line(self, row: RunRow, width: int) -> str:
+        """Return the line, of at most `width` columns, of a run that has just ended."""
         now, like = time.monotonic(), _like(row.workload, row.disk, row.kind)
         self._took.setdefault(like, []).append(now - self._start)
         self._start = now
@@ -58,9 +56,8 @@ class Told:
             self._left[like] -= 1
         vcpus = f" {row.vcpus} vCPUs" if row.vcpus > 1 else ""
         what = f"{row.workload} {row.disk}{vcpus} {row.kind} round {row.round} {row.mode}"
-        return (
-            f"{what}: {_result(row)}; {sum(self._left.values())} runs left, about {span(self.hours_left())}"
-        )
+        left = f"; {sum(self._left.values())} runs left, about {span(self.hours_left())}"
+        return fitted(f"{what}: {_result(row)}", width, left)
 
     def hours_left(self) -> float:
         """Estimate the time left by how long runs of the same workload on the same disk took, or else any."""
