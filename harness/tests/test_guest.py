@@ -3,19 +3,21 @@
 
 import os
 import struct
+from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from harness_builders import manifest
-from riobed.errors import BootError, EnvironmentFault, UsageError
-from riobed.guest import MachineSpec, cache_mode
+from riobed.errors import BootError, EnvironmentFault, InfraError, UsageError
+from riobed.guest import MIB, MachineSpec, cache_mode
 from riobed.guest import guest as guests
 from riobed.guest.guest import Guest, GuestSetup, machine_config
 from riobed.guest.meminfo import CacheUse, cache_use
 from riobed.guest.workload import load_workload
 from riobed.products import CHECKOUT
+from riobed.vm import make_nvdimm, memory_files
 from riobed.vm.emulator import REPEATABLE
 
 
@@ -113,7 +115,8 @@ def test_who_comes_second_with_a_snapshot_takes_the_first(tmp_path: Path) -> Non
 
 
 def test_guests_of_other_kinds_have_their_own(tmp_path: Path) -> None:
-    kinds: list[dict[str, Any]] = [{}, {"machine": MachineSpec(disk_mib=64)}, {"options": {"twins": 3}}]
+    machines = [MachineSpec(disk_mib=64), MachineSpec(nvdimm_mib=64), MachineSpec(nvdimm_mib=32)]
+    kinds: list[dict[str, Any]] = [{}, {"options": {"twins": 3}}, *({"machine": each} for each in machines)]
     for number, changes in enumerate(kinds):
         guest = guest_of(tmp_path, f"w{number}", **changes)
         guest.take_snapshot()
@@ -157,6 +160,24 @@ def test_a_place_where_nothing_can_be_kept(tmp_path: Path) -> None:
 def test_a_traced_guest_is_not_repeatable(tmp_path: Path) -> None:
     assert guest_of(tmp_path, "w0").repeatable
     assert not guest_of(tmp_path, "w1", trace=True).repeatable
+
+
+@pytest.mark.parametrize("mib", [0, 16])
+def test_all_memory_is_compared_with_the_snapshots(tmp_path: Path, mib: int) -> None:
+    guest = guest_of(tmp_path, "w0", "tcg", machine=MachineSpec(nvdimm_mib=mib))
+    ram = tmp_path / "ram"
+    ram.write_bytes(b"ram")
+    cast(Any, guest.machine).ram_path = lambda: ram
+    make_nvdimm(guest.machine.config)
+    guest.ready()
+    assert guest.snapshot == sha256(b"ram" + bytes(mib * MIB)).hexdigest()[:16]
+    assert guest.ready(check=True)
+    for path in memory_files(guest.machine):
+        kept = path.read_bytes()
+        path.write_bytes(b"\1" + kept[1:])
+        with pytest.raises(InfraError, match="restored memory is not that of the snapshot"):
+            guest.ready(check=True)
+        path.write_bytes(kept)
 
 
 def test_a_mode_may_say_which_share_of_ram_its_files_fill(tmp_path: Path) -> None:

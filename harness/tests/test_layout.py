@@ -61,6 +61,25 @@ def test_stage_0_uses_only_what_production_keeps_out(layout: Layout) -> None:
     assert whole(start) + whole(size) == kept_end == layout.registry_start
 
 
+@pytest.mark.parametrize("mib", [16, 64, 16384])
+def test_non_volatile_memory_is_above_ram_and_known_to_both_kernels(layout: Layout, mib: int) -> None:
+    size, start = map(whole, f"{mib}M 4096M".split())
+    having = Layout(layout.ram, layout.window, size)
+    assert having.nvdimm_parameters == [f"memmap={mib}M!4096M"]
+    assert start >= layout.ram
+    # Nothing else of the layout depends on it.
+    assert having.stage0_parameters == [*layout.stage0_parameters, *having.nvdimm_parameters]
+    assert layout.nvdimm_parameters == []
+    assert (having.keepout, having.registry) == (layout.keepout, layout.registry)
+
+
+@pytest.mark.parametrize("size", [-2 * MIB, 1, 14 * MIB, 17 * MIB, 16 * MIB + PAGE, 16386 * MIB])
+def test_other_sizes_of_it_are_refused(size: int) -> None:
+    says = f"^NVDIMM of {size} bytes: want an even number of MiB from 16 to 16384 MiB$"
+    with pytest.raises(UsageError, match=says):
+        Layout(512 * MIB, nvdimm=size)
+
+
 @pytest.mark.parametrize("ram", [0, -1, 255 * MIB, 3073 * MIB, 512 * MIB + 4096, 512 * MIB - 1])
 def test_other_sizes_are_refused(ram: int) -> None:
     with pytest.raises(UsageError, match=rf"^memory of {ram} bytes: want whole MiB from 256 to 3072 MiB$"):

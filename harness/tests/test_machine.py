@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 from harness_builders import manifest
-from riobed.guest import MachineSpec, cache_mode
+from riobed.guest import MIB, MachineSpec, cache_mode
 from riobed.guest.guest import GuestSetup, machine_config
 from riobed.vm import REPEATABLE, MachineConfig
 from riobed.vm import libvirt as driver
@@ -17,7 +17,8 @@ from riobed.vm.libvirt import LibvirtMachine
 
 
 def config_of(tmp_path: Path, mode: str = "rio", accelerator: str = "tcg", **fields: Any) -> MachineConfig:
-    machine = MachineSpec(save_memory=fields.pop("save_memory", False))
+    named = {"save_memory", "nvdimm_mib", "vcpus"} & fields.keys()
+    machine = MachineSpec(**{name: fields.pop(name) for name in named})
     setup = GuestSetup(manifest(tmp_path), machine, accelerator, **fields)
     return machine_config(setup, cache_mode(mode), tmp_path / "guest")
 
@@ -81,6 +82,33 @@ def test_a_repeatable_guest_has_nothing_of_the_hosts_time(tmp_path: Path, accele
     assert (timer is not None and timer.get("track") == "guest") == repeatable
     for line in (config.stage0_cmdline, config.production_cmdline):
         assert ("idle=poll" in line.split()) == repeatable
+
+
+@pytest.mark.parametrize("vcpus", [1, 4])
+@pytest.mark.skipif(not shutil.which("qemu-system-x86_64"), reason="needs QEMU's program")
+def test_non_volatile_memory_is_where_the_kernels_are_told(tmp_path: Path, vcpus: int) -> None:
+    config = config_of(tmp_path, nvdimm_mib=64, vcpus=vcpus)
+    domain = domain_of(config)
+    assert domain.findtext("memory") == domain.findtext("maxMemory") == str((512 + 64) * MIB)
+    (module,), (node,) = domain.findall("devices/memory"), domain.findall("cpu/numa/cell")
+    assert (module.get("model"), module.get("access")) == ("nvdimm", "shared")
+    assert module.findtext("source/path") == str(tmp_path / "guest/nvdimm")
+    assert module.findtext("target/size") == str(64 * MIB)
+    address = module.find("address")
+    assert address is not None and int(str(address.get("base")), 16) == 4096 * MIB
+    assert (node.get("cpus"), node.get("memory")) == (f"0-{vcpus - 1}", str(512 * MIB))
+    for line in (config.stage0_cmdline, config.production_cmdline):
+        assert "memmap=64M!4096M" in line.split()
+
+
+@pytest.mark.skipif(not shutil.which("qemu-system-x86_64"), reason="needs QEMU's program")
+def test_a_machine_without_it_has_nothing_of_it(tmp_path: Path) -> None:
+    config = config_of(tmp_path)
+    domain = domain_of(config)
+    assert domain.findtext("memory") == str(512 * MIB)
+    for name in ("maxMemory", "devices/memory", "cpu/numa"):
+        assert domain.find(name) is None
+    assert not any("!" in line for line in (config.stage0_cmdline, config.production_cmdline))
 
 
 def test_the_ram_of_a_machine_is_not_anothers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

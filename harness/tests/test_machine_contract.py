@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The contract of riobed.vm.machine, kept by the machine in memory and by libvirt's."""
 
+import random
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -8,11 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from riobed.errors import InfraError, UsageError
-from riobed.guest import MIB, MachineSpec, cache_mode, guest_setup, open_guest
+from riobed.errors import BootError, InfraError, UsageError
+from riobed.guest import MIB, PAGE, MachineSpec, cache_mode, guest_setup, open_guest
 from riobed.guest.boot import STAGE0, wait_stage0, wait_until
 from riobed.guest.images import make_empty_disk
 from riobed.guest.registry import mapped
+from riobed.vm import Nvdimm, make_nvdimm, memory_files
 from riobed.vm.agent import ExecResult
 from riobed.vm.driver import driver, register
 from riobed.vm.fake import FakeMachine, Program
@@ -50,19 +52,29 @@ def fake(folder: Path) -> Machine:
     folder.mkdir()
     disk = folder / "disk"
     disk.touch()
-    return FakeMachine(MachineConfig("vm", folder, 8 * MIB, 1, "", disk, disk, "", "", disk, disk), Shell())
+    config = MachineConfig("vm", folder, 8 * MIB, 1, "", disk, disk, "", "", disk, disk)
+    return FakeMachine(replace(config, nvdimm=Nvdimm(folder / "nvdimm", MIB, 4096 * MIB)), Shell())
 
 
-def libvirt(folder: Path) -> Machine:
-    machine = open_guest(guest_setup(MachineSpec(), None), cache_mode("rio"), "contract").machine
+def libvirt(folder: Path, nvdimm_mib: int = 0) -> Machine:
+    spec = MachineSpec(nvdimm_mib=nvdimm_mib)
+    machine = open_guest(guest_setup(spec, None), cache_mode("rio"), f"contract-{nvdimm_mib}").machine
     make_empty_disk(machine.config.test_disk, 32 * MIB)
     return machine
 
 
-@pytest.fixture(scope="module", params=[fake, pytest.param(libvirt, marks=pytest.mark.integration)])
+def libvirt_with_nvdimm(folder: Path) -> Machine:
+    return libvirt(folder, 64)
+
+
+REAL = [pytest.param(each, marks=pytest.mark.integration) for each in (libvirt, libvirt_with_nvdimm)]
+
+
+@pytest.fixture(scope="module", params=[fake, *REAL])
 def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     make: Callable[[Path], Machine] = request.param
     machine = make(tmp_path_factory.mktemp("contract") / "vm")
+    make_nvdimm(machine.config)
     yield machine
     machine.destroy()
 
@@ -74,6 +86,22 @@ def machine(made: Machine) -> Machine:
         made.start()
         wait_stage0(made)
     return made
+
+
+def put(machine: Machine, value: int) -> None:
+    """Set one byte in each kind of memory, which stage 0 leaves alone."""
+    for path in memory_files(machine):
+        with mapped(path) as memory:
+            memory[len(memory) * 5 // 8] = value
+
+
+def found(machine: Machine) -> set[int]:
+    """What these bytes are."""
+    values = set()
+    for path in memory_files(machine):
+        with mapped(path) as memory:
+            values.add(memory[len(memory) * 5 // 8])
+    return values
 
 
 def sh(machine: Machine, script: str, stdin: bytes = b"") -> ExecResult:
@@ -132,21 +160,18 @@ def test_a_paused_guest_says_nothing_until_it_runs_on(machine: Machine) -> None:
 
 def test_memory_is_kept_over_a_reset_and_nothing_else(machine: Machine) -> None:
     sh(machine, "cat >/run/file", b"old")
-    with mapped(machine.ram_path()) as memory:
-        # Stage 0 leaves that alone.
-        memory[len(memory) * 5 // 8] = 77
+    put(machine, 77)
     machine.console.clear()
     machine.reset()
     wait_stage0(machine)
-    with mapped(machine.ram_path()) as memory:
-        assert memory[len(memory) * 5 // 8] == 77
+    assert found(machine) == {77}
     assert STAGE0 in machine.console.text()
     assert b"old" not in sh(machine, "cat /run/file").stdout
 
 
 def test_a_loss_of_power_leaves_noise_of_its_seed(machine: Machine) -> None:
     sh(machine, "cat >/run/file", b"old")
-    found = []
+    noises = []
     for seed in (1, 1, 2):
         with mapped(machine.ram_path()) as memory:
             place = len(memory) * 5 // 8
@@ -157,23 +182,52 @@ def test_a_loss_of_power_leaves_noise_of_its_seed(machine: Machine) -> None:
         machine.power_loss(seed)
         wait_stage0(machine)
         with mapped(machine.ram_path()) as memory:
-            found.append(memory[place : place + 64])
-    assert found[0] == found[1] != found[2]
-    assert all(len(set(noise)) > 32 for noise in found)
+            noises.append(memory[place : place + 64])
+    assert noises[0] == noises[1] != noises[2]
+    assert all(len(set(noise)) > 32 for noise in noises)
     assert STAGE0 in machine.console.text()
     assert b"old" not in sh(machine, "cat /run/file").stdout
 
 
+def test_an_nvdimm_is_kept_over_a_loss_of_power_and_a_start(machine: Machine) -> None:
+    if not (nvdimm := machine.config.nvdimm):
+        pytest.skip("it has none")
+    content = random.Random(1).randbytes(nvdimm.size)
+    with mapped(nvdimm.path) as memory:
+        memory[:] = content
+    machine.power_loss(1)
+    wait_stage0(machine)
+    assert nvdimm.path.read_bytes() == content
+    machine.start()
+    wait_stage0(machine)
+    assert nvdimm.path.read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    ("size", "says"), [(None, "is missing"), (PAGE, f"has {PAGE} bytes"), (0, "has 0 bytes")]
+)
+def test_a_machine_does_not_start_with_another_nvdimm(made: Machine, size: int | None, says: str) -> None:
+    if not (nvdimm := made.config.nvdimm):
+        pytest.skip("it has none")
+    made.destroy()
+    nvdimm.path.unlink()
+    if size is not None:
+        nvdimm.path.write_bytes(bytes(size))
+    with pytest.raises(BootError, match=f"its NVDIMM {nvdimm.path} {says}, want {nvdimm.size} bytes$"):
+        made.start()
+    assert not made.alive()
+    make_nvdimm(made.config)
+
+
 def test_a_snapshot_is_of_memory_and_all_else(machine: Machine) -> None:
     sh(machine, "cat >/run/file", b"before")
-    with mapped(machine.ram_path()) as memory:
-        memory[len(memory) * 5 // 8] = 1
-        machine.save("one")
-        machine.resume()
-        sh(machine, "cat >/run/file", b"after")
-        memory[len(memory) * 5 // 8] = 2
-        machine.load("one")
-        assert memory[len(memory) * 5 // 8] == 1
+    put(machine, 1)
+    machine.save("one")
+    machine.resume()
+    sh(machine, "cat >/run/file", b"after")
+    put(machine, 2)
+    machine.load("one")
+    assert found(machine) == {1}
     assert not machine.agent_answers(0.5)
     machine.resume()
     assert machine.agent_answers(10)

@@ -179,8 +179,8 @@ def test_parameters_are_those_the_class_draws_by(path: Path) -> None:
         ("fault_classes", [["kernel_text", "none"]], [[], ["none", "none"]]),
         (
             "machine",
-            [{"disk_mib": 32}, {"icount": True}],
-            [{"disk_mib": 1}, {"memory_mib": 100}, {"vcpus": 0}],
+            [{"disk_mib": 32}, {"icount": True}, {"nvdimm_mib": 0}, {"nvdimm_mib": 16}],
+            [{"disk_mib": 1}, {"memory_mib": 100}, {"vcpus": 0}, {"nvdimm_mib": 14}, {"nvdimm_mib": 65}],
         ),
         ("workload", [{"options": {"a": 1}}], [None, {"options": {"a": [1]}}, {"folder": "x"}]),
         ("sites", [{"subsystems": ["mm"]}], [{"subsystems": []}, {"subsystems": ["/mm"]}]),

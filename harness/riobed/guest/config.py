@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from riobed.guest.layout import MIB, Layout
+from riobed.guest.layout import MIB, MIN_RAM, Layout
 from riobed.guest.strict import Strict, as_value_error
 from riobed.guest.throttle import Throttle
 from riobed.products import CHECKOUT
@@ -35,6 +35,8 @@ class MachineSpec(Strict):
     """The guest's machine. Sizes in MiB."""
 
     memory_mib: int = 512
+    # Non-volatile memory (docs/nvram.md); 0: none.
+    nvdimm_mib: int = 0
     disk_mib: Annotated[int, Field(ge=32, le=16384)] = 128
     # How fast the disk under test is, in modes that do not say it themselves.
     throttle: Throttle = Throttle()
@@ -50,6 +52,13 @@ class MachineSpec(Strict):
     def _has_a_layout(cls, value: int) -> int:
         with as_value_error():
             Layout(value * MIB)
+        return value
+
+    @field_validator("nvdimm_mib")
+    @classmethod
+    def _fits_the_layout(cls, value: int) -> int:
+        with as_value_error():
+            Layout(MIN_RAM, nvdimm=value * MIB)
         return value
 
     @model_validator(mode="after")

@@ -16,7 +16,7 @@ from riobed.guest.config import MachineSpec
 from riobed.guest.filesystems import TEST_DEVICE
 from riobed.guest.images import make_empty_disk
 from riobed.guest.kernel import kernel_products
-from riobed.guest.layout import LARGE_STAGE0_SIZE, MIB, STAGE0_SIZE, Layout
+from riobed.guest.layout import LARGE_STAGE0_SIZE, MIB, NVDIMM_START, STAGE0_SIZE, Layout
 from riobed.guest.mailbox import open_mailbox, put_command
 from riobed.guest.meminfo import CacheUse, cache_use
 from riobed.guest.modes import CacheMode, Device
@@ -31,8 +31,11 @@ from riobed.vm import (
     Driver,
     Machine,
     MachineConfig,
+    Nvdimm,
     Plugin,
     driver,
+    make_nvdimm,
+    memory_files,
     need_room,
     qemu_version,
     scratch_dir,
@@ -110,7 +113,8 @@ class GuestSetup:
     def layout(self, mode: CacheMode) -> Layout:
         """Return the memory layout of a mode; a ready kernel may be as large as a distribution's."""
         ready = mode.kernel and mode.kernel.ready
-        return Layout(self.machine.memory_mib * MIB, LARGE_STAGE0_SIZE if ready else STAGE0_SIZE)
+        window = LARGE_STAGE0_SIZE if ready else STAGE0_SIZE
+        return Layout(self.machine.memory_mib * MIB, window, self.machine.nvdimm_mib * MIB)
 
     def stage0_kernel(self, mode: CacheMode) -> KernelPart:
         """Return the recovery kernel of a mode: its own kernel, which can read its file system.
@@ -132,7 +136,7 @@ def machine_config(
     stage0 += mode.file_system.stage0_parameters(mode.filesystem)
     if mode.restores_memory:
         stage0.append(f"riobed.registry={layout.registry}")
-    production = [*common, *_PRODUCTION, *mode.production_parameters(layout)]
+    production = [*common, *_PRODUCTION, *mode.production_parameters(layout), *layout.nvdimm_parameters]
     if setup.machine.save_memory:
         # Every mode has the swap disk, so all machines are equal; only some modes have memory to save.
         production.append(f"riobed.swap={_SWAP}")
@@ -158,6 +162,7 @@ def machine_config(
         swap_disk=folder / "swap.qcow2" if setup.machine.save_memory else None,
         workload_image=setup.workload_image,
         devices=tuple(_disk(device, folder) for device in mode.devices),
+        nvdimm=Nvdimm(folder / "nvdimm", layout.nvdimm, NVDIMM_START) if layout.nvdimm else None,
         interactive=interactive,
     )
 
@@ -184,7 +189,7 @@ def open_guest(
 class WarmStart:
     """Where trials of one round begin: the workload `pid` runs, and has reported `progress`.
 
-    `memory` is the SHA-256 of all RAM at that moment.
+    `memory` is the SHA-256 of all memory at that moment.
     """
 
     round_seed: str
@@ -244,13 +249,15 @@ class Guest:
         disk_size = self.setup.machine.disk_mib * MIB
         swap_size = Layout(config.memory).swap_size if config.swap_disk else 0
         more = sum(device.size for device in config.devices)
-        # The disks, their snapshots with RAM in them, and RAM itself.
-        need_room(config.folder, 2 * (disk_size + more) + swap_size + 2 * config.memory)
+        nvdimm = config.nvdimm.size if config.nvdimm else 0
+        # The disks, their snapshots with memory in them, and memory itself.
+        need_room(config.folder, 2 * (disk_size + more) + swap_size + 2 * (config.memory + nvdimm))
         make_empty_disk(config.test_disk, disk_size)
         for device in config.devices:
             make_empty_disk(device.path, device.size)
         if config.swap_disk:
             make_empty_disk(config.swap_disk, swap_size)
+        make_nvdimm(config)
         self.machine.start()
         if self.parking:
             self.parking.park()
@@ -448,8 +455,11 @@ class Guest:
         return self.machine.read_file(_BOOT_ID).decode("ascii", "replace").replace("-", "")[:16]
 
     def _hash_memory(self) -> bytes:
-        with self.machine.ram_path().open("rb") as memory:
-            return hashlib.file_digest(memory, "sha256").digest()
+        digest = hashlib.sha256()
+        for path in memory_files(self.machine):
+            with path.open("rb") as memory:
+                hashlib.file_digest(memory, lambda: digest)
+        return digest.digest()
 
     def _load(self, check: bool, name: str = _SNAPSHOT, memory: bytes = b"") -> None:
         """Restore a snapshot; with `check`, InfraError if memory differs from the snapshot's."""

@@ -4,7 +4,8 @@
 A reset followed by the start of stage 0 overwrites three ranges (measured on QEMU's pc machine with SeaBIOS):
 the first megabyte; the boot window, where the firmware loads stage 0's kernel, which runs there and later
 starts the production kernel; and the top of RAM, where the firmware puts the initrd and its ACPI tables.
-The file cache must stay out of these ranges, and stage 0 must use nothing else.
+The file cache must stay out of these ranges, and stage 0 must use nothing else. Non-volatile memory, if there
+is any, lies above RAM, where a reset overwrites nothing.
 """
 
 from dataclasses import dataclass
@@ -33,19 +34,31 @@ _OTHERS = 64 * MIB
 _PAGES_DESCRIBED = 64
 # RAM above this is split around the PCI hole of the machine type pc (QEMU hw/i386/pc_piix.c).
 MAX_RAM = 3072 * MIB
+# Where QEMU's machine type pc may have memory modules if RAM is not split (pc_get_device_memory_range()).
+NVDIMM_START = 4096 * MIB
+# Linux maps it in parts of 2 MiB (memremap_compat_align()). The smallest has room for a file system.
+NVDIMM_UNIT = 2 * MIB
+MIN_NVDIMM, MAX_NVDIMM = 16 * MIB, 16384 * MIB
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The layout of one machine's RAM; all sizes and addresses in bytes."""
+    """The layout of one machine's memory; all sizes and addresses in bytes. `nvdimm` is 0 if it has none."""
 
     ram: int
     window: int = STAGE0_SIZE
+    nvdimm: int = 0
 
     def __post_init__(self) -> None:
         if not MIN_RAM <= self.ram <= MAX_RAM or self.ram % MIB:
             raise UsageError(
                 f"memory of {self.ram} bytes: want whole MiB from {MIN_RAM // MIB} to {MAX_RAM // MIB} MiB"
+            )
+        fits = MIN_NVDIMM <= self.nvdimm <= MAX_NVDIMM and not self.nvdimm % NVDIMM_UNIT
+        if self.nvdimm and not fits:
+            raise UsageError(
+                f"NVDIMM of {self.nvdimm} bytes: want an even number of MiB from {MIN_NVDIMM // MIB} to "
+                f"{MAX_NVDIMM // MIB} MiB"
             )
 
     @property
@@ -89,8 +102,13 @@ class Layout:
         return f"{window:#x}@{MIB:#x},{TOP_SIZE:#x}@{self.ram - TOP_SIZE:#x}"
 
     @property
+    def nvdimm_parameters(self) -> list[str]:
+        """Parameters that tell either kernel where non-volatile memory is; they need no ACPI."""
+        return [f"memmap={self.nvdimm // MIB}M!{NVDIMM_START // MIB}M"] if self.nvdimm else []
+
+    @property
     def stage0_parameters(self) -> list[str]:
-        """Kernel parameters that confine stage 0 to the boot window."""
+        """Kernel parameters that confine stage 0 to the boot window, and to non-volatile memory."""
         return [
             "memmap=exactmap",
             "memmap=639K@0",
@@ -98,4 +116,5 @@ class Layout:
             # With CONFIG_IO_STRICT_DEVMEM, /dev/mem refuses what follows the window, up to the next
             # 16 MiB: the "RAM buffer" of e820__reserve_resources_late() in arch/x86/kernel/e820.c.
             "iomem=relaxed",
+            *self.nvdimm_parameters,
         ]

@@ -16,7 +16,7 @@ from riobed.guest.boot import BOOT_S, boot_error, wait_until
 from riobed.guest.layout import PAGE, TOP_SIZE, Layout
 from riobed.guest.mailbox import find_mailbox
 from riobed.guest.registry import mapped
-from riobed.vm import KeepsState, Machine
+from riobed.vm import KeepsState, Machine, memory_files
 
 _WORD = "park"
 _PARKED = b"riobed: stage 0 parked"
@@ -94,7 +94,7 @@ class Parking:
 
 
 class Copy:
-    """All of a paused machine, RAM in a file `path` of the host, so that a crash can be recovered twice."""
+    """All of a paused machine, so that a crash can be recovered twice. Memory is in the file `path`."""
 
     def __init__(self, machine: Machine, path: Path) -> None:
         self._machine = machine
@@ -103,14 +103,18 @@ class Copy:
     def take(self) -> None:
         """Copy a machine, which is paused afterwards; InfraError if that is not possible."""
         keeper(self._machine).keep("crash", disks=True)
-        with mapped(self._machine.ram_path()) as memory:
-            self._path.write_bytes(memory)
+        with self._path.open("wb") as file:
+            for path in memory_files(self._machine):
+                with mapped(path) as memory:
+                    file.write(memory)
 
     def put_back(self) -> None:
         """Bring the machine back to what was copied; it is paused, and the copy is gone."""
         self._machine.pause()
-        with mapped(self._machine.ram_path()) as memory, mapped(self._path) as kept:
-            memory[:] = memoryview(kept)
+        with self._path.open("rb") as file:
+            for path in memory_files(self._machine):
+                with mapped(path) as memory:
+                    file.readinto(memory)
         keeper(self._machine).put_back("crash", disks=True)
         self._path.unlink()
 

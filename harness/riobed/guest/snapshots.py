@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from riobed.errors import EnvironmentFault
-from riobed.vm import Machine, MachineConfig, need_room
+from riobed.vm import Machine, MachineConfig, make_nvdimm, need_room
 
 _SUMS = "sha256.json"
 # A key of that file that names no disk.
@@ -45,7 +45,10 @@ def restore_disks(machine: Machine, kept: Path) -> str:
     EnvironmentFault if they are missing or damaged.
     """
     machine.destroy()
-    need_room(machine.config.folder, 2 * machine.config.memory)
+    nvdimm = machine.config.nvdimm.size if machine.config.nvdimm else 0
+    need_room(machine.config.folder, 2 * (machine.config.memory + nvdimm))
+    # The snapshot has its content.
+    make_nvdimm(machine.config)
     with _explained(kept):
         for disk in _disks(machine.config):
             shutil.copyfile(kept / disk.name, disk)

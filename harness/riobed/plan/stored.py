@@ -55,6 +55,7 @@ def comparable(text: str) -> object:
     data.setdefault("cache_shares", [])
     data.setdefault("protocol", None)
     data["machine"].setdefault("icount", False)
+    data["machine"].setdefault("nvdimm_mib", 0)
     data["machine"].setdefault("throttle", Throttle().model_dump(mode="json"))
     return data
 

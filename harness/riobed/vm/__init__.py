@@ -18,9 +18,12 @@ from riobed.vm.machine import (
     KeepsState,
     Machine,
     MachineConfig,
+    Nvdimm,
     Plugin,
     WritesDisk,
+    memory_files,
 )
+from riobed.vm.nvdimm import make_nvdimm
 from riobed.vm.plugins import compiled
 from riobed.vm.scratch import scratch_dir
 
@@ -40,12 +43,15 @@ __all__ = [
     "KeepsState",
     "Machine",
     "MachineConfig",
+    "Nvdimm",
     "Plugin",
     "WritesDisk",
     "compiled",
     "connect",
     "driver",
     "find_tool",
+    "make_nvdimm",
+    "memory_files",
     "need_room",
     "qemu_version",
     "run_tool",

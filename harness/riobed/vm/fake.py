@@ -11,7 +11,8 @@ from pathlib import Path
 
 from riobed.errors import BootError, InfraError
 from riobed.vm.agent import AgentLost, ExecResult
-from riobed.vm.machine import UNUSED, DiskUse, LogFile, MachineConfig
+from riobed.vm.machine import UNUSED, DiskUse, LogFile, MachineConfig, memory_files
+from riobed.vm.nvdimm import check_nvdimm
 from riobed.vm.power import lose_memory
 
 # In the test disk's file this line separates disk and snapshots; QEMU keeps its own in the qcow2 image, too.
@@ -72,6 +73,7 @@ class FakeMachine:
         self.destroy()
         if not self.config.test_disk.exists():
             raise BootError(f"{self.config.name}: no disk {self.config.test_disk}")
+        check_nvdimm(self.config)
         for log in (self.console, self.progress, self.evidence):
             log.clear()
         with self._ram.open("wb") as ram:
@@ -123,7 +125,8 @@ class FakeMachine:
     def save(self, name: str) -> None:
         self.pause()
         disk, snapshots = self._disk()
-        snapshots[name] = pickle.dumps((self.program, self._processes)), self._ram.read_bytes()
+        memory = [path.read_bytes() for path in memory_files(self)]
+        snapshots[name] = pickle.dumps((self.program, self._processes)), memory
         self.config.test_disk.write_bytes(disk + _SNAPSHOTS + pickle.dumps(snapshots))
 
     def load(self, name: str) -> None:
@@ -131,11 +134,12 @@ class FakeMachine:
         _, snapshots = self._disk()
         if name not in snapshots:
             raise InfraError(f"{self.config.name}: no snapshot {name}")
-        state, ram = snapshots[name]
+        state, memory = snapshots[name]
         self.program, self._processes = pickle.loads(state)
-        # Written in place: the file may be mapped.
-        with self._ram.open("r+b") as file:
-            file.write(ram)
+        for path, content in zip(memory_files(self), memory, strict=True):
+            # Written in place: the file may be mapped.
+            with path.open("r+b") as file:
+                file.write(content)
 
     def run(self, argv: list[str], stdin: bytes = b"", timeout: float = 60) -> ExecResult:
         ended = self.status(self.spawn(argv, stdin))
@@ -187,6 +191,6 @@ class FakeMachine:
         if not self.agent_answers(0):
             raise AgentLost("guest agent: no answer in time")
 
-    def _disk(self) -> tuple[bytes, dict[str, tuple[bytes, bytes]]]:
+    def _disk(self) -> tuple[bytes, dict[str, tuple[bytes, list[bytes]]]]:
         disk, _, snapshots = self.config.test_disk.read_bytes().partition(_SNAPSHOTS)
         return disk, pickle.loads(snapshots) if snapshots else {}

@@ -26,6 +26,7 @@ from riobed.vm.emulator import REPEATABLE, emulator
 from riobed.vm.host import need_room
 from riobed.vm.kept import KeptState
 from riobed.vm.machine import DiskUse, LogFile, MachineConfig
+from riobed.vm.nvdimm import check_nvdimm
 from riobed.vm.power import lose_memory
 from riobed.vm.process import last_words, time_limit
 from riobed.vm.scratch import SHARED_MEMORY, memory_dir
@@ -45,6 +46,8 @@ _TEST_DISK = "/machine/peripheral/virtio-disk1/virtio-backend"
 _OTHER_DISKS = ("vda", "vdc", "vdd")
 # In the order of DiskUse.
 _DISK_USE = ("rd.reqs", "rd.bytes", "wr.reqs", "wr.bytes", "fl.reqs")
+# libvirt's names of the file that is RAM: of a machine's, and of its only NUMA node's.
+_RAM, _RAM_OF_A_NODE = "pc.ram", "ram-node0"
 _template = jinja2.Environment(
     loader=jinja2.PackageLoader("riobed", "vm"), undefined=jinja2.StrictUndefined
 ).get_template("domain.xml.j2")
@@ -58,7 +61,7 @@ class LibvirtMachine:
         self._connection = connection
         # A QEMU that this process starts drops our privileges; one that a daemon starts never had them.
         inside = embedded(connection)
-        self._drop = drop_script(SHARED_MEMORY) if inside else ""
+        self._drop = drop_script(SHARED_MEMORY, _RAM_OF_A_NODE if config.nvdimm else _RAM) if inside else ""
         # A daemon's QEMU may not be able to reach our cache.
         self._scripts = libvirt_cache() if inside else config.folder.parent
         self._domain: libvirt.virDomain | None = None
@@ -109,8 +112,11 @@ class LibvirtMachine:
             log.clear()
         # RAM is a sparse file that grows as the guest writes; without room for it QEMU is killed.
         need_room(memory_dir(), self.config.memory)
+        check_nvdimm(self.config)
         disks = (self.config.test_disk, self.config.swap_disk, *(each.path for each in self.config.devices))
         self._give(*filter(None, disks))
+        if self.config.nvdimm:
+            self._give(self.config.nvdimm.path)
         if self.config.plugin:
             counters = self.config.folder / self.config.plugin.counters
             counters.touch()

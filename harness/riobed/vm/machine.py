@@ -42,6 +42,15 @@ UNUSED = DiskUse()
 
 
 @dataclass(frozen=True)
+class Nvdimm:
+    """Non-volatile memory: the file that is its content, its size in bytes and its physical address."""
+
+    path: Path
+    size: int
+    address: int
+
+
+@dataclass(frozen=True)
 class Plugin:
     """A plugin of the emulator that keeps counters in a file of the machine's folder.
 
@@ -73,6 +82,7 @@ class MachineConfig:
     swap_disk: Path | None = None
     workload_image: Path | None = None
     devices: tuple[Disk, ...] = ()
+    nvdimm: Nvdimm | None = None
     interactive: bool = False
     plugin: Plugin | None = None
 
@@ -154,7 +164,7 @@ class Machine(Protocol):
     evidence: LogFile
 
     def start(self) -> None:
-        """Power on; BootError if it cannot be started."""
+        """Power on; BootError if it cannot be started. Disks and NVDIMM are as their files have them."""
 
     def destroy(self) -> None:
         """Power off and discard the state; safe to call at any time."""
@@ -181,19 +191,19 @@ class Machine(Protocol):
         """Let a paused guest continue."""
 
     def reset(self) -> None:
-        """Press the reset button: processors and devices restart, RAM is kept."""
+        """Press the reset button: processors and devices restart, RAM and NVDIMM are kept."""
 
     def power_loss(self, seed: int) -> None:
         """Lose power and get it back at once: as `reset`, but RAM above the first MiB is noise of `seed`.
 
-        A paused guest runs on. Disks keep what they have taken, flushed or not.
+        A paused guest runs on. The NVDIMM is kept, and disks keep what they have taken, flushed or not.
         """
 
     def nmi(self) -> None:
         """Raise a non-maskable interrupt, which makes even a hung kernel print its stack."""
 
     def save(self, name: str) -> None:
-        """Save RAM, devices and disks as a snapshot inside the disks' image files.
+        """Save RAM, NVDIMM, devices and disks as a snapshot inside the disks' image files.
 
         Afterwards the processors are paused and the agent's channel is closed.
         """
@@ -226,6 +236,12 @@ class Machine(Protocol):
         """Return the file that is the guest's RAM, for tests and controls to map."""
 
 
+def memory_files(machine: Machine) -> list[Path]:
+    """Return the files that are all of a running machine's memory: RAM, and its NVDIMM if it has one."""
+    nvdimm = machine.config.nvdimm
+    return [machine.ram_path(), *([nvdimm.path] if nvdimm else [])]
+
+
 @runtime_checkable
 class HasTerminal(Protocol):
     """A machine whose console can be a terminal."""
@@ -244,7 +260,7 @@ class WritesDisk(Protocol):
 
 @runtime_checkable
 class KeepsState(Protocol):
-    """A machine whose processors and devices can be saved and restored apart from its RAM."""
+    """A machine whose processors and devices can be saved and restored apart from its memory."""
 
     def keep(self, name: str, disks: bool = False) -> None:
         """Save processors and devices, with `disks` also the disks, under a name that may be in use.
@@ -254,7 +270,7 @@ class KeepsState(Protocol):
         """
 
     def put_back(self, name: str, disks: bool = False) -> None:
-        """Restore what `keep` saved, after the caller has put RAM back.
+        """Restore what `keep` saved, after the caller has put memory back.
 
         The processors are paused before and after, and the agent's channel is closed afterwards.
         """

@@ -32,8 +32,8 @@ domain=${{HOME##*/domain-}}
 for folder in {shared}/"${{scratch##*/}}"/libvirt/qemu/*"$domain" \\
 		"$scratch"/memory/libvirt/qemu/*"$domain"; do
 	[ -d "$folder" ] || continue
-	[ -e "$folder/pc.ram" ] || : >"$folder/pc.ram"
-	chown {user} "$folder/pc.ram" && chmod 711 "$folder" || exit
+	[ -e "$folder/{ram}" ] || : >"$folder/{ram}"
+	chown {user} "$folder/{ram}" && chmod 711 "$folder" || exit
 done
 [ ! -e "$HOME/master-key.aes" ] || chown {user} "$HOME/master-key.aes" || exit
 chmod 711 "$HOME" || exit
@@ -58,11 +58,11 @@ def qemu_user() -> pwd.struct_passwd | None:
 
 
 @cache
-def drop_script(shared: Path) -> str:
+def drop_script(shared: Path, ram: str) -> str:
     """Return shell lines that drop root's privileges for the command in the script's arguments.
 
-    `shared` is the host's shared memory, where guests' RAM may be. Where the host allows it, the command also
-    gets its own mount, network and IPC namespaces. "" if we are not root.
+    `shared` is the host's shared memory, where guests' RAM may be, and `ram` the name of its file. Where the
+    host allows it, the command also gets its own mount, network and IPC namespaces. "" if we are not root.
     """
     user = qemu_user()
     if not user:
@@ -73,6 +73,7 @@ def drop_script(shared: Path) -> str:
     become += ["--inh-caps=-all", "--no-new-privs", "--"]
     return _DROP.format(
         shared=shlex.quote(str(shared)),
+        ram=ram,
         user=f"{user.pw_uid}:{user.pw_gid}",
         become=shlex.join([*(namespaces if allowed else []), *become]),
     )
