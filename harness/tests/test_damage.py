@@ -8,6 +8,7 @@ import pytest
 from harness_builders import recovery, spec
 from riobed.errors import InfraError
 from riobed.guest.guest import Guest
+from riobed.guest.modes import cache_mode
 from riobed.plan import plan
 from riobed.trace.damage import Damage, damages
 from riobed.trace.propagation import Place
@@ -36,7 +37,7 @@ class Asked:
 def of(machine: Any, check: Any = None, report: RecoveryReport | None = None) -> list[Damage]:
     said = None if check is None else CheckReport.model_validate({"equal": False} | check)
     record = TrialRecord(next(plan(spec())), [], check=said, recovery=report)
-    return damages(cast(Guest, SimpleNamespace(machine=machine)), record)
+    return damages(cast(Guest, SimpleNamespace(machine=machine, mode=cache_mode("rio"))), record)
 
 
 def difference(**words: Any) -> dict[str, Any]:

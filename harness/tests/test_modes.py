@@ -135,6 +135,9 @@ def test_an_unknown_mode_is_told_with_those_there_are() -> None:
     ({"devices": [{"name": "log", "size_mib": 8}] * 2}, "twice"),
     ({"devices": [{"name": "log", "size_mib": 8, "kind": "tape"}]}, "kind"),
     ({"sync_writes": True, "may_lose_newest": True}, "may_lose_newest"),
+    ({"nvdimm": "swap"}, "nvdimm"), ({"nvdimm": "journal", "filesystem": "xfs"}, "only ext4's journal"),
+    ({"nvdimm": "filesystem", "filesystem": "tmpfs"}, "restored from RAM or lies in it"),
+    ({"nvdimm": "filesystem", "restores_memory": True}, "restored from RAM or lies in it"),
 ])  # fmt: skip
 def test_an_entry_with_a_mistake_is_refused(entry: dict[str, object], word: str) -> None:
     with pytest.raises(ValidationError, match=word):
@@ -173,6 +176,49 @@ def test_a_disk_that_is_too_small_is_refused(name: str) -> None:
             mode.check_machine(MachineSpec(disk_mib=smallest - 1))
 
 
+@pytest.mark.parametrize(("name", "mib"), [("dax", 32), ("nv-journal", 16), ("xfs-dax", 300)])
+def test_a_mode_on_an_nvdimm_needs_one_that_is_large_enough(name: str, mib: int) -> None:
+    mode = cache_mode(name)
+    mode.check_machine(mode.default_machine())
+    # The size of the disk does not matter to a file system that is not on it.
+    mode.check_machine(MachineSpec(nvdimm_mib=mib, disk_mib=32))
+    with pytest.raises(UsageError, match=r"^it needs an NVDIMM; set machine\.nvdimm_mib$"):
+        mode.check_machine(MachineSpec())
+    if mib > 16:
+        with pytest.raises(UsageError, match=rf"an NVDIMM of {mib} MiB, .*nvdimm_mib is {mib - 2};"):
+            mode.check_machine(MachineSpec(nvdimm_mib=mib - 2))
+    full = mode.model_copy(update={"cache_share": 0.5})
+    if mode.nvdimm == "filesystem":
+        with pytest.raises(UsageError, match=r"an NVDIMM has room for .*make machine\.nvdimm_mib larger"):
+            full.check_machine(MachineSpec(nvdimm_mib=max(mib, 64), disk_mib=4096))
+
+
+@pytest.mark.parametrize(("name", "device", "told"), [
+    ("dax", "/dev/pmem0", ["riobed.nvdimm=filesystem"]),
+    ("nv-journal", "/dev/vdb", ["riobed.nvdimm=journal"]), ("journal-data", "/dev/vdb", []),
+])  # fmt: skip
+def test_both_stages_know_what_the_nvdimm_has(
+    tmp_path: Path, name: str, device: str, told: list[str]
+) -> None:
+    mode = cache_mode(name)
+    made = manifest(tmp_path)
+    setup = GuestSetup(made, MachineSpec(nvdimm_mib=64), "tcg")
+    config = machine_config(setup, mode.model_copy(update={"kernel": None}), tmp_path)
+    for line in (config.stage0_cmdline, config.production_cmdline):
+        assert [word for word in line.split() if "nvdimm" in word] == told
+    assert mode.device == device
+    *journal, command = mode.mkfs_commands
+    assert command[-1] == device
+    assert [each[-1] for each in journal] == ["/dev/pmem0"] * (mode.nvdimm == "journal")
+    assert ("device=/dev/pmem0" in command) == (mode.nvdimm == "journal")
+
+
+def test_nv_journal_differs_from_journal_data_in_where_the_journal_is() -> None:
+    disk, nvdimm = cache_mode("journal-data"), cache_mode("nv-journal")
+    alike = {"summary": "", "nvdimm": None, "kernel": None}
+    assert nvdimm.model_copy(update=alike) == disk.model_copy(update=alike)
+
+
 @pytest.mark.parametrize("less", ["", "CONFIG_XFS_FS=m"])
 def test_the_kernels_that_mount_a_file_system_must_have_it(tmp_path: Path, less: str) -> None:
     """Not as a module: the one that recovers has no modules."""
@@ -185,6 +231,19 @@ def test_the_kernels_that_mount_a_file_system_must_have_it(tmp_path: Path, less:
     check("CONFIG_XFS_FS=y")
     with pytest.raises(UsageError, match=r"mine.*CONFIG_XFS_FS"):
         check(less)
+
+
+@pytest.mark.parametrize("lacking", ["", "CONFIG_BLK_DEV_PMEM", "CONFIG_X86_PMEM_LEGACY", "CONFIG_FS_DAX"])
+def test_the_kernel_of_a_mode_on_an_nvdimm_must_find_it(tmp_path: Path, lacking: str) -> None:
+    setup = GuestSetup(manifest(tmp_path), MachineSpec(nvdimm_mib=64), "tcg")
+    mode = cache_mode("dax").model_copy(update={"kernel": None})
+    options = [*GUEST_NEEDS, "CONFIG_BLK_DEV_PMEM", "CONFIG_X86_PMEM_LEGACY", "CONFIG_FS_DAX"]
+    (tmp_path / "config").write_text("\n".join(f"{option}=y" for option in options if option != lacking))
+    if not lacking:
+        check_mode("mine", mode, setup)
+        return
+    with pytest.raises(UsageError, match=f"mine.*{lacking}"):
+        check_mode("mine", mode, setup)
 
 
 def test_a_throttle_goes_by_the_clock_that_a_counting_guest_has_not() -> None:

@@ -13,8 +13,13 @@ from riobed.plan.rounds import plan
 
 MODES = list(all_modes())
 CLASSES = ["kernel_text", "delete_branch", "copy_overrun"]
-# The largest disk that any mode asks for.
-WIDE = {"machine": {"disk_mib": 512}, "modes": MODES, "fault_classes": CLASSES, "max_trials_per_cell": 40}
+# The largest disk and NVDIMM that any mode asks for.
+WIDE = {
+    "machine": {"disk_mib": 512, "nvdimm_mib": 512},
+    "modes": MODES,
+    "fault_classes": CLASSES,
+    "max_trials_per_cell": 40,
+}
 
 
 def test_the_same_spec_gives_the_same_plan() -> None:
@@ -167,9 +172,9 @@ PLANTED = {"fault_classes": ["planted"], "max_trials_per_cell": 160}
 def test_each_mode_plants_each_kind_that_it_has_as_often_at_rest_as_in_a_step() -> None:
     kinds = ["stray", "entry", "block", "written", "directory", "inode", "bitmap", "xattr", "journal"]
     modes = ["write-through", "write-through-matched", "write-through-xfs", "write-through-btrfs", "rio"]
-    trials = plan(
-        spec(**PLANTED, modes=modes, machine={"disk_mib": 512}, parameters={"planted": {"kinds": kinds}})
-    )
+    modes += ["dax", "nv-journal"]
+    machine = {"disk_mib": 512, "nvdimm_mib": 64}
+    trials = plan(spec(**PLANTED, modes=modes, machine=machine, parameters={"planted": {"kinds": kinds}}))
     counts = Counter((t.mode, t.change, t.in_step) for t in trials)
     drawn = {mode: [kind for kind in kinds if counts[mode, kind, False]] for mode in modes}
     assert drawn == {
@@ -178,6 +183,8 @@ def test_each_mode_plants_each_kind_that_it_has_as_often_at_rest_as_in_a_step() 
         "write-through-xfs": ["block", "written"],
         "write-through-btrfs": ["written"],
         "rio": kinds[:-1],
+        "dax": kinds[2:],
+        "nv-journal": kinds[2:-1],
     }
     for mode, there in drawn.items():
         of_mode = [counts[mode, kind, step] for kind in there for step in (False, True)]

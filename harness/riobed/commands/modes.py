@@ -42,4 +42,5 @@ def _devices(mode: CacheMode) -> str:
     given = mode.throttle.model_dump(exclude_none=True) if mode.throttle else {}
     limits = ", ".join(f"{key} {value}" for key, value in given.items())
     more = [f"{device.name} {device.size_mib} MiB" for device in mode.devices]
+    more += [f"NVDIMM: {mode.nvdimm}"] if mode.nvdimm else []
     return "; ".join(text for text in (disk, limits, *more) if text)

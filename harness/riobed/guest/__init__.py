@@ -7,7 +7,6 @@ May import vm, crash and products.
 from riobed.guest.accelerator import boots
 from riobed.guest.boot import BOOT_S, STAGE0, STAGE0_READY, boot_error, boot_production, wait_stage0
 from riobed.guest.config import MachineSpec, WorkloadSpec
-from riobed.guest.filesystems import TEST_DEVICE
 from riobed.guest.guest import Guest, GuestSetup, WarmStart, open_guest
 from riobed.guest.images import workload_image
 from riobed.guest.layout import ENTRY_SIZE, MIB, PAGE, Layout
@@ -39,7 +38,6 @@ __all__ = [
     "PROGRESS_PORT",
     "STAGE0",
     "STAGE0_READY",
-    "TEST_DEVICE",
     "Beside",
     "CacheMode",
     "CacheShare",

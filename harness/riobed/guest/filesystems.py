@@ -3,8 +3,9 @@
 
 from dataclasses import dataclass
 
-# The disk of the file system under test, in the guest.
-TEST_DEVICE = "/dev/vdb"
+# In the guest: the disk that all file systems under test are on but those on the NVDIMM, and the NVDIMM.
+TEST_DISK = "/dev/vdb"
+NVDIMM_DEVICE = "/dev/pmem0"
 
 
 @dataclass(frozen=True)

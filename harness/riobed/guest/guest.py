@@ -13,7 +13,6 @@ from riobed.guest import registry
 from riobed.guest import workload as workloads
 from riobed.guest.boot import BOOT_S, boot_production, wait_stage0
 from riobed.guest.config import MachineSpec
-from riobed.guest.filesystems import TEST_DEVICE
 from riobed.guest.images import make_empty_disk
 from riobed.guest.kernel import kernel_products
 from riobed.guest.layout import LARGE_STAGE0_SIZE, MIB, NVDIMM_START, STAGE0_SIZE, Layout
@@ -133,7 +132,7 @@ def machine_config(
     layout = setup.layout(mode)
     common = [*_COMMON, *(_AWAKE if setup.accelerator == REPEATABLE else [])]
     stage0 = [*common, *_STAGE0, *layout.stage0_parameters, f"riobed.memory={layout.ram}"]
-    stage0 += mode.file_system.stage0_parameters(mode.filesystem)
+    stage0 += [*mode.file_system.stage0_parameters(mode.filesystem), *mode.nvdimm_parameters]
     if mode.restores_memory:
         stage0.append(f"riobed.registry={layout.registry}")
     production = [*common, *_PRODUCTION, *mode.production_parameters(layout), *layout.nvdimm_parameters]
@@ -275,15 +274,13 @@ class Guest:
 
     def _make_file_system(self) -> None:
         """Use the guest's own tools; the same tools check the file system after a crash."""
-        mkfs = self.mode.file_system.mkfs
-        if not mkfs:
-            return
-        made = self.machine.run([*mkfs, *self.mode.mkfs, TEST_DEVICE], timeout=_PREPARE_S)
-        if made.status:
-            said = (made.stderr or made.stdout).decode("utf-8", "replace").strip().splitlines()
-            raise UsageError(
-                f"{mkfs[0]}: {said[-1] if said else f'status {made.status}'}; correct `mkfs` of this mode"
-            )
+        for mkfs in self.mode.mkfs_commands:
+            made = self.machine.run(mkfs, timeout=_PREPARE_S)
+            if made.status:
+                said = (made.stderr or made.stdout).decode("utf-8", "replace").strip().splitlines()
+                raise UsageError(
+                    f"{mkfs[0]}: {said[-1] if said else f'status {made.status}'}; correct `mkfs` of this mode"
+                )
 
     def take_snapshot(self, fresh: bool = False) -> None:
         """Bring the guest to where trials begin, and let it run.

@@ -19,7 +19,7 @@ from pydantic import (
 
 from riobed.errors import UsageError, complaint
 from riobed.guest.config import MachineSpec
-from riobed.guest.filesystems import FILE_SYSTEMS, FileSystem
+from riobed.guest.filesystems import FILE_SYSTEMS, NVDIMM_DEVICE, TEST_DISK, FileSystem
 from riobed.guest.layout import MIB, Layout
 from riobed.guest.strict import Strict
 from riobed.guest.throttle import Line, Throttle
@@ -45,6 +45,10 @@ _DISK_FOR_FILES = 0.8
 # Serial numbers that the machine's other disks already have (domain.xml.j2).
 _TAKEN = ("swap", "workload")
 _MOST_DEVICES = 8
+# What the machine's NVDIMM has: the file system under test, or the journal of the one on the disk.
+NvdimmUse = Literal["filesystem", "journal"]
+# Of machines for such modes that no spec describes.
+_USUAL_NVDIMM_MIB = 64
 
 
 class Device(Strict):
@@ -77,6 +81,7 @@ class CacheMode(Strict):
     # None: that of the machine.
     throttle: Throttle | None = None
     devices: Annotated[tuple[Device, ...], Field(max_length=_MOST_DEVICES)] = ()
+    nvdimm: NvdimmUse | None = None
     sysctls: dict[Word, int] = Field(default_factory=dict)
     kernel_parameters: tuple[Word, ...] = ()
     sync_writes: bool = False
@@ -89,10 +94,34 @@ class CacheMode(Strict):
     @property
     def kernel_needs(self) -> dict[str, str]:
         """The options that its kernel must have, each with the reason."""
-        needs = dict.fromkeys(self.file_system.config, f"its file system is {self.filesystem}")
+        needs = self.recovery_needs
         if self.restores_memory or "rio" in self.mount.split(","):
             needs["CONFIG_RIO"] = "the mode records the file cache in a registry"
+        if "dax" in self.mount.split(","):
+            needs["CONFIG_FS_DAX"] = "the mode mounts with dax"
         return needs
+
+    @property
+    def recovery_needs(self) -> dict[str, str]:
+        """The options that its recovery kernel must have built in, each with the reason."""
+        needs = dict.fromkeys(self.file_system.config, f"the file system is {self.filesystem}")
+        drivers = ("CONFIG_X86_PMEM_LEGACY", "CONFIG_BLK_DEV_PMEM") if self.nvdimm else ()
+        return needs | dict.fromkeys(drivers, f"the mode has its {self.nvdimm} on the NVDIMM")
+
+    @property
+    def device(self) -> str:
+        """The device of the file system under test, in the guest."""
+        return NVDIMM_DEVICE if self.nvdimm == "filesystem" else TEST_DISK
+
+    @property
+    def mkfs_commands(self) -> list[list[str]]:
+        """The commands that make its file system, to be run in their order."""
+        if not (mkfs := self.file_system.mkfs):
+            return []
+        if self.nvdimm != "journal":
+            return [[*mkfs, *self.mkfs, self.device]]
+        journal = ["mke2fs", "-q", "-F", "-b", "4096", "-O", "journal_dev", NVDIMM_DEVICE]
+        return [journal, [*mkfs, *self.mkfs, "-J", f"device={NVDIMM_DEVICE}", self.device]]
 
     @property
     def needs_fsync(self) -> bool:
@@ -125,6 +154,10 @@ class CacheMode(Strict):
                 raise ValueError(f"mount: rio is an option of ext4, not of {self.filesystem}")
         if self.mkfs and not self.file_system.mkfs:
             raise ValueError(f"mkfs: {self.filesystem} has no mkfs, it is only mounted; remove this key")
+        if self.nvdimm and (self.restores_memory or not self.mkfs_commands):
+            raise ValueError("nvdimm: the file system of this mode is restored from RAM or lies in it")
+        if self.nvdimm == "journal" and self.filesystem != "ext4":
+            raise ValueError(f"nvdimm: only ext4's journal can be elsewhere, not that of {self.filesystem}")
         names = [device.name for device in self.devices]
         if len(set(names)) != len(names):
             raise ValueError("devices: a name is used twice")
@@ -137,10 +170,13 @@ class CacheMode(Strict):
 
     def check_machine(self, machine: MachineSpec) -> None:
         """Raise UsageError if the mode does not fit that machine."""
-        if machine.disk_mib < self.file_system.smallest_mib:
+        if self.nvdimm and not machine.nvdimm_mib:
+            raise UsageError("it needs an NVDIMM; set machine.nvdimm_mib")
+        place, key, mib = self._place(machine)
+        if mib < self.file_system.smallest_mib:
             raise UsageError(
-                f"{self.filesystem} needs a disk of {self.file_system.smallest_mib} MiB, machine.disk_mib is "
-                f"{machine.disk_mib}; make the disk larger"
+                f"{self.filesystem} needs {place} of {self.file_system.smallest_mib} MiB, machine.{key} is "
+                f"{mib}; make it larger"
             )
         limits = [self.disk_throttle(machine), *(device.throttle for device in self.devices)]
         if machine.icount and any(limit != Throttle() for limit in limits):
@@ -148,19 +184,26 @@ class CacheMode(Strict):
         if self.cache_share:
             self._check_share(self.cache_share, machine)
 
+    def _place(self, machine: MachineSpec) -> tuple[str, str, int]:
+        """Return what the file system under test is on, its key in the spec, and its size in MiB."""
+        if self.nvdimm == "filesystem":
+            return "an NVDIMM", "nvdimm_mib", machine.nvdimm_mib
+        return "a disk", "disk_mib", machine.disk_mib
+
     def disk_throttle(self, machine: MachineSpec) -> Throttle:
         """Return how fast the disk under test is on that machine."""
         return machine.throttle if self.throttle is None else self.throttle
 
     def _check_share(self, share: float, machine: MachineSpec) -> None:
         ram = machine.memory_mib * MIB
+        place, place_key, mib = self._place(machine)
         for what, room, key in (
-            ("file cache", Layout(ram).cache_room, "memory_mib"),
-            ("disk", int(_DISK_FOR_FILES * machine.disk_mib * MIB), "disk_mib"),
+            ("the file cache", Layout(ram).cache_room, "memory_mib"),
+            (place, int(_DISK_FOR_FILES * mib * MIB), place_key),
         ):
             if share * ram > room:
                 raise UsageError(
-                    f"cache_share {share:g} is {share * ram / MIB:.0f} MiB of files, the {what} has room for "
+                    f"cache_share {share:g} is {share * ram / MIB:.0f} MiB of files, {what} has room for "
                     f"{room // MIB} MiB; make machine.{key} larger"
                 )
 
@@ -180,12 +223,20 @@ class CacheMode(Strict):
 
     def default_machine(self) -> MachineSpec:
         """Return the machine for this mode where no spec describes one."""
-        usual = MachineSpec()
-        return usual.model_copy(update={"disk_mib": max(usual.disk_mib, self.file_system.smallest_mib)})
+        usual, smallest = MachineSpec(), self.file_system.smallest_mib
+        nvdimm = max(_USUAL_NVDIMM_MIB, smallest) if self.nvdimm else 0
+        return usual.model_copy(
+            update={"disk_mib": max(usual.disk_mib, smallest), "nvdimm_mib": nvdimm},
+        )
+
+    @property
+    def nvdimm_parameters(self) -> list[str]:
+        """Parameters that tell either stage what it has the NVDIMM for."""
+        return [f"riobed.nvdimm={self.nvdimm}"] if self.nvdimm else []
 
     def production_parameters(self, layout: Layout) -> list[str]:
         """Return the parameters of this mode's production kernel for that memory layout."""
-        parameters = [f"riobed.mount={self.mount}"]
+        parameters = [f"riobed.mount={self.mount}", *self.nvdimm_parameters]
         if self.filesystem != "ext4":
             parameters.append(f"riobed.filesystem={self.filesystem}")
         if self.sysctls:

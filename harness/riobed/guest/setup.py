@@ -69,11 +69,12 @@ def check_mode(name: str, mode: CacheMode, setup: GuestSetup) -> None:
     config = kernel_config(setup.products(mode).kernel)
     check_config(f"mode {name}", config, GUEST_NEEDS | mode.kernel_needs)
     recovery = setup.stage0_kernel(mode)
-    for option in mode.file_system.config:
+    fragment = "nvdimm" if mode.nvdimm else "filesystems"
+    for option, why in mode.recovery_needs.items():
         if kernel_config(recovery).get(option) != "y":
             raise UsageError(
-                f"mode {name}: the recovery kernel does not have {option} built in, but the file system is "
-                f"{mode.filesystem}; give the mode a kernel with it, as `kernel: {{config: [filesystems]}}`"
+                f"mode {name}: the recovery kernel does not have {option} built in, but {why}; give the mode "
+                f"a kernel with it, as `kernel: {{config: [{fragment}]}}`"
             )
 
 

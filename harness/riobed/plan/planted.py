@@ -12,7 +12,8 @@ def _on_ext4(mode: CacheMode) -> bool:
 
 
 def _has_journal(mode: CacheMode) -> bool:
-    without = mode.restores_memory or "rio" in mode.mount.split(",")
+    # A journal on the NVDIMM is not looked for.
+    without = mode.restores_memory or "rio" in mode.mount.split(",") or mode.nvdimm == "journal"
     return _on_ext4(mode) and not without and not any("^has_journal" in word for word in mode.mkfs)
 
 

@@ -23,7 +23,7 @@ _NUMBER = re.compile(rb"\d{1,18}")
 # An empty line if there is none; debugfs has the same exit status either way.
 _INODES = f'cd {GUEST_DIR} && for f; do stat -c %i -- "$f" 2>/dev/null || echo; done'
 _BLOCKS = """while read -r ino page; do
-	echo "$(debugfs -R "bmap <$ino> $page" /dev/vdb 2>/dev/null)"
+	echo "$(debugfs -R "bmap <$ino> $page" "$0" 2>/dev/null)"
 done"""
 
 
@@ -102,7 +102,7 @@ def _blocks(guest: Guest, places: list[Place]) -> dict[Place, int]:
     if not unique:
         return {}
     asked = "".join(f"{place.ino} {place.index}\n" for place in unique).encode()
-    answers = _numbers(guest, ["/bin/sh", "-c", _BLOCKS], asked, len(unique))
+    answers = _numbers(guest, ["/bin/sh", "-c", _BLOCKS, guest.mode.device], asked, len(unique))
     return {place: block for place, block in zip(unique, answers, strict=True) if block}
 
 

@@ -7,7 +7,7 @@ from mmap import mmap
 from pathlib import PurePosixPath
 
 from riobed.errors import InfraError
-from riobed.guest import GUEST_DIR, PAGE, TEST_DEVICE, Guest, Layout, registry
+from riobed.guest import GUEST_DIR, PAGE, Guest, Layout, registry
 from riobed.trial.ext4 import Bit
 from riobed.vm import WritesDisk
 
@@ -67,17 +67,27 @@ def change_on_disk(guest: Guest, block: int, choose: Choose) -> Bit | None:
     content = _on_disk(guest, block)
     if not (found := choose(content)):
         return None
-    if not isinstance(guest.machine, WritesDisk):
-        raise InfraError(f"planted: {guest.machine.config.name} cannot write its disk from outside")
     byte, value = block * PAGE + found.offset, content[found.offset] ^ 1 << found.bit
-    guest.machine.write_disk(byte, value)
+    _write_device(guest, byte, value)
     if _on_disk(guest, block)[found.offset] != value:
         raise InfraError(f"planted: the disk's byte {byte} cannot be written")
     return found
 
 
+def _write_device(guest: Guest, byte: int, value: int) -> None:
+    """Set a byte of the device under test, which is the disk or the NVDIMM, from outside."""
+    machine, nvdimm = guest.machine, guest.machine.config.nvdimm
+    if guest.mode.nvdimm == "filesystem" and nvdimm:
+        with registry.mapped(nvdimm.path) as memory:
+            memory[byte] = value
+    elif isinstance(machine, WritesDisk):
+        machine.write_disk(byte, value)
+    else:
+        raise InfraError(f"planted: {machine.config.name} cannot write its disk from outside")
+
+
 def _on_disk(guest: Guest, block: int) -> bytes:
-    argv = ["/bin/dd", f"if={TEST_DEVICE}", f"bs={PAGE}", f"skip={block}", "count=1", "status=none"]
+    argv = ["/bin/dd", f"if={guest.mode.device}", f"bs={PAGE}", f"skip={block}", "count=1", "status=none"]
     read = guest.machine.run([*argv, "iflag=direct"]).stdout
     if len(read) != PAGE:
         raise InfraError(f"planted: block {block} of the disk cannot be read")

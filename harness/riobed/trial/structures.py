@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import PurePosixPath
 
 from riobed.errors import InfraError
-from riobed.guest import GUEST_DIR, PAGE, TEST_DEVICE, Guest
+from riobed.guest import GUEST_DIR, PAGE, Guest
 from riobed.trial import ext4
 from riobed.trial.blocks import MOUNT_POINT, at_once, change_block, change_on_disk
 from riobed.trial.ext4 import Bit
@@ -57,7 +57,9 @@ def xattr(guest: Guest, rng: random.Random) -> Plant:
     """Change a bit of the value of a file's extended attribute."""
     inos = [ino for _, ino, _ in files(guest)]
     asked = [f"ea_list <{ino}>" for ino in rng.sample(inos, min(len(inos), _ASKED))]
-    said = guest.machine.run([*_DEBUGFS, "-f", "-", TEST_DEVICE], stdin="\n".join(asked).encode()).stdout
+    said = guest.machine.run(
+        [*_DEBUGFS, "-f", "-", guest.mode.device], stdin="\n".join(asked).encode()
+    ).stdout
     having = ext4.with_attributes(said)
 
     def draw() -> Plant | None:
@@ -132,4 +134,4 @@ def _drawn(what: str, draw: Callable[[], Plant | None]) -> Plant:
 
 def _debugfs(guest: Guest, request: str, *options: str) -> bytes:
     """Ask debugfs (e2fsprogs), which sees the mounted file system through its cache, with -D past it."""
-    return guest.machine.run([*_DEBUGFS, *options, "-R", request, TEST_DEVICE]).stdout
+    return guest.machine.run([*_DEBUGFS, *options, "-R", request, guest.mode.device]).stdout

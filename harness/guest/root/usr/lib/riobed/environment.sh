@@ -19,6 +19,23 @@ disk() {
 	done
 }
 
+# The device of the file system under test. riobed.nvdimm says what the NVDIMM has: that file system, or
+# the journal of the one on the disk.
+device_under_test() {
+	case $(parameter riobed.nvdimm) in
+	filesystem) echo /dev/pmem0 ;;
+	*) echo /dev/vdb ;;
+	esac
+}
+
+# Whether the NVDIMM is there, if there has to be one: a disk must never be taken for all of a file system.
+nvdimm_is_there() {
+	[ -n "$(parameter riobed.nvdimm)" ] || return 0
+	# Its driver looks for it beside all else; this waits until it has.
+	cat /sys/bus/nd/devices/ndbus0/wait_probe >/dev/null
+	[ -b /dev/pmem0 ]
+}
+
 # mount_environment ROOT: kernel file systems and writable places below ROOT ("" for
 # /); the root itself stays read-only.
 mount_environment() {

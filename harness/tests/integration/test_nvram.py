@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is in an NVDIMM survives a reset and a loss of power; damage of it is a result."""
+
+import random
+from collections.abc import Iterator
+
+import pytest
+from riobed.guest.boot import wait_stage0
+from riobed.guest.config import MachineSpec, WorkloadSpec
+from riobed.guest.guest import Guest, GuestSetup
+from riobed.guest.modes import cache_mode
+from riobed.guest.registry import mapped
+from riobed.guest.setup import check_mode, guest_setup
+from riobed.plan.spec import CampaignSpec
+from riobed.trial.recover import read_recovery
+
+from .conftest import MEMTEST, need_kernel, opened, shell, trial
+
+
+@pytest.fixture(scope="module")
+def nvdimm() -> GuestSetup:
+    return guest_setup(MachineSpec(nvdimm_mib=64), None, WorkloadSpec(path=MEMTEST))
+
+
+@pytest.fixture(scope="module", params=["dax", "nv-journal"])
+def guest(request: pytest.FixtureRequest, nvdimm: GuestSetup) -> Iterator[Guest]:
+    mode = cache_mode(request.param)
+    need_kernel(mode, request.param)
+    check_mode(request.param, mode, nvdimm)
+    with opened(nvdimm, mode, f"nvram-{request.param}") as made:
+        yield made
+
+
+@pytest.mark.parametrize("restart", ["reset", "power"])
+def test_no_step_is_lost(guest: Guest, spec: CampaignSpec, restart: str) -> None:
+    record = trial(guest, spec, f"nvram/{restart}", fault_class="none", warmup_s=0.9, restart=restart)
+    assert record.restart == restart and record.progress.done > 0
+    assert record.recovery is not None and record.recovery.mount_error == 0
+    assert record.check is not None and record.check.equal, record.check
+
+
+def test_all_steps_are_lost_in_a_mode_that_writes_later(nvdimm: GuestSetup, spec: CampaignSpec) -> None:
+    with opened(nvdimm, cache_mode("delayed"), "nvram-delayed") as guest:
+        record = trial(guest, spec, "nvram/power", fault_class="none", warmup_s=0.9, restart="power")
+    assert record.progress.done > 0 and record.check is not None
+    assert record.check.steps_lost == record.progress.done
+
+
+def test_a_changed_bit_of_it_is_found(guest: Guest, spec: CampaignSpec) -> None:
+    planned = {"fault_class": "planted", "change": "block", "warmup_s": 0.5}
+    record = trial(guest, spec, "nvram/block", **planned)
+    assert record.check is not None and not record.check.equal
+    assert record.plant is not None and record.check.differences[0].offset == record.plant.offset
+
+
+def test_a_wrecked_one_is_a_result_and_the_disk_is_not_taken_for_it(guest: Guest) -> None:
+    guest.ready()
+    machine = guest.machine
+    assert machine.config.nvdimm
+    shell(guest, "echo one >/mnt/test/file; sync")
+    machine.pause()
+    with mapped(machine.config.nvdimm.path) as memory:
+        memory[:] = random.Random(1).randbytes(len(memory))
+    machine.console.clear()
+    machine.reset()
+    machine.resume()
+    wait_stage0(machine)
+    report = read_recovery(guest)
+    # e2fsck(8): an operational error.
+    assert report.mount_error and report.e2fsck_status & 8
+    shell(guest, "! mountpoint -q /mnt/test")
