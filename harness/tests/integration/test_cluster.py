@@ -38,8 +38,10 @@ class Site:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.processes: list[subprocess.Popen[bytes]] = []
-        (folder / "spec.yaml").write_text(SPEC)
-        where = folder / "scheduler.json"
+
+    def begin(self) -> None:
+        (self.folder / "spec.yaml").write_text(SPEC)
+        where = self.folder / "scheduler.json"
         self.start(
             *(str(Path(sys.executable).with_name("dask")), "scheduler", "--no-dashboard"),
             *("--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(where)),
@@ -47,8 +49,9 @@ class Site:
         until(where.exists)
         self.address = str(json.loads(where.read_text())["address"])
         self.workers = [self.start(*RIOBED, "worker", self.address, "--workers", "1") for _ in range(2)]
-        self.client = Client(self.address, set_as_default=False)
-        self.client.wait_for_workers(2, timeout=60)
+        # On a busy host a connection takes longer than Dask's usual limit.
+        self.client = Client(self.address, timeout=120, set_as_default=False)
+        self.client.wait_for_workers(2, timeout=120)
 
     def start(self, *command: str) -> subprocess.Popen[bytes]:
         with (self.folder / f"said-{len(self.processes)}").open("wb") as file:
@@ -72,7 +75,6 @@ class Site:
         return any(pid == worker.pid and busy.get(address) for address, pid in pids.items())
 
     def end(self) -> None:
-        self.client.close()
         for process in reversed(self.processes):
             process.terminate()
             process.wait(60)
@@ -81,8 +83,12 @@ class Site:
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
     made = Site(tmp_path)
-    yield made
-    made.end()
+    try:
+        made.begin()
+        with made.client:
+            yield made
+    finally:
+        made.end()
 
 
 def rows_in(store: str) -> list[TrialRow]:
