@@ -157,10 +157,13 @@ class LibvirtMachine:
 
     def _statistics(self, what: str, kind: int) -> dict[str, Any]:
         with self._call(f"statistics of the {what}"):
-            ((_, told),) = self._connection.domainListGetStats(
+            found = self._connection.domainListGetStats(
                 [self._running()], kind, libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT
             )
-        return dict(told)
+        # A domain that ends meanwhile is left out.
+        if not found:
+            raise InfraError(f"{self.config.name}: no statistics of the {what}: {self.trouble()}")
+        return dict(found[0][1])
 
     def trouble(self) -> str:
         if not self.alive():

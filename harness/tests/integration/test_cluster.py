@@ -77,7 +77,8 @@ class Site:
     def end(self) -> None:
         for process in reversed(self.processes):
             process.terminate()
-            process.wait(60)
+            # A worker ends its trial first.
+            process.wait(240)
 
 
 @pytest.fixture

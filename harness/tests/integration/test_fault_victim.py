@@ -310,7 +310,8 @@ def test_a_stack_flip_changes_one_bit_of_a_stack_in_use(guest: Guest) -> None:
         return changes(guest, "stack")
 
     found, seen = until_all_hit(guest, experiment, lambda hit: hit["task"] == "riobed_victim")
-    assert found == flipped(seen.hits)
+    # What is in use may be written by its owner before it is looked at.
+    assert found and found <= flipped(seen.hits)
     assert all((int(str(hit["address"]), 16) + int(hit["offset"])) % STACK == 0 for hit in seen.hits.values())
     assert (seen.activated.keys(), seen.overwritten) == ({0, 1, 2, 3}, {})
 
