@@ -202,9 +202,9 @@ def test_the_time_left_is_that_of_runs_like_those_that_are_left(world: World) ->
     spec = bench_spec(counted_rounds=0)
     told = Told(world.bench(spec).missing())
     assert Counter(told._left) == Counter(
-        {(name, disk, "time"): 20 for name in spec.workloads for disk in spec.disks}
+        {(name, disk, 1, "time"): 20 for name in spec.workloads for disk in spec.disks}
     )
-    told._took = {("cp_rm", "old", "time"): [100.0, 140.0], ("cp_rm", "new", "time"): [30.0]}
+    told._took = {("cp_rm", "old", 1, "time"): [100.0, 140.0], ("cp_rm", "new", 1, "time"): [30.0]}
     # The mean of all three is 90 s.
     assert told.hours_left() == pytest.approx((20 * 120 + 20 * 30 + 2 * 20 * 90) / 3600)
 

@@ -8,7 +8,7 @@ from pydantic import Field, StringConstraints, model_validator
 
 from riobed.errors import UsageError
 from riobed.guest import MachineSpec, ModeName, Throttle, WorkloadSpec
-from riobed.plan import ComparesModes, read_spec
+from riobed.plan import ComparesModes, modes_data, read_spec
 from riobed.products import CHECKOUT
 from riobed.yamltext import parse_yaml
 
@@ -79,12 +79,7 @@ def load_bench(path: Path) -> BenchSpec:
 
 def bench_data(spec: BenchSpec) -> dict[str, Any]:
     """Return a spec as it is stored: a workload of the project goes by its path in the project."""
-    data = spec.model_dump(mode="json")
-    data["own_modes"] = {
-        name: mode.model_dump(mode="json", exclude_defaults=True) for name, mode in spec.own_modes.items()
-    }
-    if spec.modes_file:
-        data["modes_file"] = spec.modes_file.name
+    data = modes_data(spec)
     for name, each in spec.workloads.items():
         if each.path.is_relative_to(CHECKOUT):
             data["workloads"][name]["path"] = str(each.path.relative_to(CHECKOUT))

@@ -42,14 +42,14 @@ class Told:
     """What is told of each run: which it was, its result, how many there are, and the time left."""
 
     def __init__(self, missing: list[PlannedRun]) -> None:
-        # By what they have in common in how long they take.
-        self._left = Counter(_like(run.workload, run.disk, run.kind) for run in missing)
-        self._took: dict[tuple[str, str, str], list[float]] = {}
+        # By workload, disk, vcpus and kind, on which it depends how long they take.
+        self._left = Counter(run.key[:4] for run in missing)
+        self._took: dict[tuple[str, str, int, str], list[float]] = {}
         self._start = time.monotonic()
 
     def line(self, row: RunRow, width: int) -> str:
         """Return the line, of at most `width` columns, of a run that has just ended."""
-        now, like = time.monotonic(), _like(row.workload, row.disk, row.kind)
+        now, like = time.monotonic(), row.key[:4]
         self._took.setdefault(like, []).append(now - self._start)
         self._start = now
         if row.outcome == "measured":
@@ -65,10 +65,6 @@ class Told:
         mean = sum(every) / len(every)
         each = {like: sum(took) / len(took) for like, took in self._took.items()}
         return sum(left * each.get(like, mean) for like, left in self._left.items()) / 3600
-
-
-def _like(workload: str, disk: str, kind: str) -> tuple[str, str, str]:
-    return workload, disk, kind
 
 
 def _result(row: RunRow) -> str:

@@ -110,7 +110,11 @@ class Workload(BaseModel):
                 f"workload {self.name}: it cannot fill a cache_share; give it `fill` in {FILE}, or leave "
                 "cache_share out"
             )
-        more = int((self.options | given)[self.fill.plus]) if self.fill.plus else 0
+        more = (self.options | given)[self.fill.plus] if self.fill.plus else 0
+        if not isinstance(more, int):
+            raise UsageError(
+                f"workload {self.name}: option {self.fill.plus}: want a whole number, not {more!r}"
+            )
         return {self.fill.option: round(size / (self.fill.bytes + more))}
 
 

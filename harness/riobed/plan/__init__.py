@@ -6,7 +6,7 @@ May import guest and faults, for the names that a spec may use.
 
 from riobed.plan.rounds import PlannedTrial, fault_rng, plan, trial_seed
 from riobed.plan.spec import CampaignSpec, ComparesModes, load_spec, read_spec
-from riobed.plan.stored import comparable, spec_data, stored_spec
+from riobed.plan.stored import comparable, modes_data, spec_data, stored_spec
 
 __all__ = [
     "CampaignSpec",
@@ -15,6 +15,7 @@ __all__ = [
     "comparable",
     "fault_rng",
     "load_spec",
+    "modes_data",
     "plan",
     "read_spec",
     "spec_data",

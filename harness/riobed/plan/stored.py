@@ -9,16 +9,13 @@ from pydantic import ValidationError
 from riobed.errors import UsageError, complaint
 from riobed.faults import SiteFilter
 from riobed.guest import Throttle
-from riobed.plan.spec import CampaignSpec
+from riobed.plan.spec import CampaignSpec, ComparesModes
 from riobed.products import CHECKOUT
 from riobed.yamltext import parse_yaml
 
 
-def spec_data(spec: CampaignSpec) -> dict[str, Any]:
-    """A spec as stored: a workload of the project goes by its path in the project.
-
-    Lists of functions and instructions are stored themselves, and of their files only the names.
-    """
+def modes_data(spec: ComparesModes) -> dict[str, Any]:
+    """A spec as stored, as far as its modes go."""
     data = spec.model_dump(mode="json")
     # So that a key that a later riobed adds to modes changes no stored spec.
     data["own_modes"] = {
@@ -26,6 +23,15 @@ def spec_data(spec: CampaignSpec) -> dict[str, Any]:
     }
     if spec.modes_file:
         data["modes_file"] = spec.modes_file.name
+    return data
+
+
+def spec_data(spec: CampaignSpec) -> dict[str, Any]:
+    """A spec as stored: a workload of the project goes by its path in the project.
+
+    Lists of functions and instructions are stored themselves, and of their files only the names.
+    """
+    data = modes_data(spec)
     for key in ("functions_file", "instructions_file"):
         if path := getattr(spec.sites, key):
             data["sites"][key] = path.name

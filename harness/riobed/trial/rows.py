@@ -13,6 +13,7 @@ from riobed.trial.evidence import Evidence
 from riobed.trial.plant import Plant
 from riobed.trial.planting import PLANTED
 from riobed.trial.record import TrialRecord
+from riobed.trial.verdict import Verdict
 
 
 def trial_row(record: TrialRecord, campaign_id: int, attempt: int, started: str, error: str) -> TrialRow:
@@ -64,19 +65,24 @@ def trial_row(record: TrialRecord, campaign_id: int, attempt: int, started: str,
     )
     row.cache_share, row.dirty_share = cache_shares(record)
     if verdict and not error:
-        row.crash_kind = verdict.crash_kind
-        row.crash_title = verdict.crash_title
-        row.corruption = verdict.corruption
-        row.corruption_where = verdict.corruption_where
-        row.total_loss = verdict.corruption_where == "disk"
-        if record.check and not row.total_loss:
-            row.files_lost, row.bytes_lost = record.check.files_lost, record.check.bytes_lost
-            row.total_loss = record.check.total_loss
-            row.steps_lost = record.check.steps_lost
-        if observation and observation.crash:
-            row.time_to_crash_s = round(observation.seconds, 3)
-            row.log_damage = observation.crash.damage or None
+        _add_verdict(row, record, verdict)
     return row
+
+
+def _add_verdict(row: TrialRow, record: TrialRecord, verdict: Verdict) -> None:
+    """Add what a result has and an infra error has not."""
+    row.crash_kind = verdict.crash_kind
+    row.crash_title = verdict.crash_title
+    row.corruption = verdict.corruption
+    row.corruption_where = verdict.corruption_where
+    row.total_loss = verdict.corruption_where == "disk"
+    if record.check and not row.total_loss:
+        row.files_lost, row.bytes_lost = record.check.files_lost, record.check.bytes_lost
+        row.total_loss = record.check.total_loss
+        row.steps_lost = record.check.steps_lost
+    if record.observation and record.observation.crash:
+        row.time_to_crash_s = round(record.observation.seconds, 3)
+        row.log_damage = record.observation.crash.damage or None
 
 
 def cache_shares(record: TrialRecord) -> tuple[float | None, float | None]:

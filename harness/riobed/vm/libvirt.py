@@ -162,7 +162,9 @@ class LibvirtMachine:
             )
         # A domain that ends meanwhile is left out.
         if not found:
-            raise InfraError(f"{self.config.name}: no statistics of the {what}: {self.trouble()}")
+            raise InfraError(
+                f"{self.config.name}: no statistics of the {what}: {self.trouble() or 'it ended'}"
+            )
         return dict(found[0][1])
 
     def trouble(self) -> str:
