@@ -17,6 +17,7 @@ import pytest
 import yaml
 from campaign_world import CLASSES, MODES, SPEC, Rows, World, essence, failing, results, undisturbed
 from harness_builders import recovery, spec
+from riobed.campaign import workers as campaign_workers
 from riobed.errors import EnvironmentFault, InfraError, RiobedError, UsageError
 from riobed.guest import Guest, cache_mode
 from riobed.plan import CampaignSpec, plan
@@ -392,6 +393,25 @@ def test_a_result_that_comes_after_the_end_is_dropped(world: World) -> None:
         if position:
             raise Boom
         assert guest.machine.discarded.wait(10)
+
+    world.before = before
+    with pytest.raises(Boom):
+        world.run(workers=2)
+    assert world.rows() == []
+
+
+def test_a_machine_that_a_trial_started_after_the_end_is_ended_too(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(campaign_workers, "_DISCARD_S", 0.01)
+
+    def before(guest: Any, position: int) -> None:
+        if position:
+            raise Boom
+        assert guest.machine.discarded.wait(10)
+        # It was about to start its machine when all of them were ended.
+        guest.machine.discarded.clear()
+        assert guest.machine.discarded.wait(10), "the trial goes on for as long as it likes"
 
     world.before = before
     with pytest.raises(Boom):

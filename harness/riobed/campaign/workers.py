@@ -7,8 +7,9 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Protocol
 
 from riobed_results.store import utc_now
@@ -26,6 +27,8 @@ Run = Callable[[Guest, CampaignSpec, TrialRecord], None]
 _numbers = itertools.count()
 # When QEMU dies, its agent is lost at once, but libvirt notices a little later.
 _HEARSAY_S = 1.0
+# How often close() ends the machines of trials that have not ended yet.
+_DISCARD_S = 1.0
 
 
 class Stopped(EnvironmentFault):
@@ -82,10 +85,14 @@ class Guests:
     def close(self) -> None:
         """End running trials, and remove all guests with their files."""
         self._stopped.set()
-        for guest in self._all:
-            guest.discard()
-        # A trial whose machine is gone ends at once and gives its guests back.
-        idle = [self._free.get() for _ in range(self._count)]
+        idle: list[dict[str, Guest]] = []
+        while len(idle) < self._count:
+            # Again and again: a trial that is starting its machine meanwhile goes on with it.
+            for guest in self._all:
+                guest.discard()
+            # A trial whose machine is gone ends at once and gives its guests back.
+            with suppress(Empty):
+                idle.append(self._free.get(timeout=_DISCARD_S))
         for guest in self._all:
             shutil.rmtree(guest.machine.config.folder, ignore_errors=True)
         for guests in idle:
