@@ -238,5 +238,5 @@ def test_the_installed_command_passes_signals_on(number: signal.Signals) -> None
     process.stdout.readline()
     time.sleep(0.05)
     process.send_signal(number)
-    _, error = process.communicate(timeout=10)
+    _, error = process.communicate(timeout=120)
     assert (process.returncode, error) == (130, "riobed: stopped; run the same command to go on\n")

@@ -87,7 +87,7 @@ class Cluster:
 
 
 def until(happened: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while not happened():
         assert time.monotonic() < deadline
         time.sleep(0.02)

@@ -53,7 +53,7 @@ def test_the_shell_that_waits_writes_what_is_looked_for(tmp_path: Path) -> None:
         assert found == {page: (page * PAGE, shell.pid) for page in range(_PAGES)}
         with box.open("r+b") as file:
             file.write(b":\nexec echo it came\n".ljust(_PAGES * PAGE, b"\n"))
-        assert shell.communicate(timeout=10)[0] == b"it came\n"
+        assert shell.communicate(timeout=120)[0] == b"it came\n"
 
 
 @pytest.mark.parametrize("size", [0, 1, 3 * PAGE])

@@ -95,7 +95,7 @@ def test_what_takes_too_long_is_ended(qemu: subprocess.Popen[bytes], mark: bytes
     qemu.send_signal(signal.SIGSTOP)
     start = time.monotonic()
     with time_limit(0.5, mark) as late:
-        assert qemu.wait(10) == -signal.SIGKILL
+        assert qemu.wait(120) == -signal.SIGKILL
     assert late.is_set()
     assert 0.4 < time.monotonic() - start < 5
 
@@ -103,10 +103,10 @@ def test_what_takes_too_long_is_ended(qemu: subprocess.Popen[bytes], mark: bytes
 def test_what_begins_when_it_is_too_late_is_ended_too(tmp_path: Path, mark: bytes) -> None:
     """On a busy host libvirt may not have started its QEMU yet."""
     with time_limit(0.1, mark) as late:
-        assert late.wait(10)
+        assert late.wait(120)
         time.sleep(0.3)  # nothing was there to be killed then
         with likeness(tmp_path) as process:
-            assert process.wait(10) == -signal.SIGKILL
+            assert process.wait(120) == -signal.SIGKILL
 
 
 def test_what_is_in_time_is_left_alone(qemu: subprocess.Popen[bytes], mark: bytes) -> None:

@@ -74,7 +74,7 @@ def test_the_guests_and_files_of_a_dead_riobed_are_removed(host: Host) -> None:
     (host.memory / folder.name / "ram").write_bytes(b"x")
     guests = [host.guest_of(folder) for _ in range(2)]
     scratch.clean_up_after_the_dead()
-    assert [guest.wait(5) for guest in guests] == [-signal.SIGKILL] * 2
+    assert [guest.wait(120) for guest in guests] == [-signal.SIGKILL] * 2
     assert [*host.base.iterdir(), *host.memory.iterdir()] == []
 
 
@@ -104,7 +104,7 @@ def test_a_process_that_has_the_id_of_a_dead_riobed_by_now(host: Host) -> None:
     folder = host.left_behind(other.pid, "0123456ab")
     guest = host.guest_of(folder)
     scratch.clean_up_after_the_dead()
-    assert guest.wait(5) == -signal.SIGKILL
+    assert guest.wait(120) == -signal.SIGKILL
     assert not folder.exists()
     assert other.poll() is None
 

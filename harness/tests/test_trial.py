@@ -615,7 +615,7 @@ def test_what_a_guest_is_told_works_in_a_shell(tmp_path: Path) -> None:
 
     def told(*workload: str) -> int:
         argv = ["/bin/sh", "-c", script, "trial", *workload]
-        return subprocess.run(argv, input="text 0\ngo\n", text=True, timeout=20).returncode
+        return subprocess.run(argv, input="text 0\ngo\n", text=True, timeout=120).returncode
 
     # When the workload begins, all is loaded.
     assert told("/usr/bin/grep", "-qx", "go", str(tmp_path / "injector")) == 0

@@ -130,7 +130,7 @@ def test_the_service_waits_for_its_scheduler_until_it_is_told_to_end(service: Pa
         time.sleep(3)
         assert worker.poll() is None
         worker.send_signal(signal.SIGTERM)
-        assert worker.wait(30) == 0
+        assert worker.wait(240) == 0
     finally:
         worker.kill()
 

@@ -13,7 +13,7 @@ REFRESH = '<meta http-equiv="refresh" content="1">'
 
 
 def eventually(path: Path, text: str) -> bool:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 240
     while time.monotonic() < end:
         if path.exists() and text in path.read_text():
             return True

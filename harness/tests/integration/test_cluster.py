@@ -141,24 +141,24 @@ def test_a_campaign_that_is_killed_leaves_no_guests_and_goes_on(site: Site, post
     os.kill(first.pid, signal.SIGKILL)
     first.wait()
     before = [row.position for row in rows_in(postgres)]
-    until(lambda: not any(map(guests_of, site.workers)), 60)
+    until(lambda: not any(map(guests_of, site.workers)))
     second = site.campaign(postgres, "long.yaml")
     until(lambda: len(rows_in(postgres)) > len(before))
     second.send_signal(signal.SIGINT)
-    assert second.wait(60) == 130, site.said(second)
+    assert second.wait(240) == 130, site.said(second)
     assert site.said(second).endswith("riobed: stopped; run the same command to go on")
     after = [row.position for row in rows_in(postgres)]
     assert after[: len(before)] == before and len(set(after)) == len(after)
-    until(lambda: not any(map(guests_of, site.workers)), 60)
+    until(lambda: not any(map(guests_of, site.workers)))
 
 
 def test_a_worker_ends_with_its_scheduler_or_when_told(site: Site) -> None:
     told, left = site.workers
     assert listens_at(told) == {"127.0.0.1"}, "a worker is for those alone who reach its scheduler"
     told.terminate()
-    assert told.wait(30) == 0, site.said(told)
+    assert told.wait(240) == 0, site.said(told)
     site.processes[0].terminate()
-    assert left.wait(60) == 1
+    assert left.wait(240) == 1
     assert site.said(left).endswith("or took this worker for dead; start this worker again"), site.said(left)
     scratch = [path.name for path in Path("/var/tmp").glob("riobed-*")]
     assert not [name for name in scratch if name.startswith((f"riobed-{told.pid}-", f"riobed-{left.pid}-"))]

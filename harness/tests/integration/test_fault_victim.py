@@ -182,7 +182,7 @@ def test_loaded_faults_wait_for_an_interrupt_and_the_next_one_brings_the_guest_d
     assert int(dict(look(guest, "text"))["off_by_one"]) == change.intact
     assert (evidence(guest).ready, evidence(guest).injected) == (1, {})
     guest.machine.nmi()
-    assert wait_until(guest.machine, lambda: 0 in evidence(guest).injected, 30)
+    assert wait_until(guest.machine, lambda: 0 in evidence(guest).injected, 240)
     words = shell(guest, f"cat {FILES}/text; echo looked >/dev/kmsg; dmesg | grep looked").split()
     assert int(words[words.index(b"off_by_one") + 1]) == change.faulty
     assert evidence(guest).activated.keys() == {0}
@@ -190,7 +190,7 @@ def test_loaded_faults_wait_for_an_interrupt_and_the_next_one_brings_the_guest_d
     stamp = float(words[-2].strip(b"[]"))
     assert -0.01 < evidence(guest).of_log(stamp) - evidence(guest).activated[0] / 1e9 < 1
     guest.machine.nmi()
-    assert wait_until(guest.machine, lambda: b"NMI: Not continuing" in guest.machine.console.text(), 30)
+    assert wait_until(guest.machine, lambda: b"NMI: Not continuing" in guest.machine.console.text(), 240)
 
 
 def test_bytes_that_are_not_those_of_the_catalogue_are_refused_before_anything_is_changed(
@@ -276,7 +276,7 @@ def test_heap_flips_hit_kinds_and_caches_by_their_bytes(guest: Guest) -> None:
     batch = "".join(f"heap {index} {index}\n" for index in range(FLIPS)) + "go\n"
     # The guest need not outlive that.
     guest.machine.spawn(["/bin/sh", "-c", INJECT], batch.encode())
-    assert wait_until(guest.machine, lambda: len(evidence(guest).hits) == FLIPS, 30)
+    assert wait_until(guest.machine, lambda: len(evidence(guest).hits) == FLIPS, 240)
     found = [(str(hit["kind"]), str(hit["name"])) for hit in evidence(guest).hits.values()]
     check_shares(live, Counter(name for kind, name in found if kind == "slab"))
     sizes = {

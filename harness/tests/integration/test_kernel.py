@@ -142,4 +142,4 @@ def test_without_rio_dirty_data_is_written_by_age_again(rio: Guest) -> None:
     )
     shell(rio, script)
     before = written(rio)
-    assert wait_until(rio.machine, lambda: (written(rio) - before) * 512 >= 400000, 30)
+    assert wait_until(rio.machine, lambda: (written(rio) - before) * 512 >= 400000, 240)

@@ -161,7 +161,7 @@ def test_nothing_is_left_after_ctrl_c(pytester: pytest.Pytester) -> None:
     mark = f"riobed-{process.pid}-".encode()
     assert seen and qemus_with(mark)
     process.send_signal(signal.SIGINT)
-    rest, _ = process.communicate(timeout=60)
+    rest, _ = process.communicate(timeout=240)
     assert process.returncode == pytest.ExitCode.INTERRUPTED, rest
     time.sleep(0.1)
     assert not qemus_with(mark)

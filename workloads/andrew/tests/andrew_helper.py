@@ -93,7 +93,7 @@ class Andrew:
 
     def wait(self, root: Path, least: int) -> None:
         """Wait until every process has done that many steps."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 240
         while not self.log(root).exists() or min(p.done for p in self.processes(root)) < least:
             assert time.monotonic() < deadline
             time.sleep(0.01)
@@ -103,7 +103,7 @@ class Andrew:
 
     def run(self, root: Path, rounds: int, *args: object) -> list[Process]:
         """Run whole rounds."""
-        assert self.start(root, "--rounds", rounds, *args).wait(120) in (0, 4)
+        assert self.start(root, "--rounds", rounds, *args).wait(240) in (0, 4)
         return self.processes(root)
 
     def verify(self, root: Path, processes: list[Process], **keywords: Any) -> dict[str, Any]:

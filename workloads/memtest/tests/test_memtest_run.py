@@ -49,7 +49,7 @@ def running(memtest: Memtest, root: Path, least: int) -> tuple[subprocess.Popen[
 def test_told_to_stop_it_ends_after_the_step(memtest: Memtest, tmp_path: Path) -> None:
     process, log = running(memtest, tmp_path / "dir", 1000)
     process.terminate()
-    process.communicate(timeout=20)
+    process.communicate(timeout=120)
     assert process.returncode == 0
     *_, done, end = parse_progress(log.read_bytes(), SEED)
     assert (done.letter, end.letter, end.step) == ("D", "F", done.step)
