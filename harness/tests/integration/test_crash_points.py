@@ -51,6 +51,15 @@ def test_a_truncation_cut_short_is_ended_or_not_begun(rio: Guest, fault_in: Faul
     assert content(rio, "file") in (OLD * 5000, OLD * SIZE)
 
 
+def test_a_hole_cut_short_loses_nothing_beside_it(rio: Guest, fault_in: FaultIn) -> None:
+    """What the disk has of a file is one extent, of which a part is cut off and not yet listed on its own."""
+    write = "cd /sys/module/rio/parameters; echo 1 >reliability_writes; echo 0 >reliability_writes"
+    shell(rio, f"cat >/mnt/test/file; {write}", OLD * SIZE)
+    crash_in(rio, fault_in("ext4_ext_insert_extent", UD2), "fallocate -p -o 303104 -l 4096 /mnt/test/file")
+    hole = OLD * 303104 + bytes(4096) + OLD * (SIZE - 307200)
+    assert content(rio, "file") in (OLD * SIZE, hole)
+
+
 @pytest.mark.parametrize("function", ["ext4_ext_remove_space", "ext4_free_blocks", "ext4_free_inode"])
 def test_a_deletion_cut_short_leaves_nothing_else(rio: Guest, fault_in: FaultIn, function: str) -> None:
     shell(rio, "cd /mnt/test; cat >kept; cp kept gone", OLD * SIZE)
@@ -77,6 +86,13 @@ def test_an_operation_is_restored_whole_or_not_at_all(
     assert content(guest, f"{here}/sub/file") == OLD * SIZE
     assert shell(guest, f"ls /mnt/test/{gone}") == b""
     assert shell(guest, "ls /mnt/test/lost+found") == b""
+
+
+def test_an_owner_is_changed_whole_or_not_at_all(rio: Guest, fault_in: FaultIn) -> None:
+    """User and group are in memory as after it; the crash is before its log is dropped."""
+    shell(rio, "echo x >/mnt/test/file")
+    crash_in(rio, fault_in("rio_log_end", UD2), "chown 1:2 /mnt/test/file")
+    assert shell(rio, "stat -c %u:%g /mnt/test/file") == b"0:0\n"
 
 
 # An instruction that jumps to itself: the task stays where it is.

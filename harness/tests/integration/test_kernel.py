@@ -24,7 +24,7 @@ def run_kunit(guest: Guest) -> list[tuple[str, str, str]]:
 def test_kunit(guest_in: GuestIn, mode: str) -> None:
     results = run_kunit(guest_in(mode))
     assert {name for _, name, _ in results} >= SUITES
-    assert len(results) >= len(SUITES) + 34
+    assert len(results) >= len(SUITES) + 35
     bad = [result for result in results if result[0] != "ok" or "SKIP" in result[2]]
     # What other processors see is tested where there are several; test_processors.py.
     skipped = ["rio_test_other_cpu"] if mode.endswith("code") else ["rio_test_assembly", "rio_test_other_cpu"]
@@ -44,6 +44,18 @@ def test_reliability_writes_are_off_and_can_be_turned_on(rio: Guest) -> None:
     shell(rio, "echo 1 >/sys/module/rio/parameters/reliability_writes; sync")
     assert (written(rio) - before) * 512 >= 400000
     shell(rio, "echo 0 >/sys/module/rio/parameters/reliability_writes")
+
+
+def records(guest: Guest) -> int:
+    """Bytes of metadata that operations have recorded so far, in records."""
+    return int(shell(guest, "awk '$1 == \"records\" {print $2}' /sys/kernel/debug/rio/stats"))
+
+
+def test_a_file_that_grows_takes_no_record_for_each_page(rio: Guest) -> None:
+    shell(rio, "head -c 4096 /dev/zero >/mnt/test/file")
+    before = records(rio)
+    shell(rio, "dd if=/dev/zero of=/mnt/test/file bs=4k seek=1 count=200 conv=notrunc 2>/dev/null")
+    assert records(rio) - before < 100
 
 
 def test_unmounting_writes_everything(rio: Guest) -> None:
