@@ -71,12 +71,14 @@ def test_a_deletion_cut_short_leaves_nothing_else(rio: Guest, fault_in: FaultIn,
     shell(rio, "umount /mnt/test && e2fsck -fn /dev/vdb")
 
 
-@pytest.mark.parametrize(("function", "moved"), [("rio_log_end", False), ("d_move", True)])
+@pytest.mark.parametrize(
+    ("function", "moved"), [("ext4_write_late_inodes", False), ("rio_log_end", False), ("d_move", True)]
+)
 @pytest.mark.parametrize("mode", ["rio", "rio-protected"])
 def test_an_operation_is_restored_whole_or_not_at_all(
     guest_in: GuestIn, fault_in: FaultIn, mode: str, function: str, moved: bool
 ) -> None:
-    """All blocks of a rename are in memory as after it; the crash is before or after its log is dropped."""
+    """A crash before a rename's inodes are written, before its log is dropped, or after that."""
     guest = guest_in(mode)
     guest.ready()
     make = "cd /mnt/test; mkdir from to; mkdir from/sub; cat >from/sub/file; ls -R >/dev/null"
