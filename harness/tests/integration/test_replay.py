@@ -66,8 +66,9 @@ def test_the_way_to_a_planted_change(tmp_path: Path) -> None:
         # A page may also have got its content another way, by a mapping for example.
         tasks = [event["task"] for event in writers]
         assert tasks[-1:] == ["dd"] if kind == "written" else set(tasks) <= {"memtest"}
-        last = damaged["events"][-1]
-        assert (last["kind"], last["state"], last["ino"]) == ("entry", "dirty", plant["ino"])
+        # Another page may have become dirty before the trace begins.
+        last = [(event["kind"], event["state"], event["ino"]) for event in damaged["events"][-1:]]
+        assert last == [("entry", "dirty", plant["ino"])] or (kind != "written" and not last)
         kept = gzip.decompress((tmp_path / f"replays/small-{position:05d}/trace.log.gz").read_bytes())
         assert kept.count(b"\n") == trace["log"]["events"] > 100
         assert trace["log"]["unreadable"] <= 1
