@@ -146,6 +146,7 @@ def test_bad_placeholders(tmp_path: Path, key: str, placeholder: str) -> None:
         ({"check": ["./check"]}, "check: Input should be a valid string"),
         ({"name": ""}, "name: String should have at least 1 character"),
         ({"progress": "steps"}, "progress: Input should be 'memtest' or 'none'"),
+        ({"programs": ["fio; true"]}, "programs.0: String should match pattern"),
         ({"options": {"a": [1]}}, "options.a.str: Input should be a valid string"),
         ({"run": "./run"}, "run: Extra inputs are not permitted"),
         ({"two\nlines": "x"}, "two lines: Extra inputs are not permitted"),

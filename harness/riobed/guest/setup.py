@@ -40,8 +40,8 @@ def guest_setup(
     machines = driver(uri)
     manifest: Manifest = load_manifest()
     if loaded and workload:
-        builds = [(each.path, of.build) for of, each in zip(others, workload.beside, strict=True)]
-        image = workload_image(Path(workload.path), loaded.build, manifest, builds)
+        builds = [(each.path, of.built_by) for of, each in zip(others, workload.beside, strict=True)]
+        image = workload_image(Path(workload.path), loaded.built_by, manifest, builds)
     return GuestSetup(
         manifest=manifest,
         machine=machine,

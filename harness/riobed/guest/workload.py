@@ -38,6 +38,9 @@ class Place:
 
 
 PartName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,19}$")]
+# The name of a Debian package (Debian policy, section 5.6.1), which has a program of that name.
+ProgramName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9+.-]+$")]
+_PROGRAMS = Path(__file__).with_name("programs.sh")
 
 
 class Fill(BaseModel):
@@ -70,6 +73,9 @@ class Workload(BaseModel):
     - {needs_fsync}: "--fsync" in modes in which what is written may be lost without it, otherwise empty
     - {option:NAME}: an entry of `options`
 
+    `programs` are Debian packages with a program of the same name, which ./NAME runs, with its own libraries;
+    `build` comes after them and finds what the packages have in ./unpacked, which is then removed.
+
     After `stop` the workload finishes its current step and ends. `measure` is work of fixed size for
     `riobed bench` and `riobed cost`; it starts from where `prepare` ended. It may have parts, which are done
     one after the other and timed apart: a command for each by its name. `measure_operations` is a number: how
@@ -82,6 +88,7 @@ class Workload(BaseModel):
     name: Annotated[str, Field(min_length=1)]
     description: str
     oracle: str = ""
+    programs: tuple[ProgramName, ...] = ()
     build: str | None = None
     prepare: str | None = None
     start: str
@@ -94,6 +101,14 @@ class Workload(BaseModel):
     streams: Annotated[int, Field(ge=0, le=STREAMS)] = 0
     options: dict[str, str | int] = {}
     fill: Fill | None = None
+
+    @property
+    def built_by(self) -> str | None:
+        """A text for sh that makes what is not in the folder; None if everything is."""
+        if not self.programs:
+            return self.build
+        script = f"set -- {' '.join(self.programs)}\n{_PROGRAMS.read_text(encoding='utf-8')}"
+        return f"{script}\n{self.build or ':'}\nrm -r unpacked\n"
 
     @property
     def measured(self) -> dict[str, str]:
