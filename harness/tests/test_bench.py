@@ -14,6 +14,7 @@ from riobed.commands.bench import Told
 from riobed.errors import EnvironmentFault, InfraError, UsageError
 from riobed.guest import GuestSetup, MachineSpec, Throttle, disk_models
 from riobed.guest import setup as making
+from riobed.guest.workload import load_workload
 from riobed.measure import Measurement, Settled, rounds
 from riobed.products import CHECKOUT
 from riobed.vm import COUNTED, DiskUse
@@ -219,3 +220,9 @@ def test_a_line_has_the_time_left_however_long_its_text_is(world: World) -> None
     assert lines[0].startswith("cp_rm old time round 0 memory: infra error, attempt 1: QEMU died")
     assert lines[0].endswith("; 20 runs left, about 0 min")
     assert lines[1] == "cp_rm old time round 0 memory: 4.00 s (3.00 + 1.00); 19 runs left, about 0 min"
+
+
+@pytest.mark.parametrize("name", ["table2", "table2-more"])
+def test_what_the_shipped_specs_measure_can_be_measured(name: str) -> None:
+    spec = load_bench(CHECKOUT / f"harness/specs/{name}.yaml")
+    assert all(load_workload(each.path).measured for each in spec.workloads.values())

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measured runs of fio, postmark and dbench are right, and their oracles find what is broken afterwards."""
+
+from collections.abc import Iterator
+
+import pytest
+from riobed.guest.config import MachineSpec, WorkloadSpec
+from riobed.guest.guest import Guest
+from riobed.guest.modes import cache_mode
+from riobed.guest.setup import guest_setup
+from riobed.measure import measure
+from riobed.products import CHECKOUT
+
+from .conftest import opened
+
+DIR = "/mnt/test/workload"
+# By the shell and the programs of stage 0.
+BOX = "mkdir -p /run/box; /bin/busybox --install -s /run/box; PATH=/run/box"
+OPTIONS: dict[str, dict[str, str | int]] = {
+    "fio": {"sequential_mib": 4, "random_mib": 2},
+    "dbench": {"clients": 2},
+}
+
+# Each leaves less, more or something else than the measured run of a workload did.
+DAMAGE = {
+    "fio": [
+        "printf x | dd of=random bs=1 seek=99999 conv=notrunc",
+        "dd if=random of=random bs=4k skip=7 seek=9 count=1 conv=notrunc",
+        "dd if=/dev/zero of=sequential bs=4k seek=1023 count=1 conv=notrunc",
+        "truncate -s -4096 sequential",
+        "rm sequential",
+        # Then both should be as the pass before the measured one left them.
+        "rm measured",
+    ],
+    "postmark": [
+        "touch files/7",
+        "sed -i s/1556/1555/ report",
+        # As after a crash: what is left is not whole beginnings of the text.
+        "rm report; tail -c 700 /workload/text >files/1",
+        "rm report; { head -c 700 /workload/text; echo; } >files/1",
+        "rm report; { head -c 512 /workload/text; head -c 188 /dev/zero; } >files/1",
+        "rm report; { head -c 512 /workload/text; tail -c +600 /workload/text; } >files/1",
+    ],
+    "dbench": [
+        "rm trees/1/clients/client0/filler.001",
+        "rm -r trees/2",
+        "mkdir trees/2/more",
+        "truncate -s +1 trees/1/clients/client0/filler.001",
+        "printf x | dd of=trees/2/clients/client0/filler.001 bs=1 seek=5000 conv=notrunc",
+        "mv trees/1/clients trees/1/client",
+    ],
+}  # fmt: skip
+# What a crash may leave.
+CUT = {
+    "postmark": "rm report; for n in 700 9 3; do head -c $n /workload/text; done >files/12; >files/13",
+    "dbench": "rm measured trees/1/clients/client0/filler.001",
+}
+
+
+@pytest.fixture(scope="module", params=DAMAGE)
+def guest(request: pytest.FixtureRequest) -> Iterator[Guest]:
+    """After a measured run."""
+    name = request.param
+    spec = WorkloadSpec(path=CHECKOUT / "workloads" / name, options=OPTIONS.get(name, {}))
+    with opened(guest_setup(MachineSpec(), None, spec), cache_mode("rio"), name) as guest:
+        guest.ready()
+        assert measure(guest, 7).seconds > 0
+        guest.machine.resume()
+        yield guest
+
+
+def shell(guest: Guest, script: str) -> int:
+    done = guest.machine.run(["/bin/bash", "-ec", f"cd {DIR}; {script}"], timeout=300)
+    return done.status
+
+
+def checked(guest: Guest) -> int:
+    return shell(guest, f"{BOX}; {guest.command('check', seed=7)[-1]}")
+
+
+def test_what_is_broken_is_found(guest: Guest) -> None:
+    assert checked(guest) == 0
+    workload = guest.setup.workload
+    assert workload
+    assert shell(guest, f"cp -a {DIR} /tmp/kept") == 0
+    for damage in DAMAGE[workload.name]:
+        assert shell(guest, damage) == 0
+        assert (damage, checked(guest)) == (damage, 3)
+        assert shell(guest, f"rm -r {DIR}/*; cp -a /tmp/kept/. .") == 0
+    assert checked(guest) == 0
+    assert (shell(guest, CUT.get(workload.name, "true")), checked(guest)) == (0, 0)
