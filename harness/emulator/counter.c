@@ -2,11 +2,16 @@
 /*
  * A plugin of QEMU's emulator that counts what the guest executes, on all processors together.
  *
- *	-plugin file=counter.so,counters=FILE,mark=ADDRESS
+ *	-plugin file=counter.so,counters=FILE,mark=ADDRESS[,text=START:END]
  *
- * FILE holds one struct counters; harness/riobed/cost/counter.py reads it. Whenever the guest executes the
+ * FILE holds one struct counters; harness/riobed/measure/counter.py reads it. Whenever the guest executes the
  * instruction at ADDRESS, the counts so far are copied to the next mark. The emulator must run all processors in
  * one thread. A string instruction with a repeat prefix executes anew for each repetition.
+ *
+ * With the addresses between which the kernel's text is, in hexadecimal without a prefix, it counts where the guest
+ * executes instructions, too, without repetitions. From PROFILE on FILE then has as many counts for each mark as
+ * there are places: user mode, the kernel outside its text, and each byte of the text at which an instruction can
+ * begin (harness/riobed/measure/profile.py). Counts that are 0 are holes in FILE.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -17,6 +22,7 @@
 #include "qemu_plugin.h"
 
 #define MARKS 16
+#define PROFILE 4096
 
 struct counts {
 	uint64_t instructions;	/* all, repetitions included */
@@ -36,11 +42,37 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_version = QEMU_PLUGIN_VERSION;
 static struct counters *counters;
 static uint64_t mark_address;
 
+enum { USER, ELSEWHERE, TEXT };
+static uint64_t *places;	/* NULL without a profile */
+static uint64_t nr_places, text_start, text_end;
+
+static void mark_places(uint64_t number)
+{
+	uint64_t *at = (uint64_t *)((char *)counters + PROFILE) + number * nr_places;
+
+	for (uint64_t i = 0; i < nr_places; i++)
+		if (places[i])
+			at[i] = places[i];
+}
+
 static void mark(unsigned int vcpu, void *data)
 {
+	uint64_t number = counters->nr_marks++ % MARKS;
+
 	(void)vcpu;
 	(void)data;
-	counters->marks[counters->nr_marks++ % MARKS] = counters->now;
+	counters->marks[number] = counters->now;
+	if (places)
+		mark_places(number);
+}
+
+static uint64_t *place_of(uint64_t address)
+{
+	if (!(address >> 63))
+		return &places[USER];
+	if (address < text_start || address >= text_end)
+		return &places[ELSEWHERE];
+	return &places[TEXT + address - text_start];
 }
 
 /* Operation codes of MOVS, CMPS, STOS, LODS, SCAS, INS and OUTS. */
@@ -91,15 +123,32 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 							   &counters->now.instructions, 1);
 		if (more)
 			qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64, more, 1);
+		if (places && more != &counters->now.repetitions)
+			qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64,
+								   place_of(qemu_plugin_insn_vaddr(insn)), 1);
 		if (qemu_plugin_insn_vaddr(insn) == mark_address)
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, mark, QEMU_PLUGIN_CB_NO_REGS, NULL);
 	}
+}
+
+static bool want_places(const char *range)
+{
+	char *end;
+
+	text_start = strtoull(range, &end, 16);
+	text_end = *end == ':' ? strtoull(end + 1, &end, 16) : 0;
+	if (*end || text_start >= text_end)
+		return false;
+	nr_places = TEXT + text_end - text_start;
+	places = calloc(nr_places, sizeof(*places));
+	return places;
 }
 
 QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int argc,
 					   char **argv)
 {
 	const char *path = NULL;
+	bool well = true;
 
 	(void)info;
 	for (int i = 0; i < argc; i++) {
@@ -107,12 +156,14 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qem
 			path = argv[i] + 9;
 		else if (!strncmp(argv[i], "mark=", 5))
 			mark_address = strtoull(argv[i] + 5, NULL, 16);
+		else if (!strncmp(argv[i], "text=", 5))
+			well = want_places(argv[i] + 5);
 	}
-	if (!path || !mark_address) {
-		fputs("counter.so: wants counters=FILE and mark=ADDRESS\n", stderr);
+	if (!path || !mark_address || !well) {
+		fputs("counter.so: wants counters=FILE, mark=ADDRESS and, for a profile, text=START:END\n", stderr);
 		return -1;
 	}
-	counters = map_file(path, sizeof(*counters));
+	counters = map_file(path, PROFILE + MARKS * nr_places * sizeof(*places));
 	if (!counters)
 		return -1;
 	qemu_plugin_register_vcpu_tb_trans_cb(id, translated);

@@ -194,6 +194,27 @@ def bench(
         raise typer.Exit(130) from None
 
 
+@app.command()
+def profile(
+    mode: Annotated[str, typer.Argument(help="Cache mode.")] = "rio",
+    over: Annotated[str, typer.Option(help="Cache mode to compare it with.")] = "memory",
+    modes_file: ModesFile = None,
+    workload: Annotated[
+        Path, typer.Option(help="Folder of a workload with 'measure'.", show_default="cp_rm")
+    ] = CHECKOUT / "workloads/cp_rm",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the workload's stream.")] = 1,
+    disk: Annotated[int, typer.Option(min=32, max=16384, help="MiB of the file system under test.")] = 512,
+    functions: Annotated[int, typer.Option(min=1, help="Functions in a table for people.")] = 40,
+    form: results_cli.FormOption = results_cli.TableFormat.MD,
+    connect: Uri = None,
+) -> None:
+    """Show in which functions of the kernel a cache mode executes more instructions than another one."""
+    from riobed.commands.profile import Request, profile_text, profiles
+
+    found = profiles(Request(mode, over, modes_file, workload, seed, disk), connect)
+    typer.echo(profile_text(found, functions, form.value), nl=False)
+
+
 @guest_app.command("run", context_settings={"ignore_unknown_options": True})
 def guest_run(
     mode: Annotated[str, typer.Argument(help="Cache mode of the guest.")],

@@ -23,13 +23,17 @@ NAMES = ("instructions", "repetitions", "invlpg", "wrmsr")
 _MARKS = 16
 _COUNTS = struct.Struct(f"<{len(NAMES)}Q")
 _NR_MARKS = struct.Struct("<Q")
+# A profile follows (riobed.measure.profile).
+_SIZE = 4096
 
 
-def counter(manifest: Manifest, kernel: KernelPart) -> Plugin:
-    """Return the plugin for guests of a kernel, compiled first if missing; EnvironmentFault if that fails."""
-    return Plugin(
-        compiled(manifest, "counter"), COUNTERS, (f"mark={function_address(kernel, _FUNCTION):#x}",)
-    )
+def counter(manifest: Manifest, kernel: KernelPart, *more: str) -> Plugin:
+    """Return the plugin for guests of a kernel, compiled first if missing; EnvironmentFault if that fails.
+
+    `more` are arguments of the plugin.
+    """
+    mark = f"mark={function_address(kernel, _FUNCTION):#x}"
+    return Plugin(compiled(manifest, "counter"), COUNTERS, (mark, *more))
 
 
 def marks(counters: Path) -> int:
@@ -57,4 +61,5 @@ def _mark(counters: Path, number: int) -> tuple[int, ...]:
 
 
 def _read(counters: Path) -> bytes:
-    return counters.read_bytes()
+    with counters.open("rb") as file:
+        return file.read(_SIZE)
