@@ -176,7 +176,9 @@ def test_a_disk_that_is_too_small_is_refused(name: str) -> None:
             mode.check_machine(MachineSpec(disk_mib=smallest - 1))
 
 
-@pytest.mark.parametrize(("name", "mib"), [("dax", 32), ("nv-journal", 16), ("xfs-dax", 300)])
+@pytest.mark.parametrize(("name", "mib"), [
+    ("dax", 32), ("nv-journal", 16), ("nv-cache", 16), ("xfs-dax", 300)
+])  # fmt: skip
 def test_a_mode_on_an_nvdimm_needs_one_that_is_large_enough(name: str, mib: int) -> None:
     mode = cache_mode(name)
     mode.check_machine(mode.default_machine())
@@ -196,6 +198,7 @@ def test_a_mode_on_an_nvdimm_needs_one_that_is_large_enough(name: str, mib: int)
 @pytest.mark.parametrize(("name", "device", "told"), [
     ("dax", "/dev/pmem0", ["riobed.nvdimm=filesystem"]),
     ("nv-journal", "/dev/vdb", ["riobed.nvdimm=journal"]), ("journal-data", "/dev/vdb", []),
+    ("nv-cache", "/dev/dm-0", ["riobed.nvdimm=cache"]),
 ])  # fmt: skip
 def test_both_stages_know_what_the_nvdimm_has(
     tmp_path: Path, name: str, device: str, told: list[str]
@@ -207,10 +210,20 @@ def test_both_stages_know_what_the_nvdimm_has(
     for line in (config.stage0_cmdline, config.production_cmdline):
         assert [word for word in line.split() if "nvdimm" in word] == told
     assert mode.device == device
-    *journal, command = mode.mkfs_commands
+    *before, command = mode.mkfs_commands
     assert command[-1] == device
-    assert [each[-1] for each in journal] == ["/dev/pmem0"] * (mode.nvdimm == "journal")
+    last = {"nv-journal": ["/dev/pmem0"], "nv-cache": [". /usr/lib/riobed/environment.sh && join_cache"]}
+    assert [each[-1] for each in before] == last.get(name, [])
     assert ("device=/dev/pmem0" in command) == (mode.nvdimm == "journal")
+
+
+def test_nv_cache_is_write_through_with_a_cache_of_bounded_size() -> None:
+    through, cached = cache_mode("write-through"), cache_mode("nv-cache")
+    alike = {"summary": "", "nvdimm": None, "kernel": None}
+    assert cached.model_copy(update=alike) == through.model_copy(update=alike)
+    cached.check_machine(MachineSpec(nvdimm_mib=512))
+    with pytest.raises(UsageError, match=r"more than 512 MiB; make machine\.nvdimm_mib smaller$"):
+        cached.check_machine(MachineSpec(nvdimm_mib=514))
 
 
 def test_nv_journal_differs_from_journal_data_in_where_the_journal_is() -> None:
@@ -233,11 +246,16 @@ def test_the_kernels_that_mount_a_file_system_must_have_it(tmp_path: Path, less:
         check(less)
 
 
-@pytest.mark.parametrize("lacking", ["", "CONFIG_BLK_DEV_PMEM", "CONFIG_X86_PMEM_LEGACY", "CONFIG_FS_DAX"])
-def test_the_kernel_of_a_mode_on_an_nvdimm_must_find_it(tmp_path: Path, lacking: str) -> None:
+_PMEM = ["CONFIG_BLK_DEV_PMEM", "CONFIG_X86_PMEM_LEGACY", "CONFIG_FS_DAX"]
+
+
+@pytest.mark.parametrize(("name", "lacking"), [
+    *(("dax", option) for option in ["", *_PMEM]), ("nv-cache", ""), ("nv-cache", "CONFIG_DM_WRITECACHE"),
+])  # fmt: skip
+def test_the_kernel_of_a_mode_on_an_nvdimm_must_find_it(tmp_path: Path, name: str, lacking: str) -> None:
     setup = GuestSetup(manifest(tmp_path), MachineSpec(nvdimm_mib=64), "tcg")
-    mode = cache_mode("dax").model_copy(update={"kernel": None})
-    options = [*GUEST_NEEDS, "CONFIG_BLK_DEV_PMEM", "CONFIG_X86_PMEM_LEGACY", "CONFIG_FS_DAX"]
+    mode = cache_mode(name).model_copy(update={"kernel": None})
+    options = [*GUEST_NEEDS, *_PMEM, *(["CONFIG_DM_WRITECACHE"] if name == "nv-cache" else [])]
     (tmp_path / "config").write_text("\n".join(f"{option}=y" for option in options if option != lacking))
     if not lacking:
         check_mode("mine", mode, setup)

@@ -172,7 +172,7 @@ PLANTED = {"fault_classes": ["planted"], "max_trials_per_cell": 160}
 def test_each_mode_plants_each_kind_that_it_has_as_often_at_rest_as_in_a_step() -> None:
     kinds = ["stray", "entry", "block", "written", "directory", "inode", "bitmap", "xattr", "journal"]
     modes = ["write-through", "write-through-matched", "write-through-xfs", "write-through-btrfs", "rio"]
-    modes += ["dax", "nv-journal"]
+    modes += ["dax", "nv-journal", "nv-cache"]
     machine = {"disk_mib": 512, "nvdimm_mib": 64}
     trials = plan(spec(**PLANTED, modes=modes, machine=machine, parameters={"planted": {"kinds": kinds}}))
     counts = Counter((t.mode, t.change, t.in_step) for t in trials)
@@ -185,6 +185,7 @@ def test_each_mode_plants_each_kind_that_it_has_as_often_at_rest_as_in_a_step() 
         "rio": kinds[:-1],
         "dax": kinds[2:],
         "nv-journal": kinds[2:-1],
+        "nv-cache": kinds[2:],
     }
     for mode, there in drawn.items():
         of_mode = [counts[mode, kind, step] for kind in there for step in (False, True)]

@@ -3,9 +3,11 @@
 
 from dataclasses import dataclass
 
-# In the guest: the disk that all file systems under test are on but those on the NVDIMM, and the NVDIMM.
+# In the guest: the disk that all file systems under test are on but those on the NVDIMM, the NVDIMM, and the
+# disk together with its cache there.
 TEST_DISK = "/dev/vdb"
 NVDIMM_DEVICE = "/dev/pmem0"
+CACHED_DISK = "/dev/dm-0"
 
 
 @dataclass(frozen=True)

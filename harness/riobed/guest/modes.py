@@ -19,7 +19,7 @@ from pydantic import (
 
 from riobed.errors import UsageError, complaint
 from riobed.guest.config import MachineSpec
-from riobed.guest.filesystems import FILE_SYSTEMS, NVDIMM_DEVICE, TEST_DISK, FileSystem
+from riobed.guest.filesystems import CACHED_DISK, FILE_SYSTEMS, NVDIMM_DEVICE, TEST_DISK, FileSystem
 from riobed.guest.layout import MIB, Layout
 from riobed.guest.strict import Strict
 from riobed.guest.throttle import Line, Throttle
@@ -45,8 +45,13 @@ _DISK_FOR_FILES = 0.8
 # Serial numbers that the machine's other disks already have (domain.xml.j2).
 _TAKEN = ("swap", "workload")
 _MOST_DEVICES = 8
-# What the machine's NVDIMM has: the file system under test, or the journal of the one on the disk.
-NvdimmUse = Literal["filesystem", "journal"]
+# What the machine's NVDIMM has: the file system under test, the journal of the one on the disk, or a cache of
+# the disk.
+NvdimmUse = Literal["filesystem", "journal", "cache"]
+# Makes the disk and its cache one device (harness/guest/root/usr/lib/riobed/environment.sh).
+_JOIN_CACHE = ["/bin/sh", "-c", ". /usr/lib/riobed/environment.sh && join_cache"]
+# Of a cache: stage 0 has to describe each of its blocks in the boot window.
+_LARGEST_CACHE_MIB = 512
 # Of machines for such modes that no spec describes.
 _USUAL_NVDIMM_MIB = 64
 
@@ -105,19 +110,23 @@ class CacheMode(Strict):
     def recovery_needs(self) -> dict[str, str]:
         """The options that its recovery kernel must have built in, each with the reason."""
         needs = dict.fromkeys(self.file_system.config, f"the file system is {self.filesystem}")
-        drivers = ("CONFIG_X86_PMEM_LEGACY", "CONFIG_BLK_DEV_PMEM") if self.nvdimm else ()
+        drivers = ["CONFIG_X86_PMEM_LEGACY", "CONFIG_BLK_DEV_PMEM"] if self.nvdimm else []
+        # dm-writecache asks for what DAX gives: the addresses of the NVDIMM's blocks.
+        drivers += ["CONFIG_DM_WRITECACHE", "CONFIG_FS_DAX"] if self.nvdimm == "cache" else []
         return needs | dict.fromkeys(drivers, f"the mode has its {self.nvdimm} on the NVDIMM")
 
     @property
     def device(self) -> str:
         """The device of the file system under test, in the guest."""
-        return NVDIMM_DEVICE if self.nvdimm == "filesystem" else TEST_DISK
+        return {"filesystem": NVDIMM_DEVICE, "cache": CACHED_DISK}.get(self.nvdimm or "", TEST_DISK)
 
     @property
     def mkfs_commands(self) -> list[list[str]]:
         """The commands that make its file system, to be run in their order."""
         if not (mkfs := self.file_system.mkfs):
             return []
+        if self.nvdimm == "cache":
+            return [_JOIN_CACHE, [*mkfs, *self.mkfs, self.device]]
         if self.nvdimm != "journal":
             return [[*mkfs, *self.mkfs, self.device]]
         journal = ["mke2fs", "-q", "-F", "-b", "4096", "-O", "journal_dev", NVDIMM_DEVICE]
@@ -172,6 +181,11 @@ class CacheMode(Strict):
         """Raise UsageError if the mode does not fit that machine."""
         if self.nvdimm and not machine.nvdimm_mib:
             raise UsageError("it needs an NVDIMM; set machine.nvdimm_mib")
+        if self.nvdimm == "cache" and machine.nvdimm_mib > _LARGEST_CACHE_MIB:
+            raise UsageError(
+                f"stage 0 has no memory for a cache of more than {_LARGEST_CACHE_MIB} MiB; make "
+                "machine.nvdimm_mib smaller"
+            )
         place, key, mib = self._place(machine)
         if mib < self.file_system.smallest_mib:
             raise UsageError(

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from riobed.errors import InfraError
 from riobed.guest import GUEST_DIR, PAGE, Guest, Layout, registry
 from riobed.trial.ext4 import Bit
+from riobed.trial.writecache import cached
 from riobed.vm import WritesDisk
 
 MOUNT_POINT = str(PurePosixPath(GUEST_DIR).parent)
@@ -75,15 +76,17 @@ def change_on_disk(guest: Guest, block: int, choose: Choose) -> Bit | None:
 
 
 def _write_device(guest: Guest, byte: int, value: int) -> None:
-    """Set a byte of the device under test, which is the disk or the NVDIMM, from outside."""
-    machine, nvdimm = guest.machine, guest.machine.config.nvdimm
-    if guest.mode.nvdimm == "filesystem" and nvdimm:
+    """Set a byte of the device under test from outside: on the disk, or in the NVDIMM if that has it."""
+    machine, nvdimm, use = guest.machine, guest.machine.config.nvdimm, guest.mode.nvdimm
+    if use in ("filesystem", "cache") and nvdimm:
         with registry.mapped(nvdimm.path) as memory:
-            memory[byte] = value
-    elif isinstance(machine, WritesDisk):
-        machine.write_disk(byte, value)
-    else:
+            place = byte if use == "filesystem" else cached(memory, byte)
+            if place is not None:
+                memory[place] = value
+                return
+    if not isinstance(machine, WritesDisk):
         raise InfraError(f"planted: {machine.config.name} cannot write its disk from outside")
+    machine.write_disk(byte, value)
 
 
 def _on_disk(guest: Guest, block: int) -> bytes:

@@ -2,7 +2,8 @@
 """What is in an NVDIMM survives a reset and a loss of power; damage of it is a result."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from mmap import mmap
 
 import pytest
 from riobed.guest.boot import wait_stage0
@@ -13,6 +14,7 @@ from riobed.guest.registry import mapped
 from riobed.guest.setup import check_mode, guest_setup
 from riobed.plan.spec import CampaignSpec
 from riobed.trial.recover import read_recovery
+from riobed_results.store.recovery_report import ENDED, RecoveryReport, cut_short
 
 from .conftest import MEMTEST, need_kernel, opened, shell, trial
 
@@ -22,7 +24,7 @@ def nvdimm() -> GuestSetup:
     return guest_setup(MachineSpec(nvdimm_mib=64), None, WorkloadSpec(path=MEMTEST))
 
 
-@pytest.fixture(scope="module", params=["dax", "nv-journal"])
+@pytest.fixture(scope="module", params=["dax", "nv-journal", "nv-cache"])
 def guest(request: pytest.FixtureRequest, nvdimm: GuestSetup) -> Iterator[Guest]:
     mode = cache_mode(request.param)
     need_kernel(mode, request.param)
@@ -53,19 +55,58 @@ def test_a_changed_bit_of_it_is_found(guest: Guest, spec: CampaignSpec) -> None:
     assert record.plant is not None and record.check.differences[0].offset == record.plant.offset
 
 
-def test_a_wrecked_one_is_a_result_and_the_disk_is_not_taken_for_it(guest: Guest) -> None:
+def test_a_recovery_cut_short_loses_nothing(guest: Guest, spec: CampaignSpec) -> None:
+    """The next one finds the same files, however far the first has come with the journal."""
+    phases = set()
+    for number, moment in enumerate([0.0, 0.05, 0.1, 0.15, 0.25]):
+        planned = {"fault_class": "none", "warmup_s": 0.6 + number * 0.2, "recovery_reset_s": moment}
+        restart = "power" if number % 2 else "reset"
+        record = trial(guest, spec, f"nvram/cut/{number}", restart=restart, **planned)
+        assert record.check is not None and record.check.equal, record.recovery
+        phases.add(cut_short(record.recovery))
+    assert phases - {ENDED}, "every reset came too late"
+
+
+def wreck(memory: mmap) -> None:
+    memory[:] = random.Random(1).randbytes(len(memory))
+
+
+def erase(memory: mmap) -> None:
+    memory[:] = bytes(len(memory))
+
+
+def enlarge(memory: mmap) -> None:
+    """Make it the cache of a larger NVDIMM: n_blocks of struct wc_memory_superblock."""
+    blocks = int.from_bytes(memory[16:24], "little")
+    memory[16:24] = (2 * blocks).to_bytes(8, "little")
+
+
+def recovered_with(guest: Guest, damage: Callable[[mmap], None]) -> RecoveryReport:
+    """Write a file, lose the machine, damage the NVDIMM, and recover."""
     guest.ready()
     machine = guest.machine
     assert machine.config.nvdimm
     shell(guest, "echo one >/mnt/test/file; sync")
     machine.pause()
     with mapped(machine.config.nvdimm.path) as memory:
-        memory[:] = random.Random(1).randbytes(len(memory))
+        damage(memory)
     machine.console.clear()
     machine.reset()
     machine.resume()
     wait_stage0(machine)
-    report = read_recovery(guest)
+    return read_recovery(guest)
+
+
+@pytest.mark.parametrize("damage", [wreck, erase, enlarge])
+def test_damage_of_it_is_a_result_and_the_disk_is_not_taken_for_it(
+    guest: Guest, damage: Callable[[mmap], None]
+) -> None:
+    if damage is enlarge and guest.mode.nvdimm != "cache":
+        pytest.skip("only a cache knows its size")
+    report = recovered_with(guest, damage)
     # e2fsck(8): an operational error.
     assert report.mount_error and report.e2fsck_status & 8
     shell(guest, "! mountpoint -q /mnt/test")
+    if guest.mode.nvdimm == "cache":
+        shell(guest, "! test -e /dev/dm-0")
+        assert b"riobed: no device under test" in guest.machine.console.text()

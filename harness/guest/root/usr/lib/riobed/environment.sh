@@ -19,11 +19,12 @@ disk() {
 	done
 }
 
-# The device of the file system under test. riobed.nvdimm says what the NVDIMM has: that file system, or
-# the journal of the one on the disk.
+# The device of the file system under test. riobed.nvdimm says what the NVDIMM has: that file system, the
+# journal of the one on the disk, or a cache of the disk, which then is a part of another device.
 device_under_test() {
 	case $(parameter riobed.nvdimm) in
 	filesystem) echo /dev/pmem0 ;;
+	cache) echo /dev/dm-0 ;;
 	*) echo /dev/vdb ;;
 	esac
 }
@@ -34,6 +35,30 @@ nvdimm_is_there() {
 	# Its driver looks for it beside all else; this waits until it has.
 	cat /sys/bus/nd/devices/ndbus0/wait_probe >/dev/null
 	[ -b /dev/pmem0 ]
+}
+
+# dmsetup of the guest's root; no udev answers it.
+device_mapper() {
+	command=$1
+	shift
+	chroot "${ROOT:-/}" dmsetup "$command" --noudevrules --noudevsync "$@"
+}
+
+# Make one device of the disk and its cache on the NVDIMM. dm-writecache takes an NVDIMM of zeros for a new cache.
+join_cache() {
+	device_mapper create cached \
+		--table "0 $(cat /sys/block/vdb/size) writecache p /dev/vdb /dev/pmem0 4096 0"
+}
+
+# The same with a cache that is there. The disk alone is older than its cache, so nothing is made of the disk and a
+# new one: then there is no device under test.
+rejoin_cache() {
+	[ "$(parameter riobed.nvdimm)" = cache ] || return 0
+	if [ -z "$(head -c 8 /dev/pmem0 | tr -d '\0')" ]; then
+		echo "riobed: the NVDIMM has no cache of the disk"
+		return 1
+	fi
+	join_cache
 }
 
 # mount_environment ROOT: kernel file systems and writable places below ROOT ("" for
