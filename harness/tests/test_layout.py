@@ -73,6 +73,22 @@ def test_non_volatile_memory_is_above_ram_and_known_to_both_kernels(layout: Layo
     assert (having.keepout, having.registry) == (layout.keepout, layout.registry)
 
 
+def test_the_canary_is_a_device_of_its_own_that_only_production_has() -> None:
+    layout = Layout(512 * MIB, nvdimm=80 * MIB, canary=16 * MIB)
+    assert layout.nvdimm_parameters == ["memmap=64M!4096M", "memmap=16M!4160M"]
+    assert layout.stage0_parameters == Layout(512 * MIB, nvdimm=64 * MIB).stage0_parameters
+
+
+@pytest.mark.parametrize(
+    ("nvdimm", "canary", "room"),
+    [(80, -2, 64), (80, 15, 64), (80, 66, 64), (16, 2, 0), (0, 2, 0)],
+)
+def test_other_sizes_of_the_canary_are_refused(nvdimm: int, canary: int, room: int) -> None:
+    says = f"^canary of {canary * MIB} bytes: want an even number of MiB up to {room} MiB"
+    with pytest.raises(UsageError, match=says):
+        Layout(512 * MIB, nvdimm=nvdimm * MIB, canary=canary * MIB)
+
+
 @pytest.mark.parametrize("size", [-2 * MIB, 1, 14 * MIB, 17 * MIB, 16 * MIB + PAGE, 16386 * MIB])
 def test_other_sizes_of_it_are_refused(size: int) -> None:
     says = f"^NVDIMM of {size} bytes: want an even number of MiB from 16 to 16384 MiB$"

@@ -191,6 +191,8 @@ def test_a_mode_on_an_nvdimm_needs_one_that_is_large_enough(name: str, mib: int)
             mode.check_machine(MachineSpec(nvdimm_mib=mib - 2))
     full = mode.model_copy(update={"cache_share": 0.5})
     if mode.nvdimm == "filesystem":
+        with pytest.raises(UsageError, match=rf"nvdimm_mib without canary_mib is {mib - 2};"):
+            mode.check_machine(MachineSpec(nvdimm_mib=mib, canary_mib=2))
         with pytest.raises(UsageError, match=r"an NVDIMM has room for .*make machine\.nvdimm_mib larger"):
             full.check_machine(MachineSpec(nvdimm_mib=max(mib, 64), disk_mib=4096))
 
@@ -222,6 +224,7 @@ def test_nv_cache_is_write_through_with_a_cache_of_bounded_size() -> None:
     alike = {"summary": "", "nvdimm": None, "kernel": None}
     assert cached.model_copy(update=alike) == through.model_copy(update=alike)
     cached.check_machine(MachineSpec(nvdimm_mib=512))
+    cached.check_machine(MachineSpec(nvdimm_mib=1024, canary_mib=512))
     with pytest.raises(UsageError, match=r"more than 512 MiB; make machine\.nvdimm_mib smaller$"):
         cached.check_machine(MachineSpec(nvdimm_mib=514))
 

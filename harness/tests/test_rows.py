@@ -17,6 +17,7 @@ from riobed.trial.progress import Progress
 from riobed.trial.rows import cache_shares
 from riobed.trial.verdict import Verdict
 from riobed.trial.watch import Observation
+from riobed.vm import CanaryHits
 from riobed_results.store import CheckReport, TrialRow, open_store, trial_rows
 
 PLANNED = next(plan(spec(fresh_boot_share=1.0)))
@@ -83,6 +84,16 @@ def test_a_damaged_log_is_told_in_the_row(rows: Rows) -> None:
     record.observation = Observation("hang", crash, 7.0, "running", "lost")
     row = rows.stored(record)
     assert (row.log_damage, row.detail) == ("no end, garbage", "lost")
+
+
+@pytest.mark.parametrize(("hits", "stored"), [
+    (None, (None, None)), (CanaryHits(), (0, None)), (CanaryHits(2, 1 << 33), (2, 1 << 33))
+])  # fmt: skip
+def test_what_hit_the_canary_is_stored(rows: Rows, hits: CanaryHits | None, stored: tuple[Any, Any]) -> None:
+    record = crashed()
+    record.canary = hits
+    row = rows.stored(record)
+    assert (row.canary_hits, row.canary_offset) == stored
 
 
 def test_what_is_known_without_asking_the_guest(rows: Rows) -> None:

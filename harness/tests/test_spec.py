@@ -223,6 +223,11 @@ def test_the_range_of_a_key(field: str, good: list[Any], bad: list[Any]) -> None
         (PLANT + "[disk]}}\n", "parameters: planted.kinds.0: Input should be 'stray', 'entry', "),
         (PLANT + "[]}}\n", "parameters: planted.kinds: Tuple should have at least 1 item"),
         (PLANT + "[stray, entry]}}\n", "spec: parameters: planted.kinds: mode write-through has none of"),
+        (
+            PLANT.replace("[write-through, rio", "[dax") + "[canary]}}\nmachine: {nvdimm_mib: 64}\n",
+            "spec: parameters: planted.kinds: canary needs one; set machine.canary_mib",
+        ),
+        (GOOD + "machine: {canary_mib: 2}\n", "machine: canary of 2097152 bytes: want an even number"),
         (GOOD + "machine: {icount: true, accelerator: kvm}\n", "machine: icount: needs one emulated"),
         (GOOD + "machine: {icount: true, vcpus: 2}\n", "machine: icount: needs one emulated processor"),
         (GOOD + "restart: power\nparked: {}\n", "spec: parked: a loss of power leaves no parked stage 0"),

@@ -14,12 +14,15 @@ from riobed.errors import BootError, InfraError
 from riobed.faults import commands
 from riobed.guest import CacheMode, CacheUse, cache_mode
 from riobed.guest.guest import Guest
+from riobed.guest.layout import MIB
+from riobed.guest.registry import mapped
 from riobed.plan.rounds import PlannedTrial, plan
 from riobed.trial import TrialRecord, read_recovery, trial, trial_row
 from riobed.trial.recover import differing, findings
 from riobed.trial.stopping import stop_in_step
 from riobed.trial.trial import inject, run_trial, warm_up
 from riobed.trial.verdict import read_check
+from riobed.vm import CanaryHits, Nvdimm, make_nvdimm
 from riobed.vm.agent import AgentLost, ExecResult
 from riobed_results.store import PANICS, CheckReport
 
@@ -278,6 +281,29 @@ def test_a_guest_that_resets_itself_is_not_reset_again(crashing: Recovering, sai
 
     crashing.on_inject = on_inject
     assert (ran(crashing).verdict.crash_title, crashing.resets) == (title, 0)
+
+
+@pytest.mark.parametrize(("mode", "corruption", "hits"), [
+    ("dax", "direct", CanaryHits(1, 5 * MIB)), ("write-through", "unclassified", None)
+])  # fmt: skip
+def test_what_a_dying_kernel_stores_into_the_canary_is_told(
+    crashing: Recovering, mode: str, corruption: str, hits: CanaryHits | None
+) -> None:
+    """Of a mode whose kernel does not have the NVDIMM nothing is said."""
+    nvdimm = Nvdimm(crashing.config.folder / "nvdimm", 8 * MIB, 4096 * MIB, 4 * MIB)
+    crashing.config = replace(crashing.config, nvdimm=nvdimm)
+    make_nvdimm(crashing.config)
+
+    def die() -> None:
+        with mapped(nvdimm.path) as memory:
+            memory[5 * MIB] ^= 1
+        crashing.say(crashing.evidence, b"I 0 1000000000\n")
+        crashing.later(1, crashing.console, PANIC)
+
+    crashing.on_inject = die
+    crashing.answers["check"] = ExecResult(3, b"{}", b"")
+    done = ran(crashing, mode=cache_mode(mode))
+    assert (done.verdict.corruption, done.canary) == (corruption, hits)
 
 
 @pytest.mark.parametrize(("loses", "oldest"), [(True, 0), (False, 11)])

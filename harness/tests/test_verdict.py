@@ -39,6 +39,15 @@ def test_a_crash_and_what_the_check_found(kind: CrashKind, equal: bool, corrupti
     assert verdict == Verdict("panic", kind, "title", corruption, None)
 
 
+def test_with_a_hit_canary_every_corruption_is_direct_and_nothing_else_is_one() -> None:
+    def judged(*given: Any) -> Corruption:
+        return decide(CRASHED, *given, canary_hit=True).corruption
+
+    assert judged(recovery(), DIFFERS) == judged(recovery(mount_error=22), None) == "direct"
+    assert judged(None, None, "no report") == judged(recovery(), DIFFERS, "", True) == "direct"
+    assert judged(recovery(), EQUAL) == "none"
+
+
 def test_files_of_a_workload_beside_count_too() -> None:
     lost = {"difference_count": 2, "files_lost": 1, "differences": [{"path": "tree/a"}]}
     beside = [{"equal": True}, {"equal": False, "workload": "andrew", **lost}]

@@ -389,6 +389,7 @@ def test_planted_changes_of_each_kind_at_each_moment(store: Store) -> None:
         planted("journal", "none", rest | {"block": 5, "e2fsck": True}, **disk),
         planted("journal", "unclassified", step | {"e2fsck": True}, **disk),
         planted("journal", "none", step | {"e2fsck": False}, **disk),
+        planted("canary", "none", rest | {"offset": 70}, canary_hits=1, canary_offset=70, **disk),
         fault_class="planted",
     )
     lines = mode_table(results, PLANTED).lines
@@ -396,7 +397,7 @@ def test_planted_changes_of_each_kind_at_each_moment(store: Store) -> None:
         name: (cells["rio"], cells["write-through"]) for name, cells in lines.items() if any(cells.values())
     }
     assert told == {
-        "Changes": (5, 4),
+        "Changes": (5, 5),
         "in a block of the disk": (1, None),
         "in a block of the disk: found": (1, None),
         "in a directory": (2, None),
@@ -405,24 +406,27 @@ def test_planted_changes_of_each_kind_at_each_moment(store: Store) -> None:
         "in a bitmap: found": (1, 1),
         "in the journal": (None, 3),
         "in the journal: found": (None, 2),
-        "at rest": (2, 2),
-        "at rest: found": (2, 2),
+        "in the canary": (None, 1),
+        "in the canary: found": (None, 1),
+        "at rest": (2, 3),
+        "at rest: found": (2, 3),
         "during a step": (3, 2),
         "during a step: found": (1, 1),
-        "Found": (3, 3),
+        "Found": (3, 4),
         "by the check": (2, 1),
         "by a checksum alone": (1, 0),
         "by e2fsck alone": (0, 2),
-        "Found and rightly classed": (3, 3),
+        "by the canary alone": (0, 1),
+        "Found and rightly classed": (3, 4),
         "Not found": (2, 1),
     }
     claims = {claim.key: claim.value for claim in planted_claims(results)}
     assert claims == {
-        "planted": 9,
-        "planted_found": 6,
-        "planted_classed": 6,
+        "planted": 10,
+        "planted_found": 7,
+        "planted_classed": 7,
         "planted_missed": 3,
-        "planted_kinds": 4,
+        "planted_kinds": 5,
         "planted_kinds_min": 1,
         "planted_in_step": 5,
     }

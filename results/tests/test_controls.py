@@ -22,6 +22,11 @@ def plant(kind: str, corruption: str, mode: str = "rio") -> dict[str, Any]:
     return planted(kind, corruption, mode=mode, recovery=RECOVERY)
 
 
+def canary_plant(first: int | None, hits: int = 1) -> dict[str, Any]:
+    """A change of byte 9 of the NVDIMM, and the first one that differed after the crash."""
+    return planted("canary", "none", {"offset": 9}) | {"canary_hits": hits, "canary_offset": first}
+
+
 def reset(corruption: str = "none", mode: str = "rio") -> dict[str, Any]:
     return {"fault_class": "none", "mode": mode, "corruption": corruption, "recovery": RECOVERY}
 
@@ -56,6 +61,12 @@ def filled(store: Store, *fields: dict[str, Any], spec: str = "") -> Results:
         ([reset(), astray(entries={"rejected": 0, "senseless": 2})], ["that makes no sense"]),
         ([reset(), astray(log={"inconsistent": 1})], ["that makes no sense"]),
         ([reset(), astray(entries={"duplicates": 2})], ["two dirty registry entries for one page"]),
+        (
+            [reset(), reset() | {"canary_hits": 1}],
+            ["rio: 1 of 2 resets without a fault left a hit in the canary"],
+        ),
+        ([canary_plant(9), canary_plant(9, hits=2)], []),
+        ([canary_plant(8), canary_plant(None, hits=0)], ["rio: 2 of 2 planted changes were not found"]),
         # What a guest that died by itself lost is no reset's doing.
         ([reset(), reset("direct") | {"outcome": "panic"}], ["rio: 1 of 2 guests without a fault crashed"]),
         # Where data is lost anyway, the check finds something after each change.

@@ -102,6 +102,22 @@ def test_in_a_store_of_today_ends_are_outcomes(store: Store) -> None:
     assert found.keys() <= DEFINITIONS.keys()
 
 
+def test_hits_of_the_canary_are_counted_where_there_is_one(store: Store) -> None:
+    unkept = recovered(checksums=None)
+    rows = [
+        {"canary_hits": 0, "recovery": unkept},
+        {"canary_hits": 2, "recovery": unkept},
+        {"canary_hits": 2, "recovery": unkept, "corruption": "direct"},
+        {"canary_hits": 2, "fault_class": "planted", "recovery": unkept},
+        {"canary_hits": 2, "outcome": "survived", "recovery": unkept},
+        {"mode": "delayed", "recovery": unkept},
+    ]
+    rates = {rate.name: rate.cells for rate in direct(fill(store, *rows)).rates}
+    assert rates.keys() == {"canary", "canary-corrupted"}
+    assert (rates["canary"]["rio"].count, rates["canary"]["rio"].total) == (2, 3)
+    assert (rates["canary-corrupted"]["rio"].count, rates["canary"]["delayed"].total) == (1, 0)
+
+
 def strata(*counts: tuple[int, int, int, int]) -> list[Stratum]:
     return [Stratum(*each) for each in counts]
 

@@ -37,6 +37,8 @@ class MachineSpec(Strict):
     memory_mib: int = 512
     # Non-volatile memory (docs/nvram.md); 0: none.
     nvdimm_mib: int = 0
+    # Of that, what has a pattern and no use: what differs there after a crash is due to a stray store.
+    canary_mib: int = 0
     disk_mib: Annotated[int, Field(ge=32, le=16384)] = 128
     # How fast the disk under test is, in modes that do not say it themselves.
     throttle: Throttle = Throttle()
@@ -60,6 +62,17 @@ class MachineSpec(Strict):
         with as_value_error():
             Layout(MIN_RAM, nvdimm=value * MIB)
         return value
+
+    @property
+    def nvdimm_used_mib(self) -> int:
+        """What modes have of the NVDIMM."""
+        return self.nvdimm_mib - self.canary_mib
+
+    @model_validator(mode="after")
+    def _has_room_for_a_canary(self) -> "MachineSpec":
+        with as_value_error():
+            Layout(MIN_RAM, nvdimm=self.nvdimm_mib * MIB, canary=self.canary_mib * MIB)
+        return self
 
     @model_validator(mode="after")
     def _can_count(self) -> "MachineSpec":

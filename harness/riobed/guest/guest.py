@@ -26,12 +26,14 @@ from riobed.guest.workload import Beside, Workload
 from riobed.products import KernelPart, Manifest
 from riobed.vm import (
     REPEATABLE,
+    CanaryHits,
     Disk,
     Driver,
     Machine,
     MachineConfig,
     Nvdimm,
     Plugin,
+    canary_hits,
     driver,
     make_nvdimm,
     memory_files,
@@ -113,7 +115,8 @@ class GuestSetup:
         """Return the memory layout of a mode; a ready kernel may be as large as a distribution's."""
         ready = mode.kernel and mode.kernel.ready
         window = LARGE_STAGE0_SIZE if ready else STAGE0_SIZE
-        return Layout(self.machine.memory_mib * MIB, window, self.machine.nvdimm_mib * MIB)
+        spec = self.machine
+        return Layout(spec.memory_mib * MIB, window, spec.nvdimm_mib * MIB, spec.canary_mib * MIB)
 
     def stage0_kernel(self, mode: CacheMode) -> KernelPart:
         """Return the recovery kernel of a mode: its own kernel, which can read its file system.
@@ -161,7 +164,9 @@ def machine_config(
         swap_disk=folder / "swap.qcow2" if setup.machine.save_memory else None,
         workload_image=setup.workload_image,
         devices=tuple(_disk(device, folder) for device in mode.devices),
-        nvdimm=Nvdimm(folder / "nvdimm", layout.nvdimm, NVDIMM_START) if layout.nvdimm else None,
+        nvdimm=Nvdimm(folder / "nvdimm", layout.nvdimm, NVDIMM_START, layout.canary)
+        if layout.nvdimm
+        else None,
         interactive=interactive,
     )
 
@@ -363,6 +368,11 @@ class Guest:
         pid = put_command(self.machine, argv, stdin)
         self.machine.resume()
         return pid
+
+    def canary_hits(self) -> CanaryHits | None:
+        """Return what of the NVDIMM's canary differs; None if there is none, or no kernel maps it."""
+        nvdimm = self.machine.config.nvdimm
+        return canary_hits(nvdimm) if nvdimm and nvdimm.canary and self.mode.nvdimm else None
 
     def discard(self) -> None:
         """Destroy the machine; the next ready() starts from power-on."""

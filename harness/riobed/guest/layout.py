@@ -43,11 +43,15 @@ MIN_NVDIMM, MAX_NVDIMM = 16 * MIB, 16384 * MIB
 
 @dataclass(frozen=True)
 class Layout:
-    """The layout of one machine's memory; all sizes and addresses in bytes. `nvdimm` is 0 if it has none."""
+    """The layout of one machine's memory; all sizes and addresses in bytes.
+
+    `nvdimm` is 0 if it has none. Its last `canary` bytes have the canary (riobed.vm.canary).
+    """
 
     ram: int
     window: int = STAGE0_SIZE
     nvdimm: int = 0
+    canary: int = 0
 
     def __post_init__(self) -> None:
         if not MIN_RAM <= self.ram <= MAX_RAM or self.ram % MIB:
@@ -59,6 +63,12 @@ class Layout:
             raise UsageError(
                 f"NVDIMM of {self.nvdimm} bytes: want an even number of MiB from {MIN_NVDIMM // MIB} to "
                 f"{MAX_NVDIMM // MIB} MiB"
+            )
+        room = max(self.nvdimm - MIN_NVDIMM, 0)
+        if not 0 <= self.canary <= room or self.canary % NVDIMM_UNIT:
+            raise UsageError(
+                f"canary of {self.canary} bytes: want an even number of MiB up to {room // MIB} MiB, which "
+                f"leaves {MIN_NVDIMM // MIB} MiB of the NVDIMM"
             )
 
     @property
@@ -103,12 +113,19 @@ class Layout:
 
     @property
     def nvdimm_parameters(self) -> list[str]:
-        """Parameters that tell either kernel where non-volatile memory is; they need no ACPI."""
-        return [f"memmap={self.nvdimm // MIB}M!{NVDIMM_START // MIB}M"] if self.nvdimm else []
+        """Parameters that tell the production kernel where non-volatile memory is; it needs no ACPI.
+
+        The canary is a device of its own, so that nothing of the other leads there.
+        """
+        return [*self._used_nvdimm, *_non_volatile(self.canary, NVDIMM_START + self.nvdimm - self.canary)]
+
+    @property
+    def _used_nvdimm(self) -> list[str]:
+        return _non_volatile(self.nvdimm - self.canary, NVDIMM_START)
 
     @property
     def stage0_parameters(self) -> list[str]:
-        """Kernel parameters that confine stage 0 to the boot window, and to non-volatile memory."""
+        """Kernel parameters that confine stage 0 to the boot window, and to what is used of the NVDIMM."""
         return [
             "memmap=exactmap",
             "memmap=639K@0",
@@ -116,5 +133,9 @@ class Layout:
             # With CONFIG_IO_STRICT_DEVMEM, /dev/mem refuses what follows the window, up to the next
             # 16 MiB: the "RAM buffer" of e820__reserve_resources_late() in arch/x86/kernel/e820.c.
             "iomem=relaxed",
-            *self.nvdimm_parameters,
+            *self._used_nvdimm,
         ]
+
+
+def _non_volatile(size: int, start: int) -> list[str]:
+    return [f"memmap={size // MIB}M!{start // MIB}M"] if size else []

@@ -181,7 +181,7 @@ class CacheMode(Strict):
         """Raise UsageError if the mode does not fit that machine."""
         if self.nvdimm and not machine.nvdimm_mib:
             raise UsageError("it needs an NVDIMM; set machine.nvdimm_mib")
-        if self.nvdimm == "cache" and machine.nvdimm_mib > _LARGEST_CACHE_MIB:
+        if self.nvdimm == "cache" and machine.nvdimm_used_mib > _LARGEST_CACHE_MIB:
             raise UsageError(
                 f"stage 0 has no memory for a cache of more than {_LARGEST_CACHE_MIB} MiB; make "
                 "machine.nvdimm_mib smaller"
@@ -201,7 +201,8 @@ class CacheMode(Strict):
     def _place(self, machine: MachineSpec) -> tuple[str, str, int]:
         """Return what the file system under test is on, its key in the spec, and its size in MiB."""
         if self.nvdimm == "filesystem":
-            return "an NVDIMM", "nvdimm_mib", machine.nvdimm_mib
+            key = "nvdimm_mib without canary_mib" if machine.canary_mib else "nvdimm_mib"
+            return "an NVDIMM", key, machine.nvdimm_used_mib
         return "a disk", "disk_mib", machine.disk_mib
 
     def disk_throttle(self, machine: MachineSpec) -> Throttle:

@@ -27,6 +27,7 @@ _HAS: dict[Kind, Callable[[CacheMode], bool]] = {
     "bitmap": _on_ext4,
     "xattr": _on_ext4,
     "journal": _has_journal,
+    "canary": lambda mode: mode.nvdimm is not None,
 }
 
 

@@ -207,6 +207,9 @@ class CampaignSpec(ComparesModes):
             raise ValueError(f"protocol: {unknown}")
         if empty := [name for name, mode in self.arms.items() if not self.planted_kinds(mode)]:
             raise ValueError(f"parameters: planted.kinds: mode {empty[0]} has none of them; add written")
+        canaries = [name for name, mode in self.arms.items() if "canary" in self.planted_kinds(mode)]
+        if canaries and not self.machine.canary_mib:
+            raise ValueError("parameters: planted.kinds: canary needs one; set machine.canary_mib")
         for name in self.controls or {}:
             if name in self.fault_classes:
                 raise ValueError(f"controls: {name} is one of the fault_classes already; leave it out")

@@ -62,6 +62,7 @@ def comparable(text: str) -> object:
     data.setdefault("protocol", None)
     data["machine"].setdefault("icount", False)
     data["machine"].setdefault("nvdimm_mib", 0)
+    data["machine"].setdefault("canary_mib", 0)
     data["machine"].setdefault("throttle", Throttle().model_dump(mode="json"))
     return data
 

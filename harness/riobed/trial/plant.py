@@ -17,7 +17,7 @@ class Plant:
 
     For kind `entry`, `bit` is one of the 256 bits of the entry of the page at `offset`. For ext4's own
     structures, `offset` is in block `block` of the device, `part` says what of the structure it is, and `of`
-    is the block in use that a bitmap no longer has.
+    is the block in use that a bitmap no longer has. For kind `canary`, `offset` is in the NVDIMM.
 
     The workload was at rest or in the middle of `step`. `e2fsck`: whether it named the change after the
     crash; None if it was not asked.

@@ -9,7 +9,8 @@ not. In every mode, `written` is a legal write to the wrong file, which updates 
 
 ext4's own structures are changed in memory if the mode restores that, else on the disk: a name in a
 `directory`, permissions, owner or size in an `inode`, the value of an `xattr`, the bit of a block in use in a
-`bitmap`, and what is committed in the `journal`.
+`bitmap`, and what is committed in the `journal`. `canary` changes a bit of the NVDIMM's canary, which is in
+no file.
 
 The workload has stopped, or stands still in the middle of a step until the reset. In neither case can it
 write over the change.
@@ -112,10 +113,21 @@ def _byte_of_a_file(guest: Guest, rng: random.Random) -> tuple[int, int, str]:
     return ino, rng.randrange(size), name
 
 
+def _canary(guest: Guest, rng: random.Random) -> Plant:
+    nvdimm = guest.machine.config.nvdimm
+    if not nvdimm or not nvdimm.canary:
+        raise InfraError("planted: the machine has no canary")
+    byte, bit = nvdimm.used + rng.randrange(nvdimm.canary), rng.randrange(8)
+    with registry.mapped(nvdimm.path) as memory:
+        memory[byte] ^= 1 << bit
+    return Plant("canary", 0, byte, bit)
+
+
 _KINDS: dict[str, Callable[[Guest, random.Random], Plant]] = {
     "stray": _stray,
     "entry": _entry,
     "block": _block,
     "written": _written,
+    "canary": _canary,
     **structures.KINDS,
 }

@@ -16,6 +16,7 @@ from riobed.trial.plant import Plant
 from riobed.trial.progress import Progress, Streams
 from riobed.trial.verdict import Verdict
 from riobed.trial.watch import Observation
+from riobed.vm import CanaryHits
 
 
 @dataclass
@@ -54,6 +55,8 @@ class TrialRecord:
     interruption: Interruption | None = None
     recovery: RecoveryReport | None = None
     check: CheckReport | None = None
+    # What of the NVDIMM's canary differed after the crash; None without one.
+    canary: CanaryHits | None = None
     # Why a crash has neither of the two, in one line.
     unrecovered: str = ""
     # Why the production kernel did not come up after the recovery, in one line.

@@ -68,13 +68,16 @@ def run_trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
                 record.observation = bring_down(guest.machine, record.observation)
         read_logs(guest, record)
         recover(guest, record)
+        # Not before: a kernel that hangs may still store. What recovers has no use for the canary.
+        record.canary = guest.canary_hits()
         if record.plant and not record.unrecovered:
             record.plant = note_e2fsck(guest, record.plant)
         if spec.boot_production:
             restart_production(guest, record)
         power_lost = record.restart == "power"
+        hit = bool(record.canary and record.canary.blocks)
         record.verdict = decide(
-            record.observation, record.recovery, record.check, record.unrecovered, power_lost
+            record.observation, record.recovery, record.check, record.unrecovered, power_lost, hit
         )
     finally:
         # With an observation the console was already read, before stage 0 added to it.

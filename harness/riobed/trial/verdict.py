@@ -55,22 +55,26 @@ def decide(
     check: CheckReport | None,
     unrecovered: str = "",
     power_lost: bool = False,
+    canary_hit: bool = False,
 ) -> Verdict:
     """Judge a trial. Its outcome was observed before the reset, so it cannot depend on what the check found.
 
     `recovery` is riorecover's report and `check` that of all workloads. Both are None if recovery failed each
     time; `unrecovered` then says why. A file system that cannot be mounted or recovered counts as corruption
-    of all its files. With `power_lost` no corruption can be classified, because recovery saw noise. Raises
-    InfraError if a report is missing.
+    of all its files. With `power_lost` recovery saw noise, so its report classifies no corruption. With
+    `canary_hit` there was a stray store into the NVDIMM, which makes any corruption direct. Raises InfraError
+    if a report is missing.
     """
     if observation.crash is None:
         raise InfraError("a guest that nobody brought down")
     ended = (observation.outcome, observation.crash.kind, observation.crash.title)
     if unrecovered:
-        return Verdict(*ended, "unclassified", "disk")
+        return Verdict(*ended, "direct" if canary_hit else "unclassified", "disk")
     if recovery is None:
         raise InfraError("a crash without a recovery report")
     how: Corruption = "unclassified" if power_lost else _classify(recovery)
+    if canary_hit:
+        how = "direct"
     if recovery.mount_error:
         return Verdict(*ended, how, "disk")
     if check is None:

@@ -5,6 +5,7 @@ May import products. It knows nothing of what runs inside the guest.
 """
 
 from riobed.vm.agent import AgentLost, ExecResult
+from riobed.vm.canary import CanaryHits, canary_hits
 from riobed.vm.connection import connect
 from riobed.vm.driver import Driver, driver
 from riobed.vm.emulator import COUNTED, REPEATABLE, SINGLE_THREADED
@@ -35,6 +36,7 @@ __all__ = [
     "UNUSED",
     "AgentLost",
     "CachePolicy",
+    "CanaryHits",
     "Disk",
     "DiskUse",
     "Driver",
@@ -46,6 +48,7 @@ __all__ = [
     "Nvdimm",
     "Plugin",
     "WritesDisk",
+    "canary_hits",
     "compiled",
     "connect",
     "driver",

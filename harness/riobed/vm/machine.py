@@ -43,11 +43,20 @@ UNUSED = DiskUse()
 
 @dataclass(frozen=True)
 class Nvdimm:
-    """Non-volatile memory: the file that is its content, its size in bytes and its physical address."""
+    """Non-volatile memory: the file that is its content, its size in bytes and its physical address.
+
+    The last `canary` bytes of it have a pattern, and no use (riobed.vm.canary).
+    """
 
     path: Path
     size: int
     address: int
+    canary: int = 0
+
+    @property
+    def used(self) -> int:
+        """Its size in bytes without the canary."""
+        return self.size - self.canary
 
 
 @dataclass(frozen=True)

@@ -2,15 +2,17 @@
 """The file that is a machine's NVDIMM. QEMU never flushes it, so it need not survive the host."""
 
 from riobed.errors import BootError
+from riobed.vm.canary import lay_canary
 from riobed.vm.machine import MachineConfig
 
 
 def make_nvdimm(config: MachineConfig) -> None:
-    """Make a machine's NVDIMM anew, of zeros; nothing if it has none."""
+    """Make a machine's NVDIMM anew, of zeros and its canary; nothing if it has none."""
     if config.nvdimm:
         config.nvdimm.path.unlink(missing_ok=True)
         with config.nvdimm.path.open("wb") as file:
             file.truncate(config.nvdimm.size)
+        lay_canary(config.nvdimm)
 
 
 def check_nvdimm(config: MachineConfig) -> None:

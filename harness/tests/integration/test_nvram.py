@@ -9,11 +9,13 @@ import pytest
 from riobed.guest.boot import wait_stage0
 from riobed.guest.config import MachineSpec, WorkloadSpec
 from riobed.guest.guest import Guest, GuestSetup
+from riobed.guest.layout import MIB
 from riobed.guest.modes import cache_mode
 from riobed.guest.registry import mapped
 from riobed.guest.setup import check_mode, guest_setup
 from riobed.plan.spec import CampaignSpec
 from riobed.trial.recover import read_recovery
+from riobed.vm import CanaryHits
 from riobed_results.store.recovery_report import ENDED, RecoveryReport, cut_short
 
 from .conftest import MEMTEST, need_kernel, opened, shell, trial
@@ -21,7 +23,7 @@ from .conftest import MEMTEST, need_kernel, opened, shell, trial
 
 @pytest.fixture(scope="module")
 def nvdimm() -> GuestSetup:
-    return guest_setup(MachineSpec(nvdimm_mib=64), None, WorkloadSpec(path=MEMTEST))
+    return guest_setup(MachineSpec(nvdimm_mib=80, canary_mib=16), None, WorkloadSpec(path=MEMTEST))
 
 
 @pytest.fixture(scope="module", params=["dax", "nv-journal", "nv-cache"])
@@ -39,6 +41,8 @@ def test_no_step_is_lost(guest: Guest, spec: CampaignSpec, restart: str) -> None
     assert record.restart == restart and record.progress.done > 0
     assert record.recovery is not None and record.recovery.mount_error == 0
     assert record.check is not None and record.check.equal, record.check
+    # Nothing that is legal leads to the canary.
+    assert record.canary == CanaryHits()
 
 
 def test_all_steps_are_lost_in_a_mode_that_writes_later(nvdimm: GuestSetup, spec: CampaignSpec) -> None:
@@ -53,6 +57,22 @@ def test_a_changed_bit_of_it_is_found(guest: Guest, spec: CampaignSpec) -> None:
     record = trial(guest, spec, "nvram/block", **planned)
     assert record.check is not None and not record.check.equal
     assert record.plant is not None and record.check.differences[0].offset == record.plant.offset
+
+
+def test_a_changed_bit_of_the_canary_is_found(guest: Guest, spec: CampaignSpec) -> None:
+    record = trial(guest, spec, "nvram/canary", fault_class="planted", change="canary", warmup_s=0.5)
+    assert record.check is not None and record.check.equal
+    assert record.plant is not None and record.canary == CanaryHits(1, record.plant.offset)
+
+
+def test_the_canary_is_where_the_kernel_has_its_second_device(guest: Guest) -> None:
+    """What is stored there is told, at its offset in the NVDIMM, until a snapshot is restored."""
+    guest.ready()
+    assert shell(guest, "cat /sys/block/pmem0/size /sys/block/pmem1/size").split() == [b"131072", b"32768"]
+    shell(guest, "printf x | dd of=/dev/pmem1 bs=1 seek=12345 conv=notrunc,fsync 2>/dev/null")
+    assert guest.canary_hits() == CanaryHits(1, 64 * MIB + 12345)
+    guest.ready()
+    assert guest.canary_hits() == CanaryHits()
 
 
 def test_a_recovery_cut_short_loses_nothing(guest: Guest, spec: CampaignSpec) -> None:

@@ -133,6 +133,21 @@ DIRECTS_JUDGED = tuple(
     Definition(f"{each.name}-judged", f"{each.title} (all judged runs)", _judged_told, each.hit)
     for each in DIRECTS
 )
+# Of modes with a canary, whose files have no checksums.
+CANARIES = (
+    Definition(
+        "canary",
+        "the canary of the NVDIMM was hit",
+        lambda row: crashed(row) and row.canary is not None,
+        lambda row: bool(row.canary),
+    ),
+    Definition(
+        "canary-corrupted",
+        "the canary of the NVDIMM was hit, and a file differs",
+        lambda row: crashed(row) and row.canary is not None,
+        lambda row: bool(row.canary) and differs(row),
+    ),
+)
 # How judged runs ended, by the console's last word: kinds of crashes, then the ends without one.
 _KINDS = {
     "panic": "panic",
@@ -153,7 +168,7 @@ ENDS = (
     Definition("ended-stuck", "stuck workload", lambda row: row.stuck, differs),
     Definition("ended-survived", "survived, brought down", lambda row: row.outcome == "survived", differs),
 )
-DEFINITIONS = {each.name: each for each in (*CORRUPTIONS, *DIRECTS, *DIRECTS_JUDGED)}
+DEFINITIONS = {each.name: each for each in (*CORRUPTIONS, *DIRECTS, *DIRECTS_JUDGED, *CANARIES)}
 
 
 def counted_by(row: Row) -> list[str]:

@@ -44,6 +44,8 @@ _SINCE_3 = (
     ("trials", "dirty_share", "FLOAT"),
 )
 _SINCE_4 = (("victim", "TEXT"), ("boot", "TEXT"), ("steps_lost", "INTEGER"))  # of trials
+# Columns of trials that stores of schema 4 lack if they were made before there were canaries.
+_SINCE_CANARIES = (("canary_hits", "INTEGER"), ("canary_offset", "BIGINT"))
 _AT_ONCE = 1000  # trials
 # Part of a crash's detail, between the observation's detail and the reason why recovery failed.
 _DAMAGE = re.compile(r"(?:^|; )damaged log: (.*?)(?=; recovery failed: |$)", re.DOTALL)
@@ -64,10 +66,8 @@ def migrate(memory: sqlite3.Connection, found: str) -> None:
 def complete(session: Session) -> None:
     """Make a store of schema 3 one of the latest: the digests of all trials, some at a time."""
     connection = session.connection()
-    there = {column["name"] for column in sa.inspect(connection).get_columns("trials")}
-    for name, kind in _SINCE_4:
-        if name not in there:
-            connection.exec_driver_sql(f"ALTER TABLE trials ADD COLUMN {name} {kind}")
+    _add_missing(connection, _SINCE_4)
+    add_canaries(connection)
     Base.metadata.create_all(connection)
     query = sa.select(TrialRow).order_by(TrialRow.id).limit(_AT_ONCE)
     after = 0
@@ -79,6 +79,27 @@ def complete(session: Session) -> None:
         after = rows[-1].id
         session.expunge_all()
     session.execute(sa.update(MetaRow).filter_by(key="schema_version").values(value=str(SCHEMA_VERSION)))
+
+
+def lacks_canaries(connection: sa.Connection) -> bool:
+    """Whether a store has no columns for canaries."""
+    return any(name not in _trial_columns(connection) for name, _ in _SINCE_CANARIES)
+
+
+def add_canaries(connection: sa.Connection) -> None:
+    """Give a store the columns for canaries. A program that knows none can go on writing to it."""
+    _add_missing(connection, _SINCE_CANARIES)
+
+
+def _add_missing(connection: sa.Connection, columns: tuple[tuple[str, str], ...]) -> None:
+    there = _trial_columns(connection)
+    for name, kind in columns:
+        if name not in there:
+            connection.exec_driver_sql(f"ALTER TABLE trials ADD COLUMN {name} {kind}")
+
+
+def _trial_columns(connection: sa.Connection) -> set[str]:
+    return {column["name"] for column in sa.inspect(connection).get_columns("trials")}
 
 
 def _fault_counts(session: Session, after: int, last: int) -> Callable[[int], dict[str, Any]]:

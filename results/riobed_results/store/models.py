@@ -199,7 +199,9 @@ class TrialRow(Base):
     `files_lost` and `bytes_lost`: of what the workload's model has, not there or wrong, None if nobody could
     count; `total_loss`: no file of it is right, or the file system cannot be mounted. `steps_lost`: of the
     `steps_done`, the newest ones that are not in the files, which are as they were before these; None if the
-    files are not as after any step, or nobody could count.
+    files are not as after any step, or nobody could count. `canary_hits`: how many blocks of 4096 bytes of
+    the NVDIMM's canary, in which nobody stores anything, differed after the crash, and `canary_offset` the
+    offset in the NVDIMM of the first such byte; None where the mode has no canary.
 
     `worker` names the guest, `snapshot` the memory that it started from (the first digits of its SHA-256),
     `boot` the boot of the production kernel that this memory comes from: the number in the registry, which
@@ -263,6 +265,8 @@ class TrialRow(Base):
     bytes_lost: Mapped[int | None] = mapped_column(sa.BigInteger, default=None)
     total_loss: Mapped[bool | None] = mapped_column(default=None)
     steps_lost: Mapped[int | None] = mapped_column(default=None)
+    canary_hits: Mapped[int | None] = mapped_column(default=None)
+    canary_offset: Mapped[int | None] = mapped_column(sa.BigInteger, default=None)
     requested: Mapped[int] = mapped_column(default=0)
     injected: Mapped[int] = mapped_column(default=0)
     activated: Mapped[int] = mapped_column(default=0)
@@ -323,9 +327,11 @@ class TrialRow(Base):
 
     @property
     def named_by(self) -> str | None:
-        """What named the planted change besides the check, `checksum` or `e2fsck`; None if neither did."""
+        """What named the planted change besides the check: `checksum`, `e2fsck`, `canary`; else None."""
         if not self.planted:
             return None
+        if self.planted == "canary":
+            return "canary" if self.canary_offset == self.faults[0].params.get("offset") else None
         params, sums = self.faults[0].params, self.recovery.checksums if self.recovery else None
         wrong = sums.mismatches if sums else []
         if any(page.metadata and page.index == params.get("block") for page in wrong):
@@ -371,6 +377,11 @@ class TrialRow(Base):
     def direct(self) -> bool | None:
         """Whether checksums show a stray store; None if no checksums were kept, or power was lost."""
         return None if self.restart == "power" else is_direct(self.recovery)
+
+    @property
+    def canary(self) -> bool | None:
+        """Whether a store hit the NVDIMM's canary; None without one."""
+        return None if self.canary_hits is None else self.canary_hits > 0
 
     @property
     def inconsistent(self) -> bool:
@@ -667,6 +678,7 @@ class Facts:
     warm: bool = False
     production: bool | None = None
     direct: bool | None = None
+    canary: bool | None = None
     inconsistent: bool = False
     duplicates: bool = False
     cut_short: str | None = None

@@ -19,6 +19,7 @@ def oracles(row: TrialRow) -> list[str]:
         "checksums": row.wrong_page,
         "registry": bool(report and (report.registry == "damaged" or report.registry_damage)),
         "fsck": bool(report and report.e2fsck_status >= _LEFT_ERRORS) or _named(row),
+        "canary": bool(row.canary),
         "trap": row.crash_kind == "trap",
         "read": row.workload_mismatch,
     }

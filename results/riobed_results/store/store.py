@@ -13,7 +13,7 @@ from sqlalchemy.pool import StaticPool
 
 from riobed_results.errors import StoreError, StoreUsageError
 from riobed_results.store.location import SQLITE_MEANING, Location, explained, locate, make_engine
-from riobed_results.store.migrations import complete, migrate
+from riobed_results.store.migrations import add_canaries, complete, lacks_canaries, migrate
 from riobed_results.store.models import (
     SCHEMA_VERSION,
     Base,
@@ -55,7 +55,7 @@ class Store:
             yield session
 
     def migrated(self, found: str) -> "Store":
-        """Return a migrated copy of an SQLite store of the older schema `found`.
+        """Return a migrated copy of an SQLite store of the older schema `found`, or of one without canaries.
 
         SQLite keeps it in memory, or in a temporary file if it is large, until the process ends.
         """
@@ -69,7 +69,9 @@ class Store:
             self.location, sa.create_engine("sqlite://", creator=lambda: copy, poolclass=StaticPool)
         )
         with store.session() as session:
-            complete(session)
+            if found in _OLDER:
+                complete(session)
+            add_canaries(session.connection())
         return store
 
     def check(self) -> None:
@@ -160,10 +162,10 @@ class Store:
 def open_store(store: str, *, create: bool = False) -> Store:
     """Open the store at `store` (see `locate`), read-only unless `create`.
 
-    With `create` it is opened for writing, and made if it is missing or empty. One of schema 3 is then
-    completed. An SQLite store of an older schema is read-only: a copy is migrated. Raises StoreError if the
-    store is missing, locked, damaged, not a riobed store, or of another schema version; StoreUsageError for a
-    malformed URL.
+    With `create` it is opened for writing, and made if it is missing or empty. One of schema 3, or without
+    columns for canaries, is then completed. Otherwise a copy of such an SQLite store, or of an older one, is
+    migrated. Raises StoreError if the store is missing, locked, damaged, not a riobed store, or of another
+    schema version; StoreUsageError for a malformed URL.
     """
     location = locate(store)
     opened = Store(location, make_engine(location, create), create)
@@ -182,7 +184,9 @@ def open_store(store: str, *, create: bool = False) -> Store:
             found = str(SCHEMA_VERSION)
         if create and found == str(SCHEMA_VERSION):
             cast(sa.Table, RunRow.__table__).create(connection, checkfirst=True)
-    if found in _OLDER and location.path and not create:
+            add_canaries(connection)
+        incomplete = found == str(SCHEMA_VERSION) and lacks_canaries(connection)
+    if found and (found in _OLDER or incomplete) and location.path and not create:
         return opened.migrated(found)
     _check_version(location, found)
     opened.check()

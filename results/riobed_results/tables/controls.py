@@ -37,9 +37,10 @@ KINDS = {
     "xattr": ("in an extended attribute", "direct"),
     "bitmap": ("in a bitmap", "direct"),
     "journal": ("in the journal", "unclassified"),
+    "canary": ("in the canary", "direct"),
 }
-# Recovery may put these right; then no file differs, and another oracle has to find them.
-_REPAIRED = frozenset({"bitmap", "journal"})
+# Recovery may put these right, or they are in no file; then another oracle has to find them.
+_NOT_IN_A_FILE = frozenset({"bitmap", "journal", "canary"})
 
 
 def kind(row: Row) -> str:
@@ -48,22 +49,22 @@ def kind(row: Row) -> str:
 
 
 def found_by(row: Row) -> str | None:
-    """Return which oracle found a planted change: `check` (of the workload), `checksum` or `e2fsck`.
+    """Return which oracle found a planted change: the workload's `check`, `checksum`, `e2fsck` or `canary`.
 
-    Only of what recovery may put right, the last two count. None: it was not found.
+    Only of what need not be in a file afterwards, the others than the check count. None: it was not found.
     """
     if row.corruption != "none":
         return "check"
-    return row.named_by if kind(row) in _REPAIRED else None
+    return row.named_by if kind(row) in _NOT_IN_A_FILE else None
 
 
 def expected(row: Row) -> str:
     """Return the class that the corruption of a planted change must have.
 
     Without checksums of cached pages, only damage to the registry can be classified. If recovery failed,
-    nothing can. What recovery has put right is none.
+    nothing can. What recovery has put right, or is in no file, is none.
     """
-    if row.corruption == "none" and kind(row) in _REPAIRED:
+    if row.corruption == "none" and kind(row) in _NOT_IN_A_FILE:
         return "none"
     told_apart = row.recovered and (kind(row) == "entry" or row.checksummed)
     return KINDS[kind(row)][1] if told_apart else "unclassified"
@@ -155,6 +156,7 @@ def _sound_failures(loses: bool, alone: list[Row], ends: str) -> Iterator[str]:
         yield f"{lost} of {total} {ends} lost or changed a file"
     for bad, what in (
         ([row for row in wanted if row.direct], "a page or registry entry with a wrong checksum"),
+        ([row for row in wanted if row.canary], "a hit in the canary of the NVDIMM"),
         ([row for row in wanted if row.inconsistent], "a registry entry that makes no sense"),
         ([row for row in wanted if row.duplicates], "two dirty registry entries for one page"),
     ):

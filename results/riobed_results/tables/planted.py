@@ -10,7 +10,12 @@ from riobed_results.tables.controls import KINDS, expected, found_by, kind, plan
 # The only kinds of stores that do not say when the change was made.
 _OLD_KINDS = ("stray", "entry", "block", "written")
 _MOMENTS = {"rest": "at rest", "step": "during a step"}
-_ORACLES = {"check": "by the check", "checksum": "by a checksum alone", "e2fsck": "by e2fsck alone"}
+_ORACLES = {
+    "check": "by the check",
+    "checksum": "by a checksum alone",
+    "e2fsck": "by e2fsck alone",
+    "canary": "by the canary alone",
+}
 
 
 def during(row: Row) -> str | None:
@@ -53,7 +58,8 @@ PLANTED = Design(
     note="Trials of fault class planted: one bit was changed behind the workload's back, then the "
     "machine was reset. At rest: the workload had ended. During a step: it stood still in the "
     "middle of one until the reset. Found: the workload's check found a difference. Recovery may "
-    "put a bitmap or the journal right; then a checksum or e2fsck has to name the change. Rightly "
+    "put a bitmap or the journal right; then a checksum or e2fsck has to name the change. No file "
+    "has the canary; its first byte that differs must be the changed one. Rightly "
     "classed: direct in memory, indirect if it was written to a file, or to the disk of a mode "
     "that restores memory; unclassified where there are no checksums; none where no file differs.",
     old_note="Trials of fault class planted: one bit was changed behind the workload's back, then the "

@@ -22,6 +22,7 @@ from riobed_results.store import (
     kernels,
 )
 from riobed_results.store.definitions import (
+    CANARIES,
     CORRUPTIONS,
     DIRECTS,
     DIRECTS_JUDGED,
@@ -221,15 +222,20 @@ def sensitivity(results: Results) -> RateTable:
 def direct(results: Results) -> RateTable:
     """Compute the endpoints of direct corruption, of crashes and of all judged runs."""
     judged = DIRECTS_JUDGED if judges_all(results.trials) else ()
-    return rate_table(results, (*DIRECTS, *judged))
+    found = [
+        each for each in (*DIRECTS, *judged, *CANARIES) if any(map(each.runs, results_of(results.trials)))
+    ]
+    return rate_table(results, found or DIRECTS)
 
 
-def _present(definition: Definition) -> Callable[[Sequence[Row]], bool]:
-    """Say whether rows have runs that count.
+def _present(*definitions: Definition) -> Callable[[Sequence[Row]], bool]:
+    """Say whether rows have runs that count by any of these.
 
     Published tables of older stores stay as they are: `riobed table` computes these for them, too.
     """
-    return lambda rows: judges_all(rows) and any(map(definition.runs, results_of(rows)))
+    return lambda rows: (
+        judges_all(rows) and any(each.runs(run) for run in results_of(rows) for each in definitions)
+    )
 
 
 _TESTS = (
@@ -252,7 +258,9 @@ SENSITIVITY_NOTE = (
 DIRECT_NOTE = (
     "Direct corruption as an endpoint of its own, among runs with faults of which checksums were kept. "
     "Protection can stop a stray store, not a wrong request that goes the legal way. The first line is what "
-    "the corruption table calls direct. It does not match the page with the file." + _TESTS
+    "the corruption table calls direct. It does not match the page with the file. The canary is a part "
+    "of the NVDIMM in which nobody stores anything: a hit is a stray store, whether or not a file differs."
+    + _TESTS
 )
 OUTCOMES = CampaignTable(
     name="outcomes",
@@ -278,6 +286,6 @@ DIRECT = CampaignTable(
     help="Direct corruption as an endpoint of its own, and whether modes differ in it.",
     compute=direct,
     page=lambda table: rate_page(table, DIRECT_NOTE),
-    present=_present(DIRECTS[0]),
+    present=_present(DIRECTS[0], CANARIES[0]),
     section="corruptions",
 )

@@ -17,7 +17,9 @@ from riobed.faults.base import Fault, FaultClass
 from riobed.faults.parameters import Parameters
 from riobed.faults.sites.catalogue import Catalogue
 
-Kind = Literal["stray", "entry", "block", "written", "directory", "inode", "bitmap", "xattr", "journal"]
+Kind = Literal[
+    "stray", "entry", "block", "written", "directory", "inode", "bitmap", "xattr", "journal", "canary"
+]
 
 
 class PlantedParameters(Parameters):
