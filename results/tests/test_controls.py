@@ -111,6 +111,7 @@ ABOUT_FAULTS = [
     "protocol",
     "outcomes",
     "direct",
+    "nvram",
     "severity",
     "exposure",
     "comparison",
@@ -138,7 +139,7 @@ def test_every_table_about_faults_says_first_what_its_controls_say(
     others.append(panic | {"recovery": recovered(log={}, production=True)})
     others.append({"mode": "odd", "restart": "power"})
     bad = {"corruption": "direct", "files_lost": 1, "bytes_lost": 1, "total_loss": False}
-    spec = "protocol: {claims: [{mode: rio, than: delayed}]}"
+    spec = "protocol: {claims: [{mode: rio, than: delayed}]}\nmachine: {nvdimm_mib: 64}"
     page = table.of(filled(store, fault, fault | bad, *others, {"mode": "delayed"}, spec=spec))
     failed, missing = "Control failed in mode rio: 1 of 1 planted", "have not run: class none in mode rio."
     for form in ("md", "latex", "html"):

@@ -58,7 +58,7 @@ def one_corruption() -> Path:
     lost = {"files_lost": 1, "bytes_lost": 9, "total_loss": False}
     known = {"recovery": recovered(), "injection_guest_s": 2.0, "crash_guest_s": 3.0, "restart": "parked"}
     known["victim"] = "sh"
-    asked = "protocol: {claims: [{mode: rio, than: delayed}]}"
+    asked = "protocol: {claims: [{mode: rio, than: delayed}]}\nmachine: {nvdimm_mib: 64}"
     lost |= {"corruption": "direct", "cache_share": 0.6}
     power = {"mode": "delayed", "restart": "power", "steps_lost": 3}
     fill(store, {**lost, **known}, {"mode": "delayed", **known}, power, spec=asked)

@@ -12,6 +12,7 @@ from riobed_results.tables.exposure import EXPOSURE
 from riobed_results.tables.fault_classes import FAULTS
 from riobed_results.tables.losses import NO_FAULT, PANIC, POWER, RECOVERY_CRASH, RESTARTS
 from riobed_results.tables.noninferiority import NONINFERIORITY
+from riobed_results.tables.nvram import NVRAM
 from riobed_results.tables.oracles import ORACLES
 from riobed_results.tables.performance_page import PERFORMANCE
 from riobed_results.tables.phases import PHASES
@@ -37,6 +38,7 @@ CAMPAIGN_TABLES: tuple[CampaignTable[Any], ...] = (
     PROTOCOL,
     OUTCOMES,
     DIRECT,
+    NVRAM,
     by_mode(SEVERITY),
     EXPOSURE,
     COMPARISON,

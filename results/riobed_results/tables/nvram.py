@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Machines with an NVDIMM: what each kind of crash did to files and to the canary, by mode."""
+
+import statistics
+from collections.abc import Sequence
+from itertools import product
+from typing import Literal
+
+from pydantic import BaseModel
+
+from riobed_results.store import (
+    CONTROLS,
+    CampaignRow,
+    Provenance,
+    Results,
+    Row,
+    how_many,
+    in_order,
+    judged,
+    numbers,
+    stored_spec,
+)
+from riobed_results.tables.controls import planted
+from riobed_results.tables.proportions import UNKNOWN, Share, count_text, interval_text, share_of
+from riobed_results.tables.render import Grid, Page, csv_text, printable
+from riobed_results.tables.table import CampaignTable, campaign_page
+
+Crash = Literal["reset", "power"]
+CRASHES: tuple[Crash, ...] = ("reset", "power")
+
+
+class Line(BaseModel):
+    """The judged runs of a mode that ended in one kind of crash, with `faults` or without.
+
+    `corrupted` are those after which a file differed. In `canary` of the runs there was a canary; it was hit
+    in `canary_hit` of them, and in `hit_alone` no file differed then. `steps_lost`: median and most, of the
+    runs whose files are as after some step; None if there is none.
+    """
+
+    mode: str
+    crash: Crash
+    faults: bool
+    runs: int
+    corrupted: int
+    share: Share
+    direct: int
+    indirect: int
+    unclassified: int
+    canary: int
+    canary_hit: int
+    hit_alone: int
+    lost_steps: int
+    steps_lost_median: float | None
+    steps_lost_most: int | None
+
+
+class NvramTable(BaseModel):
+    """Lines in the order of the modes; those without a run are left out."""
+
+    campaign: str
+    lines: list[Line]
+    environment: Provenance
+
+
+def has_nvdimm(campaign: CampaignRow) -> bool:
+    """Whether the campaign's machines have an NVDIMM."""
+    machine = stored_spec(campaign).get("machine")
+    return isinstance(machine, dict) and bool(machine.get("nvdimm_mib"))
+
+
+def wanted(row: Row) -> bool:
+    """Whether this is a judged run that nobody changed anything of."""
+    return judged(row) and not planted(row) and not row.late
+
+
+def nvram_table(results: Results) -> NvramTable:
+    """Compute the table; StoreError if the campaign's machines have no NVDIMM, or nothing was judged."""
+    campaign = results.campaign
+    rows = results.tally("steps_lost", wants=wanted) if has_nvdimm(campaign) else []
+    if not rows:
+        raise results.without("judged runs of machines with an NVDIMM")
+    modes = in_order(campaign, "modes", (row.mode for row in rows))
+    lines = []
+    for mode, crash, faults in product(modes, CRASHES, (False, True)):
+        found = [row for row in rows if (row.mode, _crash(row), _faulty(row)) == (mode, crash, faults)]
+        if found:
+            lines.append(_line(found, mode, crash, faults))
+    return NvramTable(campaign=campaign.name, lines=lines, environment=campaign.provenance)
+
+
+def _crash(row: Row) -> Crash:
+    return "power" if row.restart == "power" else "reset"
+
+
+def _faulty(row: Row) -> bool:
+    return row.fault_class not in CONTROLS
+
+
+def _line(rows: Sequence[Row], mode: str, crash: Crash, faults: bool) -> Line:
+    runs, steps = how_many(rows), numbers(rows, "steps_lost")
+    bad = [row for row in rows if row.corruption != "none"]
+    hit = [row for row in rows if row.canary]
+    return Line(
+        mode=mode,
+        crash=crash,
+        faults=faults,
+        runs=runs,
+        corrupted=how_many(bad),
+        share=share_of(how_many(bad), runs),
+        direct=how_many(row for row in bad if row.corruption == "direct"),
+        indirect=how_many(row for row in bad if row.corruption == "indirect"),
+        unclassified=how_many(row for row in bad if row.corruption == "unclassified"),
+        canary=how_many(row for row in rows if row.canary is not None),
+        canary_hit=how_many(hit),
+        hit_alone=how_many(row for row in hit if row.corruption == "none"),
+        lost_steps=how_many(row for row in rows if row.lost_steps),
+        steps_lost_median=statistics.median(steps) if steps else None,
+        steps_lost_most=max(steps, default=None),
+    )
+
+
+_HEAD = [
+    "Mode",
+    "Crash",
+    "Faults",
+    "Corrupted",
+    "95 % interval",
+    "Direct",
+    "Indirect",
+    "Unclassified",
+    "Canary hit",
+    "hit alone",
+    "Lost newest steps",
+    "Steps lost, median",
+    "most",
+]
+NOTE = (
+    "Judged runs, however they ended; planted changes are left out. Crash: whether the machine was reset, "
+    "or all RAM but the NVDIMM was lost (power). Faults, no: nothing was injected (classes none and "
+    "panic). Corrupted: runs after which a file differs, of all runs, with the exact (Clopper-Pearson) 95 "
+    "% interval; a mode that may lose the newest steps is corrupted by a loss of power only if no step "
+    "left such files. Direct: checksums or the canary tell of a stray store; indirect: checksums were "
+    "kept and tell of none; unclassified: nothing tells. Canary: a part of the NVDIMM in which nobody "
+    "stores anything; hit: it differs after the crash, of the runs in which there was one; hit alone: and "
+    "no file differs. Steps lost: of runs whose files are as after some step."
+)
+
+
+def nvram_page(table: NvramTable) -> Page:
+    """Return the table's page."""
+    grid = Grid("Crashes of machines with an NVDIMM", _HEAD, list(map(_cells, table.lines)), [])
+    fields = [name for name in Line.model_fields if name != "share"]
+    csv = csv_text(
+        [*fields, "low", "high"],
+        (
+            [*(getattr(line, name) for name in fields), line.share.low, line.share.high]
+            for line in table.lines
+        ),
+    )
+    return campaign_page(table, [grid], NOTE, csv)
+
+
+def _cells(line: Line) -> list[str]:
+    alone = str(line.hit_alone) if line.canary else UNKNOWN
+    median, most = line.steps_lost_median, line.steps_lost_most
+    return [
+        printable(line.mode),
+        line.crash,
+        "yes" if line.faults else "no",
+        count_text(line.corrupted, line.runs),
+        interval_text(line.share),
+        *map(str, (line.direct, line.indirect, line.unclassified)),
+        *((f"{line.canary_hit} of {line.canary}", alone) if line.canary else (UNKNOWN, UNKNOWN)),
+        str(line.lost_steps),
+        UNKNOWN if median is None else f"{median:g}",
+        UNKNOWN if most is None else str(most),
+    ]
+
+
+NVRAM = CampaignTable(
+    name="nvram",
+    title="Crashes of machines with an NVDIMM",
+    help="Corruptions, hits of the canary and steps lost, by mode and kind of crash.",
+    compute=nvram_table,
+    page=nvram_page,
+    present=lambda rows: any(map(wanted, rows)),
+    asked=has_nvdimm,
+    section="corruptions",
+)
