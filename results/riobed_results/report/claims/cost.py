@@ -53,15 +53,17 @@ def _ratios(row: CostRow, first: str) -> Iterator[Claim]:
 
 
 def _added(row: CostRow, base: CostRow | None) -> Iterator[Claim]:
-    """Return the instructions that a part adds, in total and per operation that it counts."""
+    """Return the instructions that a part adds, in total and for each operation that only it does."""
     if not base or "instructions" not in row.cost or "instructions" not in base.cost:
         return
     added = row.cost["instructions"] - base.cost["instructions"]
     key = slug(row.workload, row.variant)
     yield number(f"{key}_added", added, f"{added / _PER_UNIT:.1f} million instructions")
     for name in row.counters:
-        if row.counters[name] and not base.counters[name]:
-            each, what = added / row.counters[name], name.removesuffix("s").replace("_", " ")
+        # What the whole machine does is not counted for a part.
+        if name not in COSTLY and added > 0 and row.counters[name] and not base.counters[name]:
+            one = name.removesuffix("es") if name.endswith("shes") else name.removesuffix("s")
+            each, what = added / row.counters[name], one.replace("_", " ")
             yield number(f"{key}_per_{slug(what)}", each, f"{each:.0f} instructions for each {what}")
 
 
