@@ -116,6 +116,13 @@ def test_a_run_is_stored_with_all_that_was_measured(world: World) -> None:
     assert limits == [disk_models()["disk-1996"].limits, Throttle()] * 2
 
 
+def test_checksums_are_measured_only_if_asked_for() -> None:
+    spec = bench_spec(modes=["delayed", "rio"])
+    asked = spec.model_copy(update={"checksums": True})
+    parameters = [{n: m.kernel_parameters for n, m in each.cache_modes.items()} for each in (asked, spec)]
+    assert parameters[1] == parameters[0] | {"rio": (*parameters[0]["rio"], "rio.checksum=0")}
+
+
 def test_it_goes_on_where_it_was_stopped(world: World) -> None:
     spec = bench_spec()
     planned = [run.key for series in plan_runs(spec) for run in series.runs]

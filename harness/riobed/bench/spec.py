@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field, StringConstraints, model_validator
 
 from riobed.errors import UsageError
-from riobed.guest import MachineSpec, ModeName, Throttle, WorkloadSpec
+from riobed.guest import CacheMode, MachineSpec, ModeName, Throttle, WorkloadSpec
 from riobed.plan import ComparesModes, modes_data, read_spec
 from riobed.products import CHECKOUT
 from riobed.yamltext import parse_yaml
@@ -34,6 +34,8 @@ class BenchSpec(ComparesModes):
     # Runs of each mode that count instructions: on a disk without limits, because a disk takes time only.
     counted_rounds: Annotated[int, Field(ge=0, le=1000)] = 3
     vcpus: Annotated[tuple[Annotated[int, Field(ge=1, le=4)], ...], Field(min_length=1)] = (1,)
+    # Whether Rio's modes have its checksums: an instrument of trials, which nobody would pay for.
+    checksums: bool = False
     # Without what is compared: throttle and vcpus.
     machine: MachineSpec = MachineSpec()
 
@@ -56,6 +58,11 @@ class BenchSpec(ComparesModes):
             except UsageError as error:
                 raise ValueError(f"modes: {name}: {error}") from None
         return self
+
+    def mode(self, name: str) -> CacheMode:
+        """Return the mode of that name as it is measured."""
+        mode = super().mode(name)
+        return mode if self.checksums else mode.without_checksums()
 
     def machine_of(self, disk: str, vcpus: int) -> MachineSpec:
         """Return the machine with one of the disks, or without limits, and so many processors."""

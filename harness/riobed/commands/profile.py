@@ -72,7 +72,7 @@ def profiles(request: Request, uri: str | None) -> ProfileTable:
     """Do the work once in each mode; UsageError and EnvironmentFault as in `riobed bench`."""
     if request.mode == request.over:
         raise UsageError(f"{request.mode}: a profile compares two modes; give another one with --over")
-    modes = {name: find_mode(name, request.file) for name in (request.over, request.mode)}
+    modes = {name: find_mode(name, request.file).without_checksums() for name in (request.over, request.mode)}
     machine = modes[request.mode].default_machine()
     machine = machine.model_copy(update={"accelerator": "tcg", "disk_mib": request.disk_mib})
     setup = guest_setup(machine, uri, WorkloadSpec(path=request.workload.resolve()))

@@ -96,6 +96,12 @@ class CacheMode(Strict):
     cache_share: CacheShare | None = None
     kernel: KernelSpec | None = None
 
+    def without_checksums(self) -> "CacheMode":
+        """Return the mode without Rio's checksums, if it has any: with them trials tell direct corruption."""
+        if "rio" not in self.mount.split(","):
+            return self
+        return self.model_copy(update={"kernel_parameters": (*self.kernel_parameters, "rio.checksum=0")})
+
     @property
     def kernel_needs(self) -> dict[str, str]:
         """The options that its kernel must have, each with the reason."""
