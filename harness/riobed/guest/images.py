@@ -14,13 +14,11 @@ from riobed.errors import UsageError
 from riobed.guest.layout import MIB
 from riobed.guest.workload import beside_folder
 from riobed.products import Manifest, cache_dir
-from riobed.vm import need_room, run_tool
+from riobed.vm import need_room, run_inside, run_tool
 
 # The size limit of a built workload, and how much larger than its files the image is at least.
 _MAX_WORKLOAD = 1024 * MIB
 _SLACK = 8 * MIB
-# In the toolchain root and on the host: the certificate authorities that a build's downloads trust.
-_TRUSTED = Path("/etc/ssl/certs/ca-certificates.crt")
 
 
 def make_empty_disk(path: Path, size: int) -> None:
@@ -79,19 +77,7 @@ def _build(folder: Path, build: str | None, work: Path, manifest: Manifest) -> N
     shutil.copytree(folder, work, dirs_exist_ok=True)
     if not build:
         return
-    root = manifest.toolchain.root
-    _trust_as_host(root)
-    inside = f"cd /{work.relative_to(root)} && {build}"
-    run_tool(["chroot", str(root), "/bin/sh", "-ec", inside], f"build of workload {folder.name}")
-
-
-def _trust_as_host(root: Path) -> None:
-    """Let what runs in the toolchain root verify servers as this host does, behind a proxy, too."""
-    if _TRUSTED.exists():
-        inside = root / _TRUSTED.relative_to("/")
-        inside.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(inside) as temporary:
-            shutil.copyfile(_TRUSTED, temporary)
+    run_inside(manifest.toolchain.root, work, build, f"build of workload {folder.name}")
 
 
 def _pack(folder: Path, image: Path, size: int) -> None:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from riobed.errors import UsageError, complaint
+from riobed.products import unpacking
 from riobed.yamltext import parse_yaml
 
 FILE = "workload.yaml"
@@ -107,8 +108,8 @@ class Workload(BaseModel):
         """A text for sh that makes what is not in the folder; None if everything is."""
         if not self.programs:
             return self.build
-        script = f"set -- {' '.join(self.programs)}\n{_PROGRAMS.read_text(encoding='utf-8')}"
-        return f"{script}\n{self.build or ':'}\nrm -r unpacked\n"
+        made = unpacking(self.programs) + _PROGRAMS.read_text(encoding="utf-8")
+        return f"{made}\n{self.build or ':'}\nrm -r unpacked\n"
 
     @property
     def measured(self) -> dict[str, str]:

@@ -16,6 +16,7 @@ from riobed.products.manifest import (
     state_dir,
 )
 from riobed.products.stages import CHECKOUT, MIB, cache_dir, content_key, missing, prepare_cache
+from riobed.products.unpack import unpacking
 
 __all__ = [
     "CHECKOUT",
@@ -33,4 +34,5 @@ __all__ = [
     "missing",
     "prepare_cache",
     "state_dir",
+    "unpacking",
 ]

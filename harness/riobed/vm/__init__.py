@@ -9,7 +9,7 @@ from riobed.vm.canary import CanaryHits, canary_hits
 from riobed.vm.connection import connect
 from riobed.vm.driver import Driver, driver
 from riobed.vm.emulator import COUNTED, REPEATABLE, SINGLE_THREADED
-from riobed.vm.host import LEAST_ROOM, find_tool, need_room, qemu_version, run_tool
+from riobed.vm.host import LEAST_ROOM, find_tool, need_room, qemu_version, run_inside, run_tool
 from riobed.vm.machine import (
     UNUSED,
     CachePolicy,
@@ -57,6 +57,7 @@ __all__ = [
     "memory_files",
     "need_room",
     "qemu_version",
+    "run_inside",
     "run_tool",
     "scratch_dir",
 ]

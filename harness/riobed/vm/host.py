@@ -6,6 +6,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from riobed_results.files import replacing
+
 from riobed.errors import EnvironmentFault
 from riobed.products import MIB
 
@@ -14,6 +16,8 @@ from riobed.products import MIB
 LEAST_ROOM = 64 * MIB
 # Administrators' tools; other users' PATH does not include these folders.
 _SBIN = "/usr/sbin:/sbin"
+# In the toolchain root and on the host: the certificate authorities that downloads trust.
+_TRUSTED = Path("/etc/ssl/certs/ca-certificates.crt")
 
 
 def find_tool(name: str) -> str:
@@ -37,6 +41,22 @@ def run_tool(argv: list[str], what: str) -> str:
 def qemu_version() -> str:
     """Return the version line of the host's QEMU; EnvironmentFault if it is not installed."""
     return run_tool(["qemu-system-x86_64", "--version"], "QEMU").splitlines()[0]
+
+
+def run_inside(root: Path, folder: Path, script: str, what: str) -> None:
+    """Run a text for sh in a folder of the toolchain root; EnvironmentFault if it fails."""
+    _trust_as_host(root)
+    inside = f"cd /{folder.relative_to(root)}\n{script}"
+    run_tool(["chroot", str(root), "/bin/sh", "-ec", inside], what)
+
+
+def _trust_as_host(root: Path) -> None:
+    """Let what runs in the toolchain root verify servers as this host does, behind a proxy, too."""
+    if _TRUSTED.exists():
+        inside = root / _TRUSTED.relative_to("/")
+        inside.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(inside) as temporary:
+            shutil.copyfile(_TRUSTED, temporary)
 
 
 def need_room(folder: Path, size: int) -> None:
