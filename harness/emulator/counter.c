@@ -18,23 +18,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "counts.h"
 #include "map.h"
 #include "qemu_plugin.h"
 
 #define MARKS 16
 #define PROFILE 4096
 
-struct counts {
-	uint64_t instructions;	/* all, repetitions included */
-	uint64_t repetitions;
-	uint64_t invlpg;	/* INVLPG and INVPCID */
-	uint64_t wrmsr;
-};
+/* The numbers of the counts. Those of the places follow. */
+enum { INSTRUCTIONS, REPETITIONS, INVLPG, WRMSR, NR_COUNTS };
+enum { USER, ELSEWHERE, TEXT };
 
 struct counters {
-	struct counts now;
 	uint64_t nr_marks;
-	struct counts marks[MARKS];	/* number n is in n % MARKS */
+	/* Number n is in n % MARKS. INSTRUCTIONS are all, with repetitions, and INVLPG includes INVPCID. */
+	uint64_t marks[MARKS][NR_COUNTS];
 };
 
 QEMU_PLUGIN_EXPORT int qemu_plugin_version = QEMU_PLUGIN_VERSION;
@@ -42,17 +40,19 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_version = QEMU_PLUGIN_VERSION;
 static struct counters *counters;
 static uint64_t mark_address;
 
-enum { USER, ELSEWHERE, TEXT };
-static uint64_t *places;	/* NULL without a profile */
+/* 0 without a profile. */
 static uint64_t nr_places, text_start, text_end;
 
 static void mark_places(uint64_t number)
 {
 	uint64_t *at = (uint64_t *)((char *)counters + PROFILE) + number * nr_places;
 
-	for (uint64_t i = 0; i < nr_places; i++)
-		if (places[i])
-			at[i] = places[i];
+	for (uint64_t i = 0; i < nr_places; i++) {
+		uint64_t count = count_of(NR_COUNTS + i);
+
+		if (count)
+			at[i] = count;
+	}
 }
 
 static void mark(unsigned int vcpu, void *data)
@@ -61,18 +61,18 @@ static void mark(unsigned int vcpu, void *data)
 
 	(void)vcpu;
 	(void)data;
-	counters->marks[number] = counters->now;
-	if (places)
-		mark_places(number);
+	for (int i = 0; i < NR_COUNTS; i++)
+		counters->marks[number][i] = count_of(i);
+	mark_places(number);
 }
 
-static uint64_t *place_of(uint64_t address)
+static uint64_t place_of(uint64_t address)
 {
 	if (!(address >> 63))
-		return &places[USER];
+		return USER;
 	if (address < text_start || address >= text_end)
-		return &places[ELSEWHERE];
-	return &places[TEXT + address - text_start];
+		return ELSEWHERE;
+	return TEXT + address - text_start;
 }
 
 /* Operation codes of MOVS, CMPS, STOS, LODS, SCAS, INS and OUTS. */
@@ -93,23 +93,25 @@ static const uint8_t *skip_prefixes(const uint8_t *at, const uint8_t *end, bool 
 	return at;
 }
 
-static uint64_t *counter_of(const uint8_t *code, size_t size)
+/* What an instruction counts as, beside INSTRUCTIONS; INSTRUCTIONS if that is all. */
+static int kind_of(const struct qemu_plugin_insn *insn)
 {
-	const uint8_t *end = code + size;
+	uint8_t bytes[INSN_MAX];
+	const uint8_t *code = bytes, *end = bytes + insn_code(insn, bytes);
 	bool repeated;
 
 	code = skip_prefixes(code, end, &repeated);
 	if (code < end && repeated && is_string(*code))
-		return &counters->now.repetitions;
+		return REPETITIONS;
 	if (end - code >= 2 && code[0] == 0x0f && code[1] == 0x30)
-		return &counters->now.wrmsr;
+		return WRMSR;
 	/* INVLPG is 0F 01 /7 with a memory operand, INVPCID 66 0F 38 82. */
 	if (end - code >= 3 && code[0] == 0x0f && code[1] == 0x01 && (code[2] & 0x38) == 0x38 &&
 	    code[2] < 0xc0)
-		return &counters->now.invlpg;
+		return INVLPG;
 	if (end - code >= 3 && code[0] == 0x0f && code[1] == 0x38 && code[2] == 0x82)
-		return &counters->now.invlpg;
-	return NULL;
+		return INVLPG;
+	return INSTRUCTIONS;
 }
 
 static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
@@ -117,15 +119,13 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	(void)id;
 	for (size_t i = 0; i < qemu_plugin_tb_n_insns(tb); i++) {
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
-		uint64_t *more = counter_of(qemu_plugin_insn_data(insn), qemu_plugin_insn_size(insn));
+		int kind = kind_of(insn);
 
-		qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64,
-							   &counters->now.instructions, 1);
-		if (more)
-			qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64, more, 1);
-		if (places && more != &counters->now.repetitions)
-			qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64,
-								   place_of(qemu_plugin_insn_vaddr(insn)), 1);
+		count_executions(insn, INSTRUCTIONS);
+		if (kind != INSTRUCTIONS)
+			count_executions(insn, kind);
+		if (nr_places && kind != REPETITIONS)
+			count_executions(insn, NR_COUNTS + place_of(qemu_plugin_insn_vaddr(insn)));
 		if (qemu_plugin_insn_vaddr(insn) == mark_address)
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, mark, QEMU_PLUGIN_CB_NO_REGS, NULL);
 	}
@@ -140,8 +140,7 @@ static bool want_places(const char *range)
 	if (*end || text_start >= text_end)
 		return false;
 	nr_places = TEXT + text_end - text_start;
-	places = calloc(nr_places, sizeof(*places));
-	return places;
+	return true;
 }
 
 QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int argc,
@@ -163,8 +162,8 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qem
 		fputs("counter.so: wants counters=FILE, mark=ADDRESS and, for a profile, text=START:END\n", stderr);
 		return -1;
 	}
-	counters = map_file(path, PROFILE + MARKS * nr_places * sizeof(*places));
-	if (!counters)
+	counters = map_file(path, PROFILE + MARKS * nr_places * sizeof(uint64_t));
+	if (!counters || !make_counts(NR_COUNTS + nr_places))
 		return -1;
 	qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
 	return 0;

@@ -93,9 +93,9 @@ static const uint8_t leave_mark[] = {0x0f, 0x1f, 0x80, 0x72, 0x69, 0x62, 0x70};
 static change_t change_at(const struct qemu_plugin_insn *insn)
 {
 	uint64_t address = qemu_plugin_insn_vaddr(insn);
-	const void *code = qemu_plugin_insn_data(insn);
+	uint8_t code[INSN_MAX];
 
-	if (qemu_plugin_insn_size(insn) == sizeof(enter_mark)) {
+	if (insn_code(insn, code) == sizeof(enter_mark)) {
 		if (!memcmp(code, enter_mark, sizeof(enter_mark)))
 			return entered;
 		if (!memcmp(code, leave_mark, sizeof(leave_mark)))

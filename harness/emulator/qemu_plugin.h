@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the plugins need of QEMU's plugin interface, version 1 (QEMU 4.2 to 8.x). Debian does not ship QEMU's
- * own qemu-plugin.h; names, types and values are those of include/qemu/qemu-plugin.h of QEMU 7.2.
+ * What the plugins need of QEMU's plugin interface. QEMU_PLUGIN_VERSION says which one: 1 is that of QEMU 4.2 to
+ * 8.1, 3 that of QEMU 9.1 and later. Debian does not ship QEMU's own qemu-plugin.h; names, types and values are
+ * those of include/qemu/qemu-plugin.h of QEMU 7.2 and 10.0.
  */
 #ifndef QEMU_PLUGIN_H
 #define QEMU_PLUGIN_H
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
-#define QEMU_PLUGIN_VERSION 1
+#if QEMU_PLUGIN_VERSION != 1 && QEMU_PLUGIN_VERSION != 3
+#error "QEMU_PLUGIN_VERSION is to be 1 or 3"
+#endif
 #define QEMU_PLUGIN_EXPORT __attribute__((visibility("default")))
 
 typedef uint64_t qemu_plugin_id_t;
@@ -25,12 +29,50 @@ void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id,
 void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *insn,
 					    void (*cb)(unsigned int vcpu, void *data),
 					    enum qemu_plugin_cb_flags flags, void *data);
-void qemu_plugin_register_vcpu_insn_exec_inline(struct qemu_plugin_insn *insn, enum qemu_plugin_op op,
-						void *counter, uint64_t increment);
 size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb);
 struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb, size_t index);
-const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *insn);
 size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn);
 uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);
+
+/* The longest instruction (Intel SDM, volume 2, section 2.3.11). */
+#define INSN_MAX 15
+
+#if QEMU_PLUGIN_VERSION == 1
+
+const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *insn);
+void qemu_plugin_register_vcpu_insn_exec_inline(struct qemu_plugin_insn *insn, enum qemu_plugin_op op,
+						void *counter, uint64_t increment);
+
+/* Copy the bytes of an instruction, and return how many these are. */
+static inline size_t insn_code(const struct qemu_plugin_insn *insn, uint8_t code[INSN_MAX])
+{
+	size_t size = qemu_plugin_insn_size(insn);
+
+	size = size < INSN_MAX ? size : INSN_MAX;
+	memcpy(code, qemu_plugin_insn_data(insn), size);
+	return size;
+}
+
+#else
+
+struct qemu_plugin_scoreboard;
+
+typedef struct {
+	struct qemu_plugin_scoreboard *score;
+	size_t offset;
+} qemu_plugin_u64;
+
+size_t qemu_plugin_insn_data(const struct qemu_plugin_insn *insn, void *to, size_t size);
+struct qemu_plugin_scoreboard *qemu_plugin_scoreboard_new(size_t element_size);
+uint64_t qemu_plugin_u64_sum(qemu_plugin_u64 entry);
+void qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(struct qemu_plugin_insn *insn, enum qemu_plugin_op op,
+							 qemu_plugin_u64 entry, uint64_t increment);
+
+static inline size_t insn_code(const struct qemu_plugin_insn *insn, uint8_t code[INSN_MAX])
+{
+	return qemu_plugin_insn_data(insn, code, INSN_MAX);
+}
+
+#endif
 
 #endif

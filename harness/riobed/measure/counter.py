@@ -18,7 +18,7 @@ from riobed.vm import Plugin, compiled
 MARK = "echo riobed >/proc/self/comm"
 _FUNCTION = "comm_write"
 COUNTERS = "counters"
-# struct counts and struct counters of counter.c.
+# struct counters of counter.c.
 NAMES = ("instructions", "repetitions", "invlpg", "wrmsr")
 _MARKS = 16
 _COUNTS = struct.Struct(f"<{len(NAMES)}Q")
@@ -38,7 +38,7 @@ def counter(manifest: Manifest, kernel: KernelPart, *more: str) -> Plugin:
 
 def marks(counters: Path) -> int:
     """Return the number of marks so far."""
-    return int(_NR_MARKS.unpack_from(_read(counters), _COUNTS.size)[0])
+    return int(_NR_MARKS.unpack_from(_read(counters))[0])
 
 
 def between_marks(counters: Path, since: int, parts: int = 1) -> list[dict[str, int]]:
@@ -56,7 +56,7 @@ def between_marks(counters: Path, since: int, parts: int = 1) -> list[dict[str, 
 
 
 def _mark(counters: Path, number: int) -> tuple[int, ...]:
-    at = _COUNTS.size + _NR_MARKS.size + number % _MARKS * _COUNTS.size
+    at = _NR_MARKS.size + number % _MARKS * _COUNTS.size
     return _COUNTS.unpack_from(_read(counters), at)
 
 

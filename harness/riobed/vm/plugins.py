@@ -9,26 +9,46 @@ from pathlib import Path
 
 from riobed_results.files import replacing
 
+from riobed.errors import EnvironmentFault
 from riobed.products import CHECKOUT, Manifest, cache_dir, content_key
-from riobed.vm.host import run_tool
+from riobed.vm.host import qemu_version, run_tool, version_number
 
 _SOURCES = CHECKOUT / "harness/emulator"
 _FLAGS = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-fvisibility=hidden"]
 
 
 def compiled(manifest: Manifest, name: str) -> Path:
-    """Return the plugin of that name, compiled first if missing; EnvironmentFault if that fails."""
-    built = cache_dir() / "emulator" / f"{content_key(_SOURCES)}-{manifest.toolchain.key}" / f"{name}.so"
+    """Return the plugin of that name for the host's QEMU, compiled first if missing.
+
+    EnvironmentFault if that fails, or if QEMU's plugin interface is not known.
+    """
+    interface = plugin_interface(qemu_version())
+    key = f"{content_key(_SOURCES)}-{interface}-{manifest.toolchain.key}"
+    built = cache_dir() / "emulator" / key / f"{name}.so"
     if not built.exists():
-        _build(manifest.toolchain.root, built)
+        _build(manifest.toolchain.root, interface, built)
     return built
 
 
-def _build(root: Path, built: Path) -> None:
+def plugin_interface(version: str) -> int:
+    """Return the version of the plugin interface for a QEMU (harness/emulator/qemu_plugin.h).
+
+    `version` is QEMU's own line. EnvironmentFault if the QEMU has an interface that the plugins are not for.
+    """
+    number = version_number(version)
+    if (4, 2) <= number < (8, 2):
+        return 1
+    if number >= (9, 1):
+        return 3
+    raise EnvironmentFault(f"{version}: plugins need QEMU 4.2 to 8.1, or 9.1 and later")
+
+
+def _build(root: Path, interface: int, built: Path) -> None:
     place = root / "build" / f"emulator-{built.parent.name}-{built.stem}"
     shutil.copytree(_SOURCES, place, dirs_exist_ok=True)
     inside = Path("/") / place.relative_to(root)
-    made = ["gcc", *_FLAGS, "-o", str(inside / built.name), str(inside / f"{built.stem}.c")]
+    flags = [*_FLAGS, f"-DQEMU_PLUGIN_VERSION={interface}"]
+    made = ["gcc", *flags, "-o", str(inside / built.name), str(inside / f"{built.stem}.c")]
     run_tool(["chroot", str(root), *made], f"build of the emulator's plugin {built.stem}")
     built.parent.mkdir(parents=True, exist_ok=True)
     with replacing(built) as new:
