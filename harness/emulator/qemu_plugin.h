@@ -21,7 +21,7 @@ struct qemu_info;
 struct qemu_plugin_tb;
 struct qemu_plugin_insn;
 
-enum qemu_plugin_cb_flags { QEMU_PLUGIN_CB_NO_REGS };
+enum qemu_plugin_cb_flags { QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_CB_R_REGS };
 enum qemu_plugin_op { QEMU_PLUGIN_INLINE_ADD_U64 };
 
 void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id,
@@ -72,6 +72,46 @@ static inline size_t insn_code(const struct qemu_plugin_insn *insn, uint8_t code
 {
 	return qemu_plugin_insn_data(insn, code, INSN_MAX);
 }
+
+/* What a plugin hears of stores, and reads of registers. */
+
+typedef uint32_t qemu_plugin_meminfo_t;
+struct qemu_plugin_hwaddr;
+struct qemu_plugin_register;
+
+enum qemu_plugin_mem_rw { QEMU_PLUGIN_MEM_R = 1, QEMU_PLUGIN_MEM_W };
+
+/* GLib's public parts of GArray and GByteArray (glib/garray.h); QEMU is linked with GLib. */
+typedef struct {
+	char *data;
+	unsigned int len;
+} GArray;
+
+typedef struct {
+	uint8_t *data;
+	unsigned int len;
+} GByteArray;
+
+GByteArray *g_byte_array_new(void);
+GByteArray *g_byte_array_set_size(GByteArray *array, unsigned int length);
+
+typedef struct {
+	struct qemu_plugin_register *handle;
+	const char *name;
+	const char *feature;
+} qemu_plugin_reg_descriptor;
+
+void qemu_plugin_register_vcpu_init_cb(qemu_plugin_id_t id, void (*cb)(qemu_plugin_id_t id, unsigned int vcpu));
+void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *insn,
+				      void (*cb)(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address,
+						 void *data),
+				      enum qemu_plugin_cb_flags flags, enum qemu_plugin_mem_rw rw, void *data);
+unsigned int qemu_plugin_mem_size_shift(qemu_plugin_meminfo_t info);
+struct qemu_plugin_hwaddr *qemu_plugin_get_hwaddr(qemu_plugin_meminfo_t info, uint64_t address);
+_Bool qemu_plugin_hwaddr_is_io(const struct qemu_plugin_hwaddr *address);
+uint64_t qemu_plugin_hwaddr_phys_addr(const struct qemu_plugin_hwaddr *address);
+GArray *qemu_plugin_get_registers(void);
+int qemu_plugin_read_register(struct qemu_plugin_register *handle, GByteArray *value);
 
 #endif
 

@@ -95,7 +95,7 @@ class World:
         self.accelerator = "tcg"
         self.qemu = "QEMU emulator version 7.2.0"
         self.image = KEY
-        monkeypatch.setattr(setup_module, "qemu_version", lambda: self.qemu)
+        monkeypatch.setattr(setup_module, "qemu_version", lambda *_: self.qemu)
         monkeypatch.setattr(workers, "_HEARSAY_S", 0.0)
         monkeypatch.setattr(CampaignSpec, "fault_class", lambda spec, name: SimpleNamespace(draw=self._draw))
 

@@ -39,7 +39,7 @@ class World:
         self.made: list[tuple[str, int]] = []
         self.setups: list[GuestSetup] = []
         self.discarded = 0
-        monkeypatch.setattr(making, "qemu_version", lambda: "QEMU emulator version 7.2.0")
+        monkeypatch.setattr(making, "qemu_version", lambda *_: "QEMU emulator version 7.2.0")
         monkeypatch.setattr(rounds, "open_guest", self._open)
         monkeypatch.setattr(rounds, "counter", lambda *_: None)
         monkeypatch.setattr(bench, "measure", self._measure)

@@ -12,7 +12,7 @@ from riobed.commands import doctor
 from riobed.commands.doctor import Finding
 from riobed.errors import EnvironmentFault
 
-LOOKS = ["_qemu", "_mke2fs", "_libvirt", "_products", "_room"]
+LOOKS = ["_qemu", "_lines", "_mke2fs", "_libvirt", "_products", "_room"]
 Capture = pytest.CaptureFixture[str]
 
 

@@ -57,7 +57,7 @@ def nothing_below(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Guest, "_prepare", lambda guest: guest.machine.told.append("prepare"))
     monkeypatch.setattr(guests, "open_mailbox", lambda machine: machine.told.append("mailbox"))
     monkeypatch.setattr(guests, "put_command", lambda machine, argv, stdin: machine.told.append("put") or 93)
-    monkeypatch.setattr(guests, "qemu_version", lambda: "QEMU 7.2")
+    monkeypatch.setattr(guests, "qemu_version", lambda *_: "QEMU 7.2")
 
 
 def guest_of(tmp_path: Path, name: str, accelerator: str = REPEATABLE, **changes: Any) -> Guest:

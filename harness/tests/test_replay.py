@@ -72,7 +72,10 @@ class World:
         monkeypatch.setattr(CampaignSpec, "fault_class", lambda spec, name: draw)
         self.fill()
 
-    def _setup(self, machine: MachineSpec, uri: str | None, workload: WorkloadSpec) -> GuestSetup:
+    def _setup(
+        self, machine: MachineSpec, uri: str | None, workload: WorkloadSpec, loses_lines: bool
+    ) -> GuestSetup:
+        assert not loses_lines
         return GuestSetup(manifest(self.folder, self.build_id), machine, "kvm")
 
     def _open(self, setup: GuestSetup, mode: object, name: str) -> FakeGuest:

@@ -20,6 +20,7 @@ from riobed.products import CHECKOUT, Fragment
 FOLDER = Path(__file__).parents[1] / "specs"
 GOOD = "name: quick\nmodes: [write-through, rio]\nfault_classes: [kernel_text]\n"
 RUNTIME = GOOD.replace("kernel_text", "allocation")
+LINES = GOOD + "restart: power-lines\nmachine: {nvdimm_mib: 64, "
 PLANT = GOOD + "controls: {planted: 1}\nparameters: {planted: {kinds: "
 SPECS = sorted([*FOLDER.glob("*.yaml"), *FOLDER.glob("*/spec.yaml")])
 
@@ -171,7 +172,7 @@ def test_parameters_are_those_the_class_draws_by(path: Path) -> None:
         ("quiet_s", [None, 0.1], [0]),
         ("warmup_s", [[1, 1], [1, 3]], [[1], [3, 1], [0, 1]]),
         ("recovery_reset_s", [None, [0, 0], [0, 86400]], [[0.4, 0], [-1, 0], [0, 86401], True]),
-        ("restart", ["reset", "power"], ["parked", "", None]),
+        ("restart", ["reset", "power"], ["parked", "power-lines", "", None]),
         ("fresh_boot_share", [0, 1], [-0.1, 1.5]),
         ("restore_check_share", [0, 1], [-0.1, 1.5]),
         ("controls", [{}, {"none": 0, "planted": 100}], [{"none": -1}, {"none": 101}, {"control": 1}]),
@@ -231,6 +232,10 @@ def test_the_range_of_a_key(field: str, good: list[Any], bad: list[Any]) -> None
         (GOOD + "machine: {icount: true, accelerator: kvm}\n", "machine: icount: needs one emulated"),
         (GOOD + "machine: {icount: true, vcpus: 2}\n", "machine: icount: needs one emulated processor"),
         (GOOD + "restart: power\nparked: {}\n", "spec: parked: a loss of power leaves no parked stage 0"),
+        (GOOD + "restart: power-lines\n", "spec: restart: power-lines is about an NVDIMM; set"),
+        (LINES + "accelerator: kvm}\n", "spec: restart: power-lines needs one emulated processor"),
+        (LINES + "vcpus: 2}\n", "spec: restart: power-lines needs one emulated processor; change"),
+        (LINES + "memory_mib: 512}\nparked: {}\n", "spec: parked: a loss of power leaves no parked stage 0"),
         (GOOD + "protocol: {claims: []}\n", "protocol.claims: Tuple should have at least 1 item"),
         (GOOD + "protocol: {claims: [{mode: rio, than: rio}]}\n", "protocol.claims.0: rio is compared with"),
         (GOOD + "protocol: {claims: [{mode: rio, than: delayed}]}\n", "spec: protocol: 'delayed' is none"),

@@ -22,7 +22,7 @@ from riobed.trial.recover import differing, findings
 from riobed.trial.stopping import stop_in_step
 from riobed.trial.trial import inject, run_trial, warm_up
 from riobed.trial.verdict import read_check
-from riobed.vm import CanaryHits, Nvdimm, make_nvdimm
+from riobed.vm import CanaryHits, LostLines, Nvdimm, make_nvdimm
 from riobed.vm.agent import AgentLost, ExecResult
 from riobed_results.store import PANICS, CheckReport
 
@@ -167,6 +167,7 @@ class Recovering(ScriptedMachine):
         super().__init__(folder, clock)
         self.resets = 0
         self.losses: list[int] = []
+        self.lines: LostLines | None = None
         # What is on the console a second after a reset.
         self.stage0 = READY
         self.answers: dict[str, ExecResult] = {
@@ -204,9 +205,10 @@ class Recovering(ScriptedMachine):
         self.say(self.progress, step(11))
         self.clock.after(1, self.come_back)
 
-    def power_loss(self, seed: int) -> None:
+    def power_loss(self, seed: int) -> LostLines | None:
         self.losses.append(seed)
         super().power_loss(seed)
+        return self.lines
 
     def run(self, argv: list[str], stdin: bytes = b"", timeout: float = 60) -> ExecResult:
         self.commands.append(argv)
@@ -316,6 +318,14 @@ def test_after_a_loss_of_power_only_modes_that_say_so_may_lose_steps(
     assert crashing.losses == [done.planned.noise_seed]
     assert (done.restart, done.check.steps_lost) == ("power", 3)
     assert f"oldest={oldest}" in crashing.commands[-1]
+
+
+def test_the_row_has_what_a_loss_of_power_took_of_the_nvdimm(crashing: Recovering) -> None:
+    crashing.lines = LostLines(12, 5)
+    done = ran(crashing, a_record(restart="power-lines"))
+    row = trial_row(done, 1, 1, "2026-01-02T03:04:05.000+00:00", "")
+    assert (row.restart, row.lines_open, row.lines_lost) == ("power-lines", 12, 5)
+    assert crashing.losses == [done.planned.noise_seed]
 
 
 def test_what_a_loss_of_power_took_stays_lost_after_a_further_reset(crashing: Recovering) -> None:

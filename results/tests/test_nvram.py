@@ -37,6 +37,7 @@ def test_each_kind_of_crash_is_a_line(store: Store) -> None:
         dax(fault_class="none"),
         dax(fault_class="panic", crash_title=PANICS["nmi"]),
         dax(**BAD, restart="power"),
+        dax(restart="power-lines"),
         # None of these is a judged run without a change of ours.
         dax(outcome="infra_error"),
         dax(recovery=recovered(phase="done")),
@@ -48,7 +49,8 @@ def test_each_kind_of_crash_is_a_line(store: Store) -> None:
     ]
     lines = {(line.mode, line.crash, line.faults): line for line in nvram_table(filled(store, *rows)).lines}
     assert list(lines) == [
-        ("delayed", "power", True), ("dax", "reset", False), ("dax", "reset", True), ("dax", "power", True)
+        ("delayed", "power", True), ("dax", "reset", False), ("dax", "reset", True), ("dax", "power", True),
+        ("dax", "power-lines", True),
     ]  # fmt: skip
     line = lines["dax", "reset", True]
     assert (line.runs, line.corrupted, line.direct, line.indirect, line.unclassified) == (5, 3, 1, 1, 1)

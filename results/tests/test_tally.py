@@ -19,7 +19,7 @@ from riobed_results.store.store import Store, open_store
 from riobed_results.store.tally import how_many, numbers
 
 NAMES = [field.name for field in fields(Facts)]
-CANARY = ("canary_hits", "canary_offset")
+ADDED = ("canary_hits", "canary_offset", "lines_open", "lines_lost")
 COUNTS = ("requested", "faults_injected", "faults_watched", "faults_activated", "differences", "mismatches")
 
 
@@ -33,7 +33,7 @@ def rows(seed: int) -> list[dict[str, Any]]:
         {"total_loss": True, "corruption": "indirect", "bytes_lost": 1 << 40},
         {"recovery": recovered(pages=1 << 70)},
         {"workload_errors": 2, "workload_error": "EUCLEAN in write", "victim": "kworker/0:1"},
-        {"steps_lost": 7, "restart": "power"},
+        {"steps_lost": 7, "restart": "power-lines"},
         {"canary_hits": 3, "canary_offset": 70000},
         {"injection_guest_s": 1.5, "crash_guest_s": 2.0, "workload_mismatch": True},
     ]
@@ -85,7 +85,7 @@ def test_trials_that_end_later_are_not_counted(results: Results) -> None:
     assert how_many(read_results(results.source).trials) == before + 1
 
 
-@pytest.mark.parametrize("lacks", [(), ("boot",), ("boot", "victim"), ("steps_lost",), CANARY])
+@pytest.mark.parametrize("lacks", [(), ("boot",), ("boot", "victim"), ("steps_lost",), ADDED])
 def test_a_store_without_digests_gets_them(store: Store, path: Path, lacks: tuple[str, ...]) -> None:
     """A reader makes them for itself; who writes, once for all."""
     fill(store, *(row | {"victim": None, "steps_lost": None, "canary_hits": None} for row in rows(1)))
@@ -104,17 +104,18 @@ def test_a_store_without_digests_gets_them(store: Store, path: Path, lacks: tupl
     assert sqlite3.connect(path).execute("SELECT value FROM meta").fetchone() == ("4",)
 
 
-def test_a_store_without_canaries_has_them_once_it_is_written_to(store: Store, path: Path) -> None:
+def test_a_store_without_some_columns_has_them_once_it_is_written_to(store: Store, path: Path) -> None:
     fill(store, {"crash_title": "old"})
     with sqlite3.connect(path) as database:
-        for column in CANARY:
+        for column in ADDED:
             database.execute(f"ALTER TABLE trials DROP COLUMN {column}")
     before = path.read_bytes()
     (old,) = read_results(open_store(str(path))).rows
     assert (old.crash_title, old.canary) == ("old", None) and path.read_bytes() == before
-    open_store(str(path), create=True).add_trial(trial(1, 1, canary_hits=2, canary_offset=1 << 33))
+    added = trial(1, 1, canary_hits=2, canary_offset=1 << 33, lines_open=3)
+    open_store(str(path), create=True).add_trial(added)
     new = read_results(open_store(str(path))).rows[-1]
-    assert (new.canary_hits, new.canary_offset, new.canary) == (2, 1 << 33, True)
+    assert (new.canary_hits, new.canary_offset, new.canary, new.lines_open) == (2, 1 << 33, True, 3)
 
 
 def test_a_damaged_digest_is_told_in_one_line(store: Store, path: Path) -> None:

@@ -74,7 +74,7 @@ class CampaignPlugin(WorkerPlugin):
     def _make_guests(self, count: int) -> Guests:
         spec = stored_spec(self._campaign, self._spec)
         uri = os.environ.get(URI_VARIABLE)
-        setup = guest_setup(spec.machine, uri, spec.workload, spec.parked is not None)
+        setup = guest_setup(spec.machine, uri, spec.workload, spec.parked is not None, spec.loses_lines)
         if difference := self._wanted.difference(host_provenance(setup, spec), WORKER):
             raise UsageError(f"its {difference}; set it up from the same sources as the campaign's host")
         return Guests(spec, setup, count)

@@ -13,7 +13,7 @@ from rich.table import Table
 from riobed.errors import RiobedError
 from riobed.guest import MIB
 from riobed.products import cache_dir, load_manifest
-from riobed.vm import find_tool, run_tool
+from riobed.vm import find_tool, reads_registers, run_tool
 
 _NEEDED_MIB = 2048
 
@@ -30,7 +30,7 @@ class Finding:
 
 def doctor(as_json: bool, uri: str | None) -> int:
     """Print the findings; return exit status 0 if campaigns can run here, else 1."""
-    findings = [look(uri) for look in (_qemu, _mke2fs, _libvirt, _products, _room)]
+    findings = [look(uri) for look in (_qemu, _lines, _mke2fs, _libvirt, _products, _room)]
     ready = all(finding.good for finding in findings)
     kvm, tcg = (
         _accelerators(uri)
@@ -67,6 +67,16 @@ def _tool(what: str, argv: list[str]) -> Finding:
 
 def _qemu(_uri: str | None) -> Finding:
     return _tool("QEMU", ["qemu-system-x86_64", "--version"])
+
+
+def _lines(_uri: str | None) -> Finding:
+    what = "QEMU for power-lines"
+    try:
+        return Finding(
+            what, True, "as above" if reads_registers() else "Debian 13's, fetched when first needed"
+        )
+    except RiobedError as error:
+        return Finding(what, False, str(error), "make setup")
 
 
 def _mke2fs(_uri: str | None) -> Finding:

@@ -99,7 +99,7 @@ def replay_setup(campaign: CampaignRow, spec: CampaignSpec, store: str, uri: str
 
     UsageError if the kernel built here is not the campaign's.
     """
-    setup = guest_setup(spec.machine, uri, spec.workload)
+    setup = guest_setup(spec.machine, uri, spec.workload, loses_lines=spec.loses_lines)
     here = provenance(setup, campaign.seed, modes=spec.cache_modes)
     if difference := campaign.provenance.difference(here, KERNEL):
         raise UsageError(

@@ -56,7 +56,7 @@ def run_spec(spec: CampaignSpec, store: str, logs: Path | None, where: Where) ->
     try_store(store)
     console = Console()
     with console.status("Looking for built products, trying accelerators (up to a minute the first time)"):
-        setup = guest_setup(spec.machine, where.uri, spec.workload, spec.parked is not None)
+        setup = guest_setup(spec.machine, where.uri, spec.workload, spec.parked is not None, spec.loses_lines)
     # This builds the kernels that are missing.
     for mode in spec.modes:
         check_mode(mode, spec.mode(mode), setup)

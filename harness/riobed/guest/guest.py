@@ -35,6 +35,7 @@ from riobed.vm import (
     Plugin,
     canary_hits,
     driver,
+    line_plugin,
     make_nvdimm,
     memory_files,
     need_room,
@@ -93,6 +94,10 @@ class GuestSetup:
     parked: bool = False
     # Workloads that run beside it.
     beside: tuple[Beside, ...] = ()
+    # A loss of power takes lines of the NVDIMM that were not written back (riobed.vm.lines).
+    loses_lines: bool = False
+    # None: the host's QEMU.
+    qemu: Path | None = None
     # Trace the file cache, for `riobed replay --trace`.
     trace: bool = False
     # Folder of the snapshot cache of deterministic guests, from which replays start; None: no cache.
@@ -168,6 +173,7 @@ def machine_config(
         if layout.nvdimm
         else None,
         interactive=interactive,
+        qemu=setup.qemu,
     )
 
 
@@ -186,6 +192,8 @@ def open_guest(
     EnvironmentFault if there is no hypervisor.
     """
     config = machine_config(setup, mode, scratch_dir() / name, interactive)
+    if setup.loses_lines and config.nvdimm:
+        plugin = line_plugin(setup.manifest, config.nvdimm, setup.qemu)
     return Guest(setup, mode, setup.driver(replace(config, plugin=plugin)))
 
 
@@ -499,7 +507,7 @@ class Guest:
             setup.stage0_kernel(self.mode).build_id,
             setup.products(self.mode).image.key,
             setup.accelerator,
-            qemu_version(),
+            qemu_version(setup.qemu),
         ]
         return setup.snapshots / hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:16]
 

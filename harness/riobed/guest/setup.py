@@ -15,7 +15,7 @@ from riobed.guest.kernel import GUEST_NEEDS, check_config, kernel_config
 from riobed.guest.modes import CacheMode
 from riobed.guest.workload import Workload, check_options, load_workload, put_beside
 from riobed.products import Manifest, content_key, load_manifest
-from riobed.vm import REPEATABLE, driver, qemu_version
+from riobed.vm import REPEATABLE, driver, qemu_version, reading_qemu
 
 # Hashed when imported: files may change while a worker runs.
 _HARNESS = content_key(Path(__file__).parents[1])
@@ -26,8 +26,11 @@ def guest_setup(
     uri: str | None = None,
     workload: WorkloadSpec | None = None,
     parked: bool = False,
+    loses_lines: bool = False,
 ) -> GuestSetup:
     """Collect what a guest is made of; with `parked` its stage 0 is parked (riobed.guest.parking).
+
+    With `loses_lines` its emulator knows which lines of an NVDIMM a loss of power takes.
 
     UsageError if the workload is not valid, EnvironmentFault if something is not built or installed.
     """
@@ -39,6 +42,7 @@ def guest_setup(
         )
     machines = driver(uri)
     manifest: Manifest = load_manifest()
+    wanted = "tcg" if loses_lines else machine.accelerator
     if loaded and workload:
         builds = [(each.path, of.built_by) for of, each in zip(others, workload.beside, strict=True)]
         image = workload_image(Path(workload.path), loaded.built_by, manifest, builds)
@@ -47,12 +51,14 @@ def guest_setup(
         machine=machine,
         accelerator=REPEATABLE
         if machine.icount
-        else for_processors(choose(machine.accelerator, manifest, uri), machine.vcpus),
+        else for_processors(choose(wanted, manifest, uri), machine.vcpus),
         workload=loaded,
         workload_image=image,
         options=dict(workload.options) if workload else None,
         beside=tuple(beside) if workload else (),
         parked=parked,
+        loses_lines=loses_lines,
+        qemu=reading_qemu(manifest) if loses_lines else None,
         driver=machines,
     )
 
@@ -92,7 +98,7 @@ def provenance(
         kernel_release=kernel.release,
         kernel_build_id=kernel.build_id,
         series_commit=kernel.series_commit,
-        qemu_version=qemu_version(),
+        qemu_version=qemu_version(setup.qemu),
         accelerator=setup.accelerator,
         created=utc_now(),
         kernels={

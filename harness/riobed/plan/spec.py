@@ -15,7 +15,7 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from riobed_results.store import Protocol
+from riobed_results.store import LOSSES_OF_POWER, Protocol
 
 from riobed.errors import UsageError, complaint
 from riobed.faults import CLASSES, FaultClass, Kind, PlantedParameters, SiteFilter
@@ -140,8 +140,8 @@ class CampaignSpec(ComparesModes):
     # crash is followed by a reset.
     parked: Parked | None = None
     # What a crash is followed by: a reset, which keeps RAM, or a loss of power
-    # (docs/decisions/045-loss-of-power.md).
-    restart: Literal["reset", "power"] = "reset"
+    # (docs/decisions/045-loss-of-power.md), with that of cache lines (047-lines-of-an-nvdimm.md).
+    restart: Literal["reset", "power", "power-lines"] = "reset"
     # A guest without a sign of life for that long hangs.
     hang_s: Seconds = 20.0
     # Proportion of trials that boot instead of starting from the snapshot, to show that it has no effect.
@@ -191,8 +191,12 @@ class CampaignSpec(ComparesModes):
             raise ValueError("run_on_s: with icount each trial needs its own warm-up; leave it out")
         if self.parked and (self.machine.icount or self.recovery_reset_s):
             raise ValueError("parked: recovery_reset_s and icount need real resets; leave it out")
-        if self.parked and self.restart == "power":
+        if self.parked and self.restart in LOSSES_OF_POWER:
             raise ValueError("parked: a loss of power leaves no parked stage 0; leave it out")
+        if self.loses_lines and not self.machine.nvdimm_mib:
+            raise ValueError("restart: power-lines is about an NVDIMM; set machine.nvdimm_mib")
+        if self.loses_lines and (self.machine.accelerator == "kvm" or self.machine.vcpus > 1):
+            raise ValueError("restart: power-lines needs one emulated processor; change accelerator or vcpus")
         if self.max_trials_per_cell < self.crashes_per_cell:
             raise ValueError("max_trials_per_cell is smaller than crashes_per_cell")
         counts = self.faults if isinstance(self.faults, dict) else {}
@@ -222,6 +226,11 @@ class CampaignSpec(ComparesModes):
         possible: list[Control] = ["none", "planted"] if can_plant else ["none"]
         controls = {name: _DEFAULT_RATE for name in possible if name not in self.fault_classes}
         return self.model_copy(update={"controls": controls})
+
+    @property
+    def loses_lines(self) -> bool:
+        """Whether its losses of power take lines of an NVDIMM, too."""
+        return self.restart == "power-lines"
 
     @property
     def arms(self) -> dict[str, CacheMode]:

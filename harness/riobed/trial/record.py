@@ -16,7 +16,7 @@ from riobed.trial.plant import Plant
 from riobed.trial.progress import Progress, Streams
 from riobed.trial.verdict import Verdict
 from riobed.trial.watch import Observation
-from riobed.vm import CanaryHits
+from riobed.vm import CanaryHits, LostLines
 
 
 @dataclass
@@ -57,6 +57,8 @@ class TrialRecord:
     check: CheckReport | None = None
     # What of the NVDIMM's canary differed after the crash; None without one.
     canary: CanaryHits | None = None
+    # Of the NVDIMM at a loss of power; None where nobody knew.
+    lines: LostLines | None = None
     # Why a crash has neither of the two, in one line.
     unrecovered: str = ""
     # Why the production kernel did not come up after the recovery, in one line.

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from pydantic import ValidationError
-from riobed_results.store import CheckReport, RecoveryReport, Restart
+from riobed_results.store import LOSSES_OF_POWER, CheckReport, RecoveryReport, Restart
 
 from riobed.crash import formats
 from riobed.errors import BootError, InfraError, complaint
@@ -34,9 +34,9 @@ def recover(guest: Guest, record: TrialRecord) -> None:
 
     If the plan says so, recovery also runs before, from a copy, and what differs is noted.
     """
-    if record.planned.restart == "power":
+    if record.planned.restart in LOSSES_OF_POWER:
         # Also if it restarted by itself: what recovery had not written yet is lost as well.
-        recover_by(guest, record, "power")
+        recover_by(guest, record, record.planned.restart)
     elif record.observation and record.observation.restarted:
         recover_by(guest, record, None)
     elif guest.parking and record.planned.restart == "both":
@@ -109,14 +109,15 @@ def restart(guest: Guest, record: TrialRecord, how: Restart | None) -> None:
     """Restart the machine unless it has done so, wait for recovery, and read riorecover's report."""
     machine = guest.machine
     # What a loss of power took does not come back by a further reset.
-    record.restart = "power" if record.restart == "power" else how
+    if record.restart not in LOSSES_OF_POWER:
+        record.restart = how
     with record.phase("reset"):
         if how:
             machine.console.clear()
         if how == "parked" and guest.parking:
             guest.parking.restart()
-        elif how == "power":
-            machine.power_loss(record.planned.noise_seed)
+        elif how in LOSSES_OF_POWER:
+            record.lines = machine.power_loss(record.planned.noise_seed)
         elif how:
             machine.reset()
         if record.planned.recovery_reset_s is not None and not record.interruption:
@@ -140,7 +141,7 @@ def judge(guest: Guest, record: TrialRecord) -> None:
         return
     with record.phase("check"):
         reported = record.progress.reported
-        if record.restart == "power" and guest.mode.may_lose_newest:
+        if record.restart in LOSSES_OF_POWER and guest.mode.may_lose_newest:
             reported["oldest"] = 0
         argv = guest.command("check", seed=record.planned.workload_seed, **reported)
         record.check = read_check(guest.machine.run(argv, timeout=_CHECK_S))

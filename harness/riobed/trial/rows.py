@@ -82,6 +82,8 @@ def _add_verdict(row: TrialRow, record: TrialRecord, verdict: Verdict) -> None:
         row.steps_lost = record.check.steps_lost
     if record.canary:
         row.canary_hits, row.canary_offset = record.canary.blocks, record.canary.first
+    if record.lines:
+        row.lines_open, row.lines_lost = record.lines.found, record.lines.lost
     if record.observation and record.observation.crash:
         row.time_to_crash_s = round(record.observation.seconds, 3)
         row.log_damage = record.observation.crash.damage or None

@@ -3,6 +3,8 @@
 
 import time
 
+from riobed_results.store import LOSSES_OF_POWER
+
 from riobed.crash import formats
 from riobed.crash.formats import Crash
 from riobed.errors import InfraError
@@ -74,7 +76,7 @@ def run_trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
             record.plant = note_e2fsck(guest, record.plant)
         if spec.boot_production:
             restart_production(guest, record)
-        power_lost = record.restart == "power"
+        power_lost = record.restart in LOSSES_OF_POWER
         hit = bool(record.canary and record.canary.blocks)
         record.verdict = decide(
             record.observation, record.recovery, record.check, record.unrecovered, power_lost, hit
@@ -98,7 +100,7 @@ def observe(guest: Guest, spec: CampaignSpec, record: TrialRecord, pid: int) -> 
         return Observation(crash_outcome(crash), crash, 0.0, "running")
     if record.planned.fault_class == PANIC:
         crash = panic_on_request(guest.machine, record.planned.panic_by)
-    by_us = "power lost" if record.planned.restart == "power" else "reset by the harness"
+    by_us = "power lost" if record.planned.restart in LOSSES_OF_POWER else "reset by the harness"
     return Observation("survived", crash or Crash("reset", by_us), 0.0, "running")
 
 

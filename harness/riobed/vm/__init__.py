@@ -9,7 +9,8 @@ from riobed.vm.canary import CanaryHits, canary_hits
 from riobed.vm.connection import connect
 from riobed.vm.driver import Driver, driver
 from riobed.vm.emulator import COUNTED, REPEATABLE, SINGLE_THREADED
-from riobed.vm.host import LEAST_ROOM, find_tool, need_room, qemu_version, run_inside, run_tool
+from riobed.vm.host import LEAST_ROOM, find_tool, need_room, run_inside, run_tool
+from riobed.vm.lines import line_plugin
 from riobed.vm.machine import (
     UNUSED,
     CachePolicy,
@@ -17,6 +18,7 @@ from riobed.vm.machine import (
     DiskUse,
     HasTerminal,
     KeepsState,
+    LostLines,
     Machine,
     MachineConfig,
     Nvdimm,
@@ -26,6 +28,7 @@ from riobed.vm.machine import (
 )
 from riobed.vm.nvdimm import make_nvdimm
 from riobed.vm.plugins import compiled
+from riobed.vm.qemu import qemu_version, reading_qemu, reads_registers
 from riobed.vm.scratch import scratch_dir
 
 __all__ = [
@@ -43,6 +46,7 @@ __all__ = [
     "ExecResult",
     "HasTerminal",
     "KeepsState",
+    "LostLines",
     "Machine",
     "MachineConfig",
     "Nvdimm",
@@ -53,10 +57,13 @@ __all__ = [
     "connect",
     "driver",
     "find_tool",
+    "line_plugin",
     "make_nvdimm",
     "memory_files",
     "need_room",
     "qemu_version",
+    "reading_qemu",
+    "reads_registers",
     "run_inside",
     "run_tool",
     "scratch_dir",

@@ -38,7 +38,7 @@ def emulator(config: MachineConfig, scripts: Path, drop: str = "") -> Path:
 
     Equal machines share one script in the folder `scripts`: libvirt probes the capabilities of each program.
     """
-    qemu = which("qemu-system-x86_64")
+    qemu = str(config.qemu) if config.qemu else which("qemu-system-x86_64")
     if not qemu:
         raise EnvironmentFault("qemu-system-x86_64 is not installed; run 'make setup'")
     ours = config.accelerator in (SINGLE_THREADED, COUNTED, REPEATABLE)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from riobed.errors import BootError, InfraError
 from riobed.vm.agent import AgentLost, ExecResult
-from riobed.vm.machine import UNUSED, DiskUse, LogFile, MachineConfig, memory_files
+from riobed.vm.machine import UNUSED, DiskUse, LogFile, LostLines, MachineConfig, memory_files
 from riobed.vm.nvdimm import check_nvdimm
 from riobed.vm.power import lose_memory
 
@@ -112,11 +112,12 @@ class FakeMachine:
         self._processes.clear()
         self.program.boot(self)
 
-    def power_loss(self, seed: int) -> None:
+    def power_loss(self, seed: int) -> LostLines | None:
         self.pause()
         lose_memory(self._ram, seed)
         self.reset()
         self.resume()
+        return None
 
     def nmi(self) -> None:
         self._running()

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host: its tools, its QEMU and the room on its disks."""
+"""The host: its tools and the room on its disks."""
 
 import os
-import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -37,18 +36,6 @@ def run_tool(argv: list[str], what: str) -> str:
         last = (done.stderr or done.stdout).strip().splitlines()
         raise EnvironmentFault(f"{what}: {argv[0]}: {last[-1] if last else f'status {done.returncode}'}")
     return done.stdout
-
-
-def qemu_version() -> str:
-    """Return the version line of the host's QEMU; EnvironmentFault if it is not installed."""
-    return run_tool(["qemu-system-x86_64", "--version"], "QEMU").splitlines()[0]
-
-
-def version_number(line: str) -> tuple[int, int]:
-    """Return the first two numbers of a version line; EnvironmentFault if it has none."""
-    if not (found := re.search(r"version (\d+)\.(\d+)", line)):
-        raise EnvironmentFault(f"QEMU: its version line is {line!r}: install Debian's QEMU")
-    return int(found[1]), int(found[2])
 
 
 def run_inside(root: Path, folder: Path, script: str, what: str) -> None:

@@ -25,12 +25,14 @@ from riobed.vm.connection import embedded, libvirt_cache, qemu_log
 from riobed.vm.emulator import REPEATABLE, emulator
 from riobed.vm.host import need_room
 from riobed.vm.kept import KeptState
-from riobed.vm.machine import DiskUse, LogFile, MachineConfig
+from riobed.vm.lines import lose_lines, settle
+from riobed.vm.machine import DiskUse, LogFile, LostLines, MachineConfig
 from riobed.vm.nvdimm import check_nvdimm
 from riobed.vm.power import lose_memory
 from riobed.vm.process import last_words, time_limit
+from riobed.vm.qemu import qemu_version, version_number
 from riobed.vm.scratch import SHARED_MEMORY, memory_dir
-from riobed.vm.unprivileged import drop_script, give, open_folder, readable
+from riobed.vm.unprivileged import drop_script, give, open_folder, readable, readable_program
 
 _POLL_S = 0.02
 _HANG_UP_S = 5.0
@@ -75,12 +77,13 @@ class LibvirtMachine:
 
     def definition(self) -> str:
         """Return the domain's XML."""
+        config = self._reachable()
         return _template.render(
-            c=self._reachable(),
-            emulator=emulator(self.config, self._scripts, self._drop),
+            c=config,
+            emulator=emulator(config, self._scripts, self._drop),
             repeatable=self.config.accelerator == REPEATABLE,
             # The version has the form 7002022 for 7.2.22. It matters only for emulated guests.
-            wrong_flags=self.config.accelerator != "kvm" and self._connection.getVersion() < 8_000_000,
+            wrong_flags=self.config.accelerator != "kvm" and self._qemu_version() < 8_000_000,
             start=_START,
             console=self.console.path,
             progress=self.progress.path,
@@ -100,7 +103,14 @@ class LibvirtMachine:
             root_image=readable(config.root_image, files),
             workload_image=config.workload_image and readable(config.workload_image, files),
             plugin=config.plugin and replace(config.plugin, path=readable(config.plugin.path, files)),
+            qemu=config.qemu and readable_program(config.qemu, files),
         )
+
+    def _qemu_version(self) -> int:
+        if not self.config.qemu:
+            return int(self._connection.getVersion())
+        major, minor = version_number(qemu_version(self.config.qemu))
+        return major * 1_000_000 + minor * 1_000
 
     def _give(self, *files: Path) -> None:
         if self._drop:
@@ -121,6 +131,7 @@ class LibvirtMachine:
             counters = self.config.folder / self.config.plugin.counters
             counters.touch()
             self._give(counters)
+        settle(self.config)
         definition = self.definition()
         self._give(self._kept.new_file())
         with self._call("QEMU does not start", BootError):
@@ -189,11 +200,13 @@ class LibvirtMachine:
         with self._call("reset"):
             self._running().reset()
 
-    def power_loss(self, seed: int) -> None:
+    def power_loss(self, seed: int) -> LostLines | None:
         self.pause()
         lose_memory(self.ram_path(), seed)
+        lost = lose_lines(self.config, seed)
         self.reset()
         self.resume()
+        return lost
 
     def nmi(self) -> None:
         with self._call("NMI"):
@@ -203,6 +216,7 @@ class LibvirtMachine:
         self._hang_up()
         if not self._paused():
             self.pause()
+        settle(self.config)
         self._monitor(f"savevm {name}")
 
     def load(self, name: str) -> None:
@@ -217,6 +231,7 @@ class LibvirtMachine:
         self._hang_up()
         # loadvm leaves a paused machine paused.
         self._monitor(f"loadvm {name}")
+        settle(self.config)
 
     def keep(self, name: str, disks: bool = False) -> None:
         self._hang_up()

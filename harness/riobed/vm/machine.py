@@ -60,6 +60,14 @@ class Nvdimm:
 
 
 @dataclass(frozen=True)
+class LostLines:
+    """How many cache lines of an NVDIMM were not durable at a loss of power, and how many of them it took."""
+
+    found: int
+    lost: int
+
+
+@dataclass(frozen=True)
 class Plugin:
     """A plugin of the emulator that keeps counters in a file of the machine's folder.
 
@@ -94,6 +102,8 @@ class MachineConfig:
     nvdimm: Nvdimm | None = None
     interactive: bool = False
     plugin: Plugin | None = None
+    # None: the host's QEMU.
+    qemu: Path | None = None
 
 
 class LogFile:
@@ -202,10 +212,11 @@ class Machine(Protocol):
     def reset(self) -> None:
         """Press the reset button: processors and devices restart, RAM and NVDIMM are kept."""
 
-    def power_loss(self, seed: int) -> None:
+    def power_loss(self, seed: int) -> LostLines | None:
         """Lose power and get it back at once: as `reset`, but RAM above the first MiB is noise of `seed`.
 
-        A paused guest runs on. The NVDIMM is kept, and disks keep what they have taken, flushed or not.
+        A paused guest runs on. Disks keep what they have taken, flushed or not. The NVDIMM is kept, too, but
+        for cache lines if the emulator knows which of them were not durable (riobed.vm.lines); else None.
         """
 
     def nmi(self) -> None:

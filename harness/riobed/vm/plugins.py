@@ -11,18 +11,19 @@ from riobed_results.files import replacing
 
 from riobed.errors import EnvironmentFault
 from riobed.products import CHECKOUT, Manifest, cache_dir, content_key
-from riobed.vm.host import qemu_version, run_tool, version_number
+from riobed.vm.host import run_tool
+from riobed.vm.qemu import qemu_version, version_number
 
 _SOURCES = CHECKOUT / "harness/emulator"
 _FLAGS = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-fvisibility=hidden"]
 
 
-def compiled(manifest: Manifest, name: str) -> Path:
-    """Return the plugin of that name for the host's QEMU, compiled first if missing.
+def compiled(manifest: Manifest, name: str, qemu: Path | None = None) -> Path:
+    """Return the plugin of that name for a QEMU, by default the host's, compiled first if missing.
 
     EnvironmentFault if that fails, or if QEMU's plugin interface is not known.
     """
-    interface = plugin_interface(qemu_version())
+    interface = plugin_interface(qemu_version(qemu))
     key = f"{content_key(_SOURCES)}-{interface}-{manifest.toolchain.key}"
     built = cache_dir() / "emulator" / key / f"{name}.so"
     if not built.exists():

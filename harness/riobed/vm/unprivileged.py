@@ -111,15 +111,30 @@ def readable(file: Path, folder: Path) -> Path:
     return place
 
 
-def _link_or_copy(file: Path, made: Path) -> None:
-    if _may(file, _ALL_MAY_READ):
+def readable_program(program: Path, folder: Path) -> Path:
+    """Return a path at which QEMU's user can run `program`, which needs nothing but what is in its folder."""
+    if not qemu_user() or _reached(program):
+        return program
+    open_folder(folder)
+    place = folder / program.parent.name
+    if not place.exists():
+        made = folder / f"{place.name}.{os.urandom(4).hex()}"
+        shutil.copytree(program.parent, made, symlinks=True, copy_function=_link_or_copy)
+        for each in (made, *(path for path in made.rglob("*") if path.is_dir() and not path.is_symlink())):
+            each.chmod(0o755)
+        made.replace(place)
+    return place / program.name
+
+
+def _link_or_copy(file: str | Path, made: str | Path) -> None:
+    if _may(Path(file), _ALL_MAY_READ):
         try:
             os.link(file, made)
             return
         except OSError:  # another file system
             pass
-    shutil.copyfile(file, made)
-    give(made)
+    shutil.copy(file, made)
+    give(Path(made))
 
 
 def _reached(file: Path) -> bool:

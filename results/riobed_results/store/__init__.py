@@ -11,6 +11,7 @@ from riobed_results.store.location import DEFAULT_STORE, REPORT_FILE, STORE_FILE
 from riobed_results.store.lock import locked
 from riobed_results.store.logs import ARCHIVE, Links, Logs, label, pack
 from riobed_results.store.models import (
+    LOSSES_OF_POWER,
     PANICS,
     Base,
     CampaignRow,
@@ -75,6 +76,7 @@ __all__ = [
     "DEFAULT_STORE",
     "ENDED",
     "KERNEL",
+    "LOSSES_OF_POWER",
     "OTHERS",
     "PANICS",
     "REPORT_FILE",

@@ -44,8 +44,13 @@ _SINCE_3 = (
     ("trials", "dirty_share", "FLOAT"),
 )
 _SINCE_4 = (("victim", "TEXT"), ("boot", "TEXT"), ("steps_lost", "INTEGER"))  # of trials
-# Columns of trials that stores of schema 4 lack if they were made before there were canaries.
-_SINCE_CANARIES = (("canary_hits", "INTEGER"), ("canary_offset", "BIGINT"))
+# Columns of trials that stores of schema 4 lack if they were made before there were canaries, or lines.
+_ADDED = (
+    ("canary_hits", "INTEGER"),
+    ("canary_offset", "BIGINT"),
+    ("lines_open", "INTEGER"),
+    ("lines_lost", "INTEGER"),
+)
 _AT_ONCE = 1000  # trials
 # Part of a crash's detail, between the observation's detail and the reason why recovery failed.
 _DAMAGE = re.compile(r"(?:^|; )damaged log: (.*?)(?=; recovery failed: |$)", re.DOTALL)
@@ -67,7 +72,7 @@ def complete(session: Session) -> None:
     """Make a store of schema 3 one of the latest: the digests of all trials, some at a time."""
     connection = session.connection()
     _add_missing(connection, _SINCE_4)
-    add_canaries(connection)
+    add_columns(connection)
     Base.metadata.create_all(connection)
     query = sa.select(TrialRow).order_by(TrialRow.id).limit(_AT_ONCE)
     after = 0
@@ -81,14 +86,14 @@ def complete(session: Session) -> None:
     session.execute(sa.update(MetaRow).filter_by(key="schema_version").values(value=str(SCHEMA_VERSION)))
 
 
-def lacks_canaries(connection: sa.Connection) -> bool:
-    """Whether a store has no columns for canaries."""
-    return any(name not in _trial_columns(connection) for name, _ in _SINCE_CANARIES)
+def lacks_columns(connection: sa.Connection) -> bool:
+    """Whether a store has no columns for canaries or lines."""
+    return not {name for name, _ in _ADDED} <= _trial_columns(connection)
 
 
-def add_canaries(connection: sa.Connection) -> None:
-    """Give a store the columns for canaries. A program that knows none can go on writing to it."""
-    _add_missing(connection, _SINCE_CANARIES)
+def add_columns(connection: sa.Connection) -> None:
+    """Give a store the columns for canaries and lines. A program that knows none can go on writing to it."""
+    _add_missing(connection, _ADDED)
 
 
 def _add_missing(connection: sa.Connection, columns: tuple[tuple[str, str], ...]) -> None:

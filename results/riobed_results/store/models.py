@@ -33,7 +33,9 @@ Outcome = Literal["panic", "hang", "stuck", "survived", "crash", "discard", "inf
 CrashKind = Literal["panic", "oops", "trap", "hang", "reset"]
 Corruption = Literal["none", "direct", "indirect", "unclassified"]
 CorruptionWhere = Literal["cache", "disk"]
-Restart = Literal["reset", "parked", "both", "power"]
+Restart = Literal["reset", "parked", "both", "power", "power-lines"]
+# The restarts that only non-volatile memory and disks survive.
+LOSSES_OF_POWER: frozenset[Restart] = frozenset({"power", "power-lines"})
 RunKind = Literal["instructions", "time"]
 RunOutcome = Literal["measured", "infra_error"]
 Json = dict[str, Any]
@@ -201,7 +203,9 @@ class TrialRow(Base):
     `steps_done`, the newest ones that are not in the files, which are as they were before these; None if the
     files are not as after any step, or nobody could count. `canary_hits`: how many blocks of 4096 bytes of
     the NVDIMM's canary, in which nobody stores anything, differed after the crash, and `canary_offset` the
-    offset in the NVDIMM of the first such byte; None where the mode has no canary.
+    offset in the NVDIMM of the first such byte; None where the mode has no canary. `lines_open`: how many
+    cache lines of the NVDIMM were not durable when power was lost, and `lines_lost` how many of them it took;
+    None unless the emulator knew (restart `power-lines`).
 
     `worker` names the guest, `snapshot` the memory that it started from (the first digits of its SHA-256),
     `boot` the boot of the production kernel that this memory comes from: the number in the registry, which
@@ -267,6 +271,8 @@ class TrialRow(Base):
     steps_lost: Mapped[int | None] = mapped_column(default=None)
     canary_hits: Mapped[int | None] = mapped_column(default=None)
     canary_offset: Mapped[int | None] = mapped_column(sa.BigInteger, default=None)
+    lines_open: Mapped[int | None] = mapped_column(default=None)
+    lines_lost: Mapped[int | None] = mapped_column(default=None)
     requested: Mapped[int] = mapped_column(default=0)
     injected: Mapped[int] = mapped_column(default=0)
     activated: Mapped[int] = mapped_column(default=0)
@@ -376,7 +382,7 @@ class TrialRow(Base):
     @property
     def direct(self) -> bool | None:
         """Whether checksums show a stray store; None if no checksums were kept, or power was lost."""
-        return None if self.restart == "power" else is_direct(self.recovery)
+        return None if self.restart in LOSSES_OF_POWER else is_direct(self.recovery)
 
     @property
     def canary(self) -> bool | None:

@@ -13,7 +13,7 @@ from sqlalchemy.pool import StaticPool
 
 from riobed_results.errors import StoreError, StoreUsageError
 from riobed_results.store.location import SQLITE_MEANING, Location, explained, locate, make_engine
-from riobed_results.store.migrations import add_canaries, complete, lacks_canaries, migrate
+from riobed_results.store.migrations import add_columns, complete, lacks_columns, migrate
 from riobed_results.store.models import (
     SCHEMA_VERSION,
     Base,
@@ -55,7 +55,7 @@ class Store:
             yield session
 
     def migrated(self, found: str) -> "Store":
-        """Return a migrated copy of an SQLite store of the older schema `found`, or of one without canaries.
+        """Return a migrated copy of an SQLite store of the older schema `found`, or without all columns.
 
         SQLite keeps it in memory, or in a temporary file if it is large, until the process ends.
         """
@@ -71,7 +71,7 @@ class Store:
         with store.session() as session:
             if found in _OLDER:
                 complete(session)
-            add_canaries(session.connection())
+            add_columns(session.connection())
         return store
 
     def check(self) -> None:
@@ -163,9 +163,9 @@ def open_store(store: str, *, create: bool = False) -> Store:
     """Open the store at `store` (see `locate`), read-only unless `create`.
 
     With `create` it is opened for writing, and made if it is missing or empty. One of schema 3, or without
-    columns for canaries, is then completed. Otherwise a copy of such an SQLite store, or of an older one, is
-    migrated. Raises StoreError if the store is missing, locked, damaged, not a riobed store, or of another
-    schema version; StoreUsageError for a malformed URL.
+    columns for canaries or lines, is then completed. Otherwise a copy of such an SQLite store, or of an older
+    one, is migrated. Raises StoreError if the store is missing, locked, damaged, not a riobed store, or of
+    another schema version; StoreUsageError for a malformed URL.
     """
     location = locate(store)
     opened = Store(location, make_engine(location, create), create)
@@ -184,8 +184,8 @@ def open_store(store: str, *, create: bool = False) -> Store:
             found = str(SCHEMA_VERSION)
         if create and found == str(SCHEMA_VERSION):
             cast(sa.Table, RunRow.__table__).create(connection, checkfirst=True)
-            add_canaries(connection)
-        incomplete = found == str(SCHEMA_VERSION) and lacks_canaries(connection)
+            add_columns(connection)
+        incomplete = found == str(SCHEMA_VERSION) and lacks_columns(connection)
     if found and (found in _OLDER or incomplete) and location.path and not create:
         return opened.migrated(found)
     _check_version(location, found)

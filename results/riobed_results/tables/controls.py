@@ -6,6 +6,7 @@ from typing import Any
 
 from riobed_results.store import (
     CONTROLS,
+    LOSSES_OF_POWER,
     CampaignRow,
     Results,
     Row,
@@ -83,7 +84,7 @@ def control_warnings(results: Results) -> list[str]:
 def losing_modes(campaign: CampaignRow) -> frozenset[str]:
     """Return the modes in which what follows a crash must lose data, including a user's own modes."""
     spec = stored_spec(campaign)
-    power = spec.get("restart") == "power"
+    power = spec.get("restart") in LOSSES_OF_POWER
     own = spec.get("own_modes")
     own = own if isinstance(own, dict) else {}
     losing = {str(name) for name, mode in own.items() if isinstance(mode, dict) and _loses(mode, power)}
@@ -118,7 +119,7 @@ def failed_controls(rows: Iterable[Row], losing: frozenset[str] = LOSING_MODES) 
 
 def _failures(loses: bool, rows: list[Row]) -> Iterator[str]:
     for name, ends in _SOUND.items():
-        if name == "none" and any(row.restart == "power" for row in rows):
+        if name == "none" and any(row.restart in LOSSES_OF_POWER for row in rows):
             ends = "losses of power without a fault"
         yield from _sound_failures(loses, [row for row in rows if row.fault_class == name], ends)
     boots = [row for row in rows if row.production is not None]

@@ -5,7 +5,7 @@ import statistics
 from collections import Counter
 from collections.abc import Sequence
 
-from riobed_results.store import Row, how_many, judged, numbers
+from riobed_results.store import LOSSES_OF_POWER, Row, how_many, judged, numbers
 from riobed_results.tables.by_mode import Design, Value
 from riobed_results.tables.controls import on_request
 
@@ -22,7 +22,7 @@ def restarted(row: Row) -> bool:
 
 def powerless(row: Row) -> bool:
     """Whether the crash was followed by a loss of power, and the trial was judged."""
-    return judged(row) and row.restart == "power"
+    return judged(row) and row.restart in LOSSES_OF_POWER
 
 
 # The sums that `loss_lines` needs, besides the numbers of "restored_pages".

@@ -25,8 +25,8 @@ from riobed_results.tables.proportions import UNKNOWN, Share, count_text, interv
 from riobed_results.tables.render import Grid, Page, csv_text, printable
 from riobed_results.tables.table import CampaignTable, campaign_page
 
-Crash = Literal["reset", "power"]
-CRASHES: tuple[Crash, ...] = ("reset", "power")
+Crash = Literal["reset", "power", "power-lines"]
+CRASHES: tuple[Crash, ...] = ("reset", "power", "power-lines")
 
 
 class Line(BaseModel):
@@ -89,7 +89,11 @@ def nvram_table(results: Results) -> NvramTable:
 
 
 def _crash(row: Row) -> Crash:
-    return "power" if row.restart == "power" else "reset"
+    match row.restart:
+        case "power" | "power-lines":
+            return row.restart
+        case _:
+            return "reset"
 
 
 def _faulty(row: Row) -> bool:
@@ -136,7 +140,8 @@ _HEAD = [
 ]
 NOTE = (
     "Judged runs, however they ended; planted changes are left out. Crash: whether the machine was reset, "
-    "or all RAM but the NVDIMM was lost (power). Faults, no: nothing was injected (classes none and "
+    "or all RAM but the NVDIMM was lost (power), or also lines of the NVDIMM that were not written back and "
+    "fenced (power-lines). Faults, no: nothing was injected (classes none and "
     "panic). Corrupted: runs after which a file differs, of all runs, with the exact (Clopper-Pearson) 95 "
     "% interval; a mode that may lose the newest steps is corrupted by a loss of power only if no step "
     "left such files. Direct: checksums or the canary tell of a stray store; indirect: checksums were "

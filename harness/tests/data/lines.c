@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * lines ADDRESS: stores 8 bytes, its own number, in each line of an NVDIMM from the physical ADDRESS on, in one way for
+ * each KIND lines. Then it says "stored" and waits. harness/tests/integration/test_lines.py knows what is durable.
+ */
+#include <fcntl.h>
+#include <immintrin.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define LINE 64
+#define KIND 40
+
+static char *start;
+
+static uint64_t *line(int number)
+{
+	return (uint64_t *)(start + LINE * number);
+}
+
+static void store(int number)
+{
+	*(volatile uint64_t *)line(number) = number + 1;
+}
+
+static void keep_in_the_cache(int number)
+{
+	store(number);
+}
+
+static void write_back(int number)
+{
+	store(number);
+	_mm_clwb(line(number));
+	_mm_sfence();
+}
+
+static void write_back_with_an_index(int number)
+{
+	uint64_t index = number;
+
+	store(number);
+	asm volatile("shl $3, %1; clflushopt (%0, %1, 8)" : : "r"(start), "r"(index) : "memory");
+	/* A locked instruction orders as a fence does. */
+	asm volatile("lock orl $0, (%%rsp)" : : : "memory", "cc");
+}
+
+static void write_back_at_once(int number)
+{
+	store(number);
+	_mm_clflush(line(number));
+}
+
+static void bypass_the_cache(int number)
+{
+	_mm_stream_si64((long long *)line(number), number + 1);
+	_mm_sfence();
+}
+
+static void copy_by_repetition(int number)
+{
+	uint64_t value = number + 1;
+	void *from = &value, *to = line(number);
+	uint64_t bytes = sizeof(value);
+
+	asm volatile("rep movsb" : "+S"(from), "+D"(to), "+c"(bytes) : : "memory");
+	_mm_clwb(line(number));
+	_mm_mfence();
+}
+
+static void change_after_write_back(int number)
+{
+	write_back(number);
+	line(number)[1] = number + 1;
+}
+
+int main(int argc, char **argv)
+{
+	static void (*const kinds[])(int) = {keep_in_the_cache,	 write_back,	     write_back_with_an_index,
+					     write_back_at_once, bypass_the_cache,   copy_by_repetition,
+					     change_after_write_back};
+	int nr = sizeof(kinds) / sizeof(*kinds) * KIND;
+	int file = open("/dev/mem", O_RDWR);
+
+	if (argc != 2 || file < 0)
+		return 2;
+	start = mmap(NULL, (size_t)nr * LINE, PROT_READ | PROT_WRITE, MAP_SHARED, file, strtoull(argv[1], NULL, 16));
+	if (start == MAP_FAILED)
+		return 1;
+	for (int number = 0; number < nr; number++)
+		kinds[number / KIND](number);
+	puts("stored");
+	fflush(stdout);
+	pause();
+	return 0;
+}

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A loss of power takes the lines of an NVDIMM that were not written back and fenced, and no others.
+
+The program that stores (harness/tests/data/lines.c) is the independent count: it knows nothing of the plugin.
+"""
+
+import shutil
+import struct
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from riobed.guest.boot import wait_stage0
+from riobed.guest.config import MachineSpec
+from riobed.guest.guest import Guest
+from riobed.guest.modes import cache_mode
+from riobed.guest.setup import guest_setup
+from riobed.vm import LostLines, run_inside
+from riobed.vm.lines import LINE
+
+from .conftest import opened
+
+SOURCE = Path(__file__).parents[1] / "data/lines.c"
+KIND = 40
+# The kinds of lines.c, in order: of the first nothing is durable, of the last the first half.
+OPEN, DURABLE, CHANGED = 0, range(1, 6), 6
+FLAGS = "-O1 -Wall -Wextra -Werror -static -mclwb -mclflushopt"
+
+
+@pytest.fixture(scope="module")
+def guest() -> Iterator[Guest]:
+    setup = guest_setup(MachineSpec(nvdimm_mib=16), None, loses_lines=True)
+    with opened(setup, cache_mode("write-through"), "lines") as made:
+        made.ready()
+        yield made
+
+
+@pytest.fixture(scope="module")
+def program(guest: Guest) -> bytes:
+    root = guest.setup.manifest.toolchain.root
+    with tempfile.TemporaryDirectory(dir=root / "build") as made:
+        shutil.copy(SOURCE, made)
+        run_inside(root, Path(made), f"gcc {FLAGS} -o lines lines.c", "lines.c")
+        return (Path(made) / "lines").read_bytes()
+
+
+def lines_after(guest: Guest, program: bytes, seed: int) -> tuple[LostLines, list[tuple[int, int]]]:
+    """Let the program store, lose power, and return what of its lines is there."""
+    machine, nvdimm = guest.machine, guest.machine.config.nvdimm
+    assert nvdimm
+    guest.ready()
+    assert not any(nvdimm.path.read_bytes()[: 7 * KIND * LINE])
+    machine.write_file("/run/lines", program)
+    machine.run(["/bin/chmod", "755", "/run/lines"])
+    machine.spawn(["/bin/sh", "-c", f"/run/lines {nvdimm.address:x} >/run/told"])
+    while not machine.run(["/bin/grep", "-c", "stored", "/run/told"]).stdout.startswith(b"1"):
+        time.sleep(0.1)
+    machine.pause()
+    lost = machine.power_loss(seed)
+    content = nvdimm.path.read_bytes()
+    assert lost is not None
+    wait_stage0(machine)
+    return lost, [struct.unpack_from("<QQ", content, LINE * number) for number in range(7 * KIND)]
+
+
+def test_only_what_was_written_back_and_fenced_is_sure(guest: Guest, program: bytes) -> None:
+    lost, found = lines_after(guest, program, 1996)
+    sound = [(number + 1, 0) for number in range(7 * KIND)]
+    for kind in DURABLE:
+        assert found[KIND * kind :][:KIND] == sound[KIND * kind :][:KIND], kind
+    dropped = [number for number in range(KIND) if found[number] == (0, 0)]
+    assert all(found[number] == sound[number] for number in range(KIND) if number not in dropped)
+    changed = range(KIND * CHANGED, KIND * (CHANGED + 1))
+    kept = [number for number in changed if found[number] == (number + 1, number + 1)]
+    reverted = [number for number in changed if found[number] == (number + 1, 0)]
+    assert len(kept) + len(reverted) == KIND
+    assert lost == LostLines(found=2 * KIND, lost=len(dropped) + len(reverted))
+    # The seed decides, so some of each are kept.
+    assert 0 < len(dropped) < KIND and 0 < len(reverted) < KIND
+
+
+def test_equal_seeds_take_equal_lines(guest: Guest, program: bytes) -> None:
+    assert lines_after(guest, program, 7) == lines_after(guest, program, 7)
