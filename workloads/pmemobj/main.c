@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "commands.h"
+#include "util.h"
+
+static const struct {
+	const char *name;
+	int (*function)(const struct options *options);
+	const char *known;	/* as of options_parse() */
+} commands[] = {
+	{ "prepare", command_prepare, "Dma" },
+	{ "run", command_run, "DSmapnb" },
+	{ "verify", command_verify, "DSmaOikj" },
+};
+
+static const char help[] =
+"pmemobj: steps on a pool of persistent memory, and an oracle for it\n"
+"\n"
+"  pmemobj prepare --dir D [--api A] [--pool-mib N]\n"
+"      make D with an empty pool\n"
+"  pmemobj run --dir D --seed S [--api A] [--pool-mib N] [--steps N] [--progress PATH] [--bug B]\n"
+"      do steps, for ever or N of them\n"
+"  pmemobj verify --dir D --seed S --done N [--intent N+1] [--oldest K] [--api A] [--pool-mib N] [--json]\n"
+"      compare the pool with what must be in it after those steps\n"
+"\n"
+"Defaults: --api tx (or atomic, libpmem), --pool-mib 16 (8 to 1024), --progress /dev/null, --bug none (or\n"
+"missing-add, missing-flush, late-flush: for tests of the oracle only).\n"
+"Exit status: 0 well, equal; 1 environment; 2 wrong use; 3 something differs; 4 a step failed in run.\n";
+
+const char *pool_path(const struct options *options)
+{
+	static char path[PATH_MAX];
+
+	if (snprintf(path, sizeof(path), "%s/" POOL_NAME, options->dir) >= (int)sizeof(path))
+		die(EXIT_USAGE, "--dir is too long");
+	return path;
+}
+
+int main(int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++)
+		if (!strcmp(argv[i], "--help"))
+			return fputs(help, stdout) < 0 || fflush(stdout) ? EXIT_ENVIRONMENT : EXIT_EQUAL;
+	if (argc < 2)
+		die(EXIT_USAGE, "no command; see pmemobj --help");
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+		struct options options;
+		int status;
+
+		if (strcmp(argv[1], commands[i].name))
+			continue;
+		options = options_parse(argc - 1, argv + 1, commands[i].known);
+		status = commands[i].function(&options);
+		if (fflush(stdout) || ferror(stdout))
+			die(EXIT_ENVIRONMENT, "cannot write to standard output");
+		return status;
+	}
+	die(EXIT_USAGE, "unknown command %s; see pmemobj --help", argv[1]);
+}
