@@ -30,7 +30,9 @@ from pytest_riobed.program import Program
 
 # The file system under test.
 FOLDER = "/mnt/test"
-Cause = Literal["reset", "panic"]
+Cause = Literal["reset", "panic", "power"]
+# What memory is overwritten with at a loss of power is drawn from this.
+_NOISE_SEED = 1
 _PANIC_S = 30.0
 _COMMAND_S = 120.0
 _POLL_S = 0.05
@@ -105,10 +107,11 @@ class CrashGuest:
     def crash_and_recover(self, by: Cause = "reset", production: bool = True) -> RecoveryReport:
         """Crash the guest, reset it with RAM kept, and recover its file cache; return riorecover's report.
 
-        `by` selects a reset without warning, or a kernel panic followed by a reset. Afterwards the production
-        kernel runs again. If recovery or that kernel does not come up, the guest is reset once more, as a
-        machine in use would be; a kernel that did not come up is a warning. With `production=False` stage 0
-        keeps running, which saves a boot, but has little memory and cannot be crashed. RecoveryFailed if the
+        `by` selects a reset without warning, a kernel panic followed by a reset, or a loss of power: a reset
+        that disks and an NVDIMM survive, and RAM does not. Afterwards the production kernel runs again. If
+        recovery or that kernel does not come up, the guest is reset once more, as a machine in use would be;
+        a kernel that did not come up is a warning. With `production=False` stage 0 keeps running, which saves
+        a boot, but has little memory and cannot be crashed. RecoveryFailed if the
         file system cannot be mounted, or if only memory holds what could not be restored.
         """
         if by not in get_args(Cause):
@@ -118,7 +121,7 @@ class CrashGuest:
         if by == "panic":
             self._panic()
         self._production = False
-        report = self._recover(f"until the {by}")
+        report = self._recover(f"until the {by}", power_lost=by == "power")
         if self._program:
             self._program.cut()
             self._program = None
@@ -181,11 +184,18 @@ class CrashGuest:
                 raise InfraError(f"no panic within {_PANIC_S:.0f} s of asking the kernel for one")
             time.sleep(_POLL_S)
 
-    def _recover(self, log: str) -> RecoveryReport:
-        """Reset until recovery succeeds, as campaigns do; `log` names the console's part before it."""
+    def _recover(self, log: str, power_lost: bool = False) -> RecoveryReport:
+        """Reset until recovery succeeds, as campaigns do; `log` names the console's part before it.
+
+        With `power_lost` the first reset is a loss of power.
+        """
         for left in reversed(range(RECOVERY_TRIES)):
             self._close_log(log)
-            self._machine.reset()
+            if power_lost:
+                self._machine.power_loss(_NOISE_SEED)
+            else:
+                self._machine.reset()
+            power_lost = False
             try:
                 wait_stage0(self._machine)
                 return read_recovery(self._guest)

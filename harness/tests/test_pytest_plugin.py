@@ -160,7 +160,7 @@ def guest(machine: ScriptedMachine) -> CrashGuest:
 
 
 def test_wrong_use_of_a_guest(guest: CrashGuest, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"^crash by 'fire': there are reset, panic$"):
+    with pytest.raises(UsageError, match=r"^crash by 'fire': there are reset, panic, power$"):
         guest.crash_and_recover(by=cast(Any, "fire"))
     with pytest.raises(UsageError, match=rf"^put: {tmp_path}/no does not exist$"):
         guest.put(tmp_path / "no", "x")
@@ -193,6 +193,26 @@ def test_what_does_not_come_up_is_reset_once_more(
         assert guest.crash_and_recover() == recovery()
     assert recoveries == boots == []
     assert ["did not come up: it ends at kexec" in str(each.message) for each in told] == [True] * warned
+
+
+@pytest.mark.parametrize(("by", "lost"), [("reset", 0), ("power", 1)])
+def test_only_a_loss_of_power_costs_the_memory_and_only_once(
+    guest: CrashGuest, machine: ScriptedMachine, monkeypatch: pytest.MonkeyPatch, by: Any, lost: int
+) -> None:
+    """A recovery that fails is followed by a reset, which leaves what the first one has restored."""
+    resets: list[str] = []
+
+    def stage0(_: object) -> None:
+        if len(resets) == 1:
+            raise BootError("no stage 0")
+
+    monkeypatch.setattr(machine, "reset", lambda: resets.append("reset"))
+    monkeypatch.setattr(machine, "power_loss", lambda seed: resets.append("power"))
+    monkeypatch.setattr(guest, "_production", True)
+    monkeypatch.setattr(guest_module, "wait_stage0", stage0)
+    monkeypatch.setattr(guest_module, "read_recovery", lambda guest: recovery())
+    guest.crash_and_recover(by=by, production=False)
+    assert resets == ["power"] * lost + ["reset"] * (2 - lost)
 
 
 def test_the_console_in_a_report_is_clean(guest: CrashGuest, machine: ScriptedMachine) -> None:

@@ -13,6 +13,7 @@ from riobed.vm.process import qemus_with
 from riobed.vm.scratch import scratch_dir
 
 DOCUMENT = CHECKOUT / "docs/pytest.md"
+NVRAM = CHECKOUT / "docs/nvram.md"
 # Emulated guests on a loaded host.
 _PATIENCE_S = 600
 
@@ -43,6 +44,20 @@ def test_the_example_of_the_document(pytester: pytest.Pytester) -> None:
     missing = ["> *assert set(ledger.lines()) <= set(kept)", "E *AssertionError*", "E *Extra items in the*"]
     console = ["*console of the guest, *", "*riobed: stage 0 ready*"]
     result.stdout.fnmatch_lines([*missing, *console] * 2)
+
+
+def test_the_example_of_a_program_for_persistent_memory(pytester: pytest.Pytester) -> None:
+    """What is in a transaction survives a loss of power where msync() reaches a disk; what is not is lost."""
+    text = NVRAM.read_text()
+    ((source,), (test,)) = (re.findall(rf"```{of}\n(.*?)```", text, re.DOTALL) for of in ("c", "python"))
+    added = "pmemobj_tx_add_range_direct(root, sizeof(*root));"
+    for name, program in (("pair", source), ("bad", source.replace(added, ""))):
+        (pytester.path / f"{name}.c").write_text(program)
+        subprocess.run(["gcc", "-o", name, f"{name}.c", "-lpmemobj"], cwd=pytester.path, check=True)
+    pytester.makepyfile(test_pair=test, test_bad=test.replace('put("pair"', 'put("bad"'))
+    result = run(pytester, "--riobed-mode", "write-through")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*test_bad.py F*", "*test_pair.py .*", "> *assert twos == 2 * ones and*"])
 
 
 USE = r"""
