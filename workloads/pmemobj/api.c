@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-extern const struct api api_tx, api_atomic, api_libpmem;
+extern const struct api api_tx, api_atomic, api_libpmem, api_btree, api_hashmap_tx;
 
-const struct api *const apis[] = { &api_tx, &api_atomic, &api_libpmem, NULL };
+const struct api *const apis[] = { &api_tx, &api_atomic, &api_libpmem, &api_btree, &api_hashmap_tx, NULL };
 
 struct api_error api_error;
 

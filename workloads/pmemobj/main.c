@@ -26,7 +26,7 @@ static const char help[] =
 "  pmemobj verify --dir D --seed S --done N [--intent N+1] [--oldest K] [--api A] [--pool-mib N] [--json]\n"
 "      compare the pool with what must be in it after those steps\n"
 "\n"
-"Defaults: --api tx (or atomic, libpmem), --pool-mib 16 (8 to 1024), --progress /dev/null, --bug none (or\n"
+"Defaults: --api tx (or atomic, libpmem, btree, hashmap_tx), --pool-mib 16 (8 to 1024), --progress /dev/null, --bug none (or\n"
 "missing-add, missing-flush, late-flush: for tests of the oracle only).\n"
 "Exit status: 0 well, equal; 1 environment; 2 wrong use; 3 something differs; 4 a step failed in run.\n";
 

@@ -15,17 +15,55 @@ static struct {
 } late[OPERATIONS];
 static unsigned int late_count;
 
-bool obj_create(const char *path, size_t size)
+static bool nothing_to_do(void)
 {
-	obj.pool = pmemobj_create(path, LAYOUT, size, 0644);
-	if (!obj.pool || OID_IS_NULL(pmemobj_root(obj.pool, sizeof(struct obj_root))))
-		return api_failed(pmemobj_errormsg());
 	return true;
 }
 
-bool obj_open(const char *path, size_t size)
+static PMEMoid array_get(unsigned int slot)
 {
-	(void)size;
+	return obj.root->slot[slot];
+}
+
+static void array_put(unsigned int slot, PMEMoid oid)
+{
+	pmemobj_tx_add_range_direct(&obj.root->slot[slot], sizeof(oid));
+	obj.root->slot[slot] = oid;
+}
+
+static PMEMoid array_take(unsigned int slot)
+{
+	PMEMoid oid = obj.root->slot[slot];
+
+	array_put(slot, OID_NULL);
+	return oid;
+}
+
+const struct obj_table obj_array = { nothing_to_do, nothing_to_do, array_get, array_put, array_take };
+
+bool obj_create_with(const struct obj_table *table, const char *path, size_t size)
+{
+	PMEMoid root;
+
+	obj.table = table;
+	obj.pool = pmemobj_create(path, LAYOUT, size, 0644);
+	if (!obj.pool)
+		return api_failed(pmemobj_errormsg());
+	root = pmemobj_root(obj.pool, sizeof(struct obj_root));
+	if (OID_IS_NULL(root))
+		return api_failed(pmemobj_errormsg());
+	obj.root = pmemobj_direct(root);
+	return table->create();
+}
+
+bool obj_create(const char *path, size_t size)
+{
+	return obj_create_with(&obj_array, path, size);
+}
+
+bool obj_open_with(const struct obj_table *table, const char *path)
+{
+	obj.table = table;
 	obj.pool = pmemobj_open(path, LAYOUT);
 	if (!obj.pool)
 		return api_failed(pmemobj_errormsg());
@@ -35,7 +73,13 @@ bool obj_open(const char *path, size_t size)
 		return api_failed("the root object is not there or has another size");
 	}
 	obj.root = pmemobj_direct(pmemobj_root(obj.pool, sizeof(struct obj_root)));
-	return true;
+	return table->open();
+}
+
+bool obj_open(const char *path, size_t size)
+{
+	(void)size;
+	return obj_open_with(&obj_array, path);
 }
 
 void obj_close(void)
@@ -50,7 +94,7 @@ static uint64_t offset_of(const void *address)
 
 struct held obj_held(unsigned int slot)
 {
-	PMEMoid oid = obj.root->slot[slot];
+	PMEMoid oid = obj.table->get(slot);
 	const struct obj_object *object;
 	uint64_t room;
 
@@ -66,14 +110,15 @@ struct held obj_held(unsigned int slot)
 	};
 }
 
-/* Lists where all objects are; returns how many there are, or OBJECTS_MOST. */
+/* Lists where all objects of slots are; returns how many there are, or OBJECTS_MOST. */
 static unsigned int list_objects(uint64_t *offset)
 {
 	PMEMoid oid = pmemobj_first(obj.pool);
 	unsigned int count = 0;
 
 	for (; !OID_IS_NULL(oid) && count < OBJECTS_MOST; oid = pmemobj_next(oid))
-		offset[count++] = oid.off;
+		if (pmemobj_type_num(oid) == OBJ_TYPE)
+			offset[count++] = oid.off;
 	return count;
 }
 
@@ -94,15 +139,16 @@ bool obj_read(struct contents *contents)
 {
 	uint64_t offset[OBJECTS_MOST];
 	unsigned int count = list_objects(offset);
+	const PMEMoid *array = obj.table == &obj_array ? obj.root->slot : NULL;
 
 	*contents = (struct contents){ .steps = obj.root->steps, .steps_offset = offset_of(&obj.root->steps) };
 	for (unsigned int i = 0; i < SLOTS; i++) {
-		PMEMoid oid = obj.root->slot[i];
+		PMEMoid oid = obj.table->get(i);
 
 		if (OID_IS_NULL(oid) || take(offset, &count, oid))
 			contents->slot[i] = obj_held(i);
 		else
-			contents->slot[i] = (struct held){ .wrong = true, .offset = offset_of(&obj.root->slot[i]) };
+			contents->slot[i] = (struct held){ .wrong = true, .offset = array ? offset_of(&array[i]) : 0 };
 	}
 	contents->stray = count;
 	return true;

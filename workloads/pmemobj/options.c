@@ -54,7 +54,7 @@ static const struct api *api(const char *command)
 	for (const struct api *const *each = apis; *each; each++)
 		if (!strcmp((*each)->name, optarg))
 			return *each;
-	die(EXIT_USAGE, "%s: --api must be tx, atomic or libpmem", command);
+	die(EXIT_USAGE, "%s: --api must be tx, atomic, libpmem, btree or hashmap_tx", command);
 }
 
 static enum bug bug(const char *command)
@@ -111,7 +111,7 @@ static void check(const struct options *options, const char *command)
 	if (options->oldest != OLDEST_NONE && options->oldest > options->done)
 		die(EXIT_USAGE, "%s: --oldest must not be above --done", command);
 	if (options->bug == BUG_MISSING_ADD && !options->api->transactions)
-		die(EXIT_USAGE, "%s: --bug missing-add is for --api tx: nothing else has a transaction", command);
+		die(EXIT_USAGE, "%s: --bug missing-add is for an --api with transactions", command);
 }
 
 struct options options_parse(int argc, char **argv, const char *known)

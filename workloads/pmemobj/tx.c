@@ -25,25 +25,24 @@ static void log_update(struct obj_object *object, uint64_t words, enum bug bug)
 
 static void operate(const struct operation *operation, uint64_t seed, uint64_t step, enum bug bug)
 {
-	PMEMoid *slot = &obj.root->slot[operation->slot];
+	unsigned int slot = operation->slot;
 	struct obj_object *object;
+	PMEMoid oid;
 
-	if (operation->kind != KIND_UPDATE)
-		pmemobj_tx_add_range_direct(slot, sizeof(*slot));
 	if (operation->kind == KIND_FREE) {
-		pmemobj_tx_free(*slot);
-		*slot = OID_NULL;
+		pmemobj_tx_free(obj.table->take(slot));
 		return;
 	}
-	if (operation->kind == KIND_ALLOC)
-		*slot = allocate(operation->words);
-	object = pmemobj_direct(*slot);
+	oid = operation->kind == KIND_ALLOC ? allocate(operation->words) : obj.table->get(slot);
+	object = pmemobj_direct(oid);
 	if (operation->kind == KIND_UPDATE)
 		log_update(object, operation->words, bug);
-	model_fill(object->word, operation->words, seed, step, operation->slot);
+	model_fill(object->word, operation->words, seed, step, slot);
+	if (operation->kind == KIND_ALLOC)
+		obj.table->put(slot, oid);
 }
 
-static bool apply(const struct model *model, const struct operation operations[OPERATIONS], enum bug bug)
+bool obj_transact(const struct model *model, const struct operation operations[OPERATIONS], enum bug bug)
 {
 	TX_BEGIN(obj.pool) {
 		for (unsigned int i = 0; i < OPERATIONS; i++)
@@ -58,5 +57,5 @@ static bool apply(const struct model *model, const struct operation operations[O
 
 const struct api api_tx = {
 	.name = "tx", .transactions = true, .pmempool = true, .create = obj_create, .open = obj_open,
-	.close = obj_close, .read = obj_read, .held = obj_held, .apply = apply, .flush_late = obj_flush_late,
+	.close = obj_close, .read = obj_read, .held = obj_held, .apply = obj_transact, .flush_late = obj_flush_late,
 };

@@ -42,6 +42,7 @@ def checked(guest: Guest, spec: CampaignSpec, restart: str, warmup_s: float) -> 
     [
         ("rio", {}, ["reset"]),
         ("write-through", {"api": "libpmem"}, ["reset", "power"]),
+        ("write-through", {"api": "hashmap_tx"}, ["power"]),
         ("dax", {"api": "atomic"}, ["reset", "power"]),
         ("dax", {}, ["power"]),
     ],

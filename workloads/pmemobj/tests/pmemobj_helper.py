@@ -10,7 +10,9 @@ from typing import Any
 
 SOURCE = Path(__file__).parents[1]
 SEED = 1996
-APIS = ("tx", "atomic", "libpmem")
+APIS = ("tx", "atomic", "libpmem", "btree", "hashmap_tx")
+# Those that keep a step in flight out of the pool.
+TRANSACTIONS = ("tx", "btree", "hashmap_tx")
 # Where the offset of an object's slot is behind the counter's, and how long an object's identifier is.
 SLOTS_AT, OID = 8, 16
 # Without PMEM_IS_PMEM_FORCE all that is flushed goes to the host's disk.

@@ -12,7 +12,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pmemobj_helper import APIS, ENVIRONMENT, OID, POOL_BYTES, SEED, SLOTS_AT, Pmemobj, change, flip, number
+from pmemobj_helper import (
+    APIS,
+    ENVIRONMENT,
+    OID,
+    POOL_BYTES,
+    SEED,
+    SLOTS_AT,
+    TRANSACTIONS,
+    Pmemobj,
+    change,
+    flip,
+    number,
+)
 
 STEPS = 200
 
@@ -186,7 +198,7 @@ def test_one_changed_bit_is_found(
 
 
 @pytest.mark.parametrize("steps", [0, STEPS - 5, STEPS + 2, -1])
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("api", ["tx", "libpmem"])
 def test_a_wrong_counter_is_found(
     pmemobj: Pmemobj,
     copied: Callable[[str], Path],
@@ -212,7 +224,7 @@ def test_half_a_step_is_right_only_without_transactions(
     root = copied(api)
     change(root / "pool", places(api)[0], number(STEPS - 1), 8)
     kinds = pmemobj.kinds(root, api, STEPS - 1, "--intent", STEPS)
-    assert bool(kinds) == (api == "tx")
+    assert bool(kinds) == (api in TRANSACTIONS)
     assert pmemobj.kinds(root, api, STEPS - 1)
 
 
@@ -306,7 +318,7 @@ REMAINS: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("remains", REMAINS)
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("api", ["tx", "libpmem"])
 def test_what_is_no_pool_is_a_result(
     pmemobj: Pmemobj, copied: Callable[[str], Path], api: str, remains: str
 ) -> None:
@@ -322,11 +334,12 @@ def test_what_is_no_pool_is_a_result(
     assert kind == "content" or report["files_lost"] == report["files_expected"] > 100
 
 
+@pytest.mark.parametrize("api", TRANSACTIONS)
 def test_whatever_is_damaged_the_checker_comes_to_a_result(
-    pmemobj: Pmemobj, copied: Callable[[str], Path]
+    pmemobj: Pmemobj, copied: Callable[[str], Path], api: str
 ) -> None:
     """PMDK trusts a pool. It dies of some of these."""
-    pool = copied("tx") / "pool"
+    pool = copied(api) / "pool"
     whole = pool.read_bytes()
     used = [at for at in range(0, POOL_BYTES, 64) if any(whole[at : at + 64])]
     rng, died, found = random.Random(2), 0, 0
@@ -338,7 +351,7 @@ def test_whatever_is_damaged_the_checker_comes_to_a_result(
         for at in rng.sample([at for at in used if at < 6 << 20], 20):
             damaged[at : at + 64] = rng.randbytes(64)
         pool.write_bytes(damaged)
-        report = pmemobj.verify(pool.parent, "tx", STEPS)
+        report = pmemobj.verify(pool.parent, api, STEPS)
         details = " ".join(each["detail"] for each in report["differences"])
         died += "Segmentation fault when" in details or "Aborted when" in details
         found += report["difference_count"] > 0
