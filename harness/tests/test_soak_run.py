@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Going on with a soak, and which guest the next stressor gets."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,14 @@ def test_a_soak_of_something_else_is_refused(tmp_path: Path, what: str) -> None:
 def test_a_guest_that_cannot_be(tmp_path: Path, fields: dict[str, int]) -> None:
     with pytest.raises(UsageError, match=rf"^guest: {next(iter(fields))}: "):
         request(tmp_path, **fields).machine()
+
+
+@pytest.mark.parametrize(("mode", "mib"), [("dax", 256), ("nv-journal", 64), ("rio", 0)])
+def test_a_file_system_on_an_nvdimm_has_the_size_that_is_asked_for(
+    tmp_path: Path, mode: str, mib: int
+) -> None:
+    asked = replace(request(tmp_path, disk_mib=256), mode=mode)
+    assert asked.machine().nvdimm_mib == mib
 
 
 def test_only_a_guest_that_was_good_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

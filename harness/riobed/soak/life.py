@@ -39,6 +39,9 @@ def take_turn(guest: Guest, turn: Turn, seed: int, row: SoakRow) -> None:
     judge_end(row, ended)
     if row.crash:
         return
+    if guest.mode.tells_fsync:
+        # What is not durable may be lost, by what the mode promises.
+        machine.run(["/bin/sync"], timeout=PATIENCE_S)
     before = list_tree(machine)
     row.dirty_kib = dirty_kib(machine)
     # Reading every file may have triggered a complaint too.

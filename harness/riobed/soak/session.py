@@ -51,9 +51,16 @@ class Request:
     folder: Path
 
     def machine(self) -> MachineSpec:
-        """The guest; UsageError when there is none like that."""
+        """The guest; UsageError when there is none like that.
+
+        A file system on an NVDIMM has the size that is asked for the disk.
+        """
+        mode = cache_mode(self.mode)
+        nvdimm = self.disk_mib if mode.nvdimm == "filesystem" else mode.default_machine().nvdimm_mib
         try:
-            return MachineSpec(memory_mib=self.memory_mib, disk_mib=self.disk_mib, vcpus=self.vcpus)
+            return MachineSpec(
+                memory_mib=self.memory_mib, disk_mib=self.disk_mib, nvdimm_mib=nvdimm, vcpus=self.vcpus
+            )
         except ValidationError as error:
             raise UsageError(f"guest: {complaint(error, 'machine')}") from None
 
