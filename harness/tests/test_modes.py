@@ -40,11 +40,11 @@ def test_sysctls_arrive_in_the_guest(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_registry_and_keepout_just_where_memory_is_restored(name: str) -> None:
+def test_registry_and_keepout_just_where_memory_is_restored_or_the_nvdimm_closed(name: str) -> None:
     mode = cache_mode(name)
     rio = [p for p in mode.production_parameters(LAYOUT) if p.startswith(("rio.registry", "rio.keepout"))]
     wanted = [f"rio.registry={LAYOUT.registry}", f"rio.keepout={LAYOUT.keepout}"]
-    assert rio == (wanted if mode.restores_memory else [])
+    assert rio == (wanted if mode.restores_memory or "rio.nvdimm=1" in mode.kernel_parameters else [])
 
 
 @pytest.mark.parametrize(("name", "mechanism"), [
@@ -56,6 +56,15 @@ def test_protected_modes_are_rio_and_protection(name: str, mechanism: str) -> No
     assert more == {f"rio.protect={mechanism}"}
     alike = {"summary": "", "kernel_parameters": (), "kernel": None}
     assert mode.model_copy(update=alike) == rio.model_copy(update=alike)
+
+
+@pytest.mark.parametrize(("name", "mechanism"), [("dax-protected", "pte"), ("dax-protected-pks", "pks")])
+def test_protected_modes_on_an_nvdimm_are_dax_and_protection(name: str, mechanism: str) -> None:
+    dax, mode = cache_mode("dax"), cache_mode(name)
+    assert mode.kernel_parameters == (f"rio.protect={mechanism}", "rio.nvdimm=1")
+    assert "CONFIG_RIO_NVDIMM" in mode.kernel_needs
+    alike = {"summary": "", "kernel_parameters": ()}
+    assert mode.model_copy(update=alike) == dax.model_copy(update=alike)
 
 
 def test_what_the_modes_stand_for() -> None:

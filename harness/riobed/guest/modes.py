@@ -52,6 +52,8 @@ NvdimmUse = Literal["filesystem", "journal", "cache"]
 _JOIN_CACHE = ["/bin/sh", "-c", ". /usr/lib/riobed/environment.sh && join_cache"]
 # Of a cache: stage 0 has to describe each of its blocks in the boot window.
 _LARGEST_CACHE_MIB = 512
+# The kernel closes it to stray stores, by the mechanism of the registry: it needs one.
+_CLOSED = "rio.nvdimm=1"
 # Of machines for such modes that no spec describes.
 _USUAL_NVDIMM_MIB = 64
 
@@ -108,6 +110,8 @@ class CacheMode(Strict):
         needs = self.recovery_needs
         if self.restores_memory or "rio" in self.mount.split(","):
             needs["CONFIG_RIO"] = "the mode records the file cache in a registry"
+        if _CLOSED in self.kernel_parameters:
+            needs["CONFIG_RIO_NVDIMM"] = "the mode closes the NVDIMM to stray stores"
         if "dax" in self.mount.split(","):
             needs["CONFIG_FS_DAX"] = "the mode mounts with dax"
         return needs
@@ -262,7 +266,7 @@ class CacheMode(Strict):
             parameters.append(f"riobed.filesystem={self.filesystem}")
         if self.sysctls:
             parameters.append("riobed.sysctl=" + ",".join(f"{k}={v}" for k, v in self.sysctls.items()))
-        if self.restores_memory:
+        if self.restores_memory or _CLOSED in self.kernel_parameters:
             parameters += [f"rio.registry={layout.registry}", f"rio.keepout={layout.keepout}"]
         return parameters + list(self.kernel_parameters)
 

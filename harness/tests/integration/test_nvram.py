@@ -9,7 +9,7 @@ import pytest
 from riobed.guest.boot import wait_stage0
 from riobed.guest.config import MachineSpec, WorkloadSpec
 from riobed.guest.guest import Guest, GuestSetup
-from riobed.guest.layout import MIB
+from riobed.guest.layout import MIB, NVDIMM_START
 from riobed.guest.modes import cache_mode
 from riobed.guest.registry import mapped
 from riobed.guest.setup import check_mode, guest_setup
@@ -18,7 +18,12 @@ from riobed.trial.recover import read_recovery
 from riobed.vm import CanaryHits
 from riobed_results.store.recovery_report import ENDED, RecoveryReport, cut_short
 
-from .conftest import MEMTEST, need_kernel, opened, shell, trial
+from .conftest import MEMTEST, need_kernel, opened, reset, shell, trial
+from .test_kernel import run_kunit
+from .test_traps import VICTIM, crash_by, store_to
+
+# Of a file; 123 is in it.
+BLOCK = b"a block of a file with DAX\n" * 200
 
 
 @pytest.fixture(scope="module")
@@ -130,3 +135,49 @@ def test_damage_of_it_is_a_result_and_the_disk_is_not_taken_for_it(
     if guest.mode.nvdimm == "cache":
         shell(guest, "! test -e /dev/dm-0")
         assert b"riobed: no device under test" in guest.machine.console.text()
+
+
+@pytest.fixture
+def dax(request: pytest.FixtureRequest, nvdimm: GuestSetup) -> Iterator[Guest]:
+    """A guest in a mode with DAX."""
+    mode = cache_mode(request.param)
+    need_kernel(mode, request.param)
+    with opened(nvdimm, mode, f"nvram-{request.param}") as made:
+        yield made
+
+
+CLOSED = ["dax-protected", "dax-protected-pks"]
+
+
+@pytest.mark.parametrize("dax", ["dax", *CLOSED], indirect=True)
+def test_a_stray_store_into_a_file_is_silent_or_trapped_and_named(dax: Guest, spec: CampaignSpec) -> None:
+    dax.ready()
+    shell(dax, "cat >/mnt/test/file; sync", BLOCK[:4096])
+    dax.machine.pause()
+    assert dax.machine.config.nvdimm
+    with mapped(dax.machine.config.nvdimm.path) as memory:
+        place = memory.find(BLOCK[:4096])
+    dax.machine.resume()
+    crash = crash_by(dax, spec, store_to(NVDIMM_START + place + 123))
+    wrong = bytes([*BLOCK[:123], (place + 123) % 256, *BLOCK[124:4096]])
+    protected = dax.mode.kernel_parameters != ()
+    title = f"protection trap in {VICTIM}" if protected else f"invalid opcode in {VICTIM}"
+    assert crash.title == title
+    named = b"page %d of the NVDIMM pmem0\n" % (place // 4096)
+    assert (named in dax.machine.console.text().replace(b"\r", b"")) == protected
+    reset(dax)
+    assert shell(dax, "cat /mnt/test/file") == (BLOCK[:4096] if protected else wrong)
+
+
+@pytest.mark.parametrize("dax", CLOSED, indirect=True)
+def test_kunit_of_a_closed_nvdimm(dax: Guest) -> None:
+    results = run_kunit(dax)
+    assert ("ok", "rio_nvdimm", "") in results
+    assert [name for verdict, name, rest in results if verdict != "ok"] == []
+
+
+@pytest.mark.parametrize("dax", CLOSED, indirect=True)
+def test_protection_traps_nothing_that_is_legal(dax: Guest, spec: CampaignSpec) -> None:
+    record = trial(dax, spec, "nvram/closed", fault_class="none", warmup_s=0.9, restart="power")
+    assert b"protection trap" not in record.console and record.progress.done > 0
+    assert record.check is not None and record.check.equal, record.check

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
+from riobed.crash.formats import Crash
 from riobed.guest import registry
 from riobed.guest.guest import Guest
 from riobed.guest.layout import Layout
@@ -70,16 +71,22 @@ def crash_by_store(
     guest.ready()
     page = victim_page(guest, kind)
     at = page.entry if kind == "registry" else page.address + 123
-    record = record_of("trap", faults_of(kernel_of(guest))(VICTIM, stores(at)))
+    crash = crash_by(guest, spec, stores(at))
+    if crash.kind == "trap":
+        assert told(kind, page) in guest.machine.console.text()
+    reset(guest)
+    return crash.kind, crash.title, read_recovery(guest), page
+
+
+def crash_by(guest: Guest, spec: CampaignSpec, code: bytes) -> Crash:
+    """The crash by that code, which the kernel is made to run."""
+    record = record_of("trap", faults_of(kernel_of(guest))(VICTIM, code))
     load_faults(guest, record)
     inject(guest, record)
     pid = guest.machine.spawn(["/bin/cat", "/proc/uptime"])
     crash = Watcher(guest.machine, spec, record.progress, pid, False).watch().crash
     assert crash is not None
-    if crash.kind == "trap":
-        assert told(kind, page) in guest.machine.console.text()
-    reset(guest)
-    return crash.kind, crash.title, read_recovery(guest), page
+    return crash
 
 
 def told(kind: str, page: registry.Listed) -> bytes:
