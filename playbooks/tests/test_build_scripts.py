@@ -2,6 +2,7 @@
 """The scripts that build a stage, where they decide something: atomic products, the configuration."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -24,9 +25,8 @@ def run_build(tmp_path: Path, body: str) -> subprocess.CompletedProcess[str]:
     """Run a stage's build with `body` as its script, in a checkout of its own."""
     checkout = tmp_path / "checkout"
     package = checkout / "harness/riobed"
-    (package / "products").mkdir(parents=True)
-    products = [f"products/{name}.py" for name in ("__init__", "__main__", "kernel", "manifest", "stages")]
-    for name in ("__init__.py", "errors.py", *products):
+    shutil.copytree(CHECKOUT / "harness/riobed/products", package / "products")
+    for name in ("__init__.py", "errors.py"):
         (package / name).write_bytes((CHECKOUT / "harness/riobed" / name).read_bytes())
     for name in (stages.DEBIAN_ROOT, "playbooks/roles/toolchain/files/build"):
         (checkout / name).parent.mkdir(parents=True, exist_ok=True)
