@@ -17,13 +17,15 @@ from .conftest import need_kernel, opened, trial
 WORKLOAD = CHECKOUT / "workloads/pmemobj"
 
 
-def pool_in(name: str, **options: str) -> AbstractContextManager[Guest]:
+def pool_in(name: str, lines: bool = False, **options: str) -> AbstractContextManager[Guest]:
+    """A guest with a pool; with `lines` a loss of power takes what of it was not written back and fenced."""
     mode = cache_mode(name)
     need_kernel(mode, name)
     setup = guest_setup(
         MachineSpec(nvdimm_mib=64 if mode.nvdimm else 0),
         None,
         WorkloadSpec(path=WORKLOAD, options=dict(options)),
+        loses_lines=lines,
     )
     check_mode(name, mode, setup)
     return opened(setup, mode, f"pmemobj-{name}-{'-'.join(options.values())}")
@@ -45,10 +47,12 @@ def checked(guest: Guest, spec: CampaignSpec, restart: str, warmup_s: float) -> 
         ("write-through", {"api": "hashmap_tx"}, ["power"]),
         ("dax", {"api": "atomic"}, ["reset", "power"]),
         ("dax", {}, ["power"]),
+        ("dax", {}, ["power-lines"]),
+        ("dax", {"api": "libpmem"}, ["power-lines"]),
     ],
 )
 def test_no_step_is_lost(spec: CampaignSpec, mode: str, options: dict[str, str], restarts: list[str]) -> None:
-    with pool_in(mode, **options) as guest:
+    with pool_in(mode, "power-lines" in restarts, **options) as guest:
         for number, restart in enumerate(restarts * 2):
             check = checked(guest, spec, restart, 1.0 + number * 0.7)
             assert check.equal and check.steps_lost == 0, check
@@ -60,7 +64,10 @@ def test_what_memory_alone_has_is_lost_with_it(spec: CampaignSpec) -> None:
         assert not checked(guest, spec, "power", 1.0).equal
 
 
-def test_a_missing_flush_is_found_where_a_crash_costs_the_memory(spec: CampaignSpec) -> None:
-    with pool_in("write-through", bug="missing-flush") as guest:
-        check = checked(guest, spec, "power", 3.0)
+@pytest.mark.parametrize(("mode", "restart"), [("write-through", "power"), ("dax", "power-lines")])
+def test_a_missing_flush_is_found_where_a_crash_costs_what_it_leaves(
+    spec: CampaignSpec, mode: str, restart: str
+) -> None:
+    with pool_in(mode, restart == "power-lines", bug="missing-flush") as guest:
+        check = checked(guest, spec, restart, 3.0)
     assert not check.equal and {found.kind for found in check.differences} == {"content"}
