@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from mmap import mmap
 
 import pytest
-from riobed.guest.boot import wait_stage0
+from riobed.guest.boot import boot_production, wait_stage0
 from riobed.guest.config import MachineSpec, WorkloadSpec
 from riobed.guest.guest import Guest, GuestSetup
 from riobed.guest.layout import MIB, NVDIMM_START
@@ -90,6 +90,21 @@ def test_a_recovery_cut_short_loses_nothing(guest: Guest, spec: CampaignSpec) ->
         assert record.check is not None and record.check.equal, record.recovery
         phases.add(cut_short(record.recovery))
     assert phases - {ENDED}, "every reset came too late"
+
+
+def test_a_journal_is_found_by_its_device_not_by_its_number(nvdimm: GuestSetup) -> None:
+    """The kernel numbers two NVDIMMs in the order in which it is done with them, another one at each boot."""
+    mode = cache_mode("nv-journal")
+    need_kernel(mode, "nv-journal")
+    with opened(nvdimm, mode, "nvram-number") as guest:
+        guest.boot()
+        guest.machine.console.clear()
+        guest.machine.reset()
+        wait_stage0(guest.machine)
+        # ext4 keeps the number in its superblock. No device has this one.
+        shell(guest, "umount /mnt/test && debugfs -w -R 'set_super_value journal_dev 0x10203' /dev/vdb")
+        boot_production(guest.machine)
+        shell(guest, "echo one >/mnt/test/file; sync")
 
 
 def wreck(memory: mmap) -> None:
