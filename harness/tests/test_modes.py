@@ -144,7 +144,7 @@ def test_an_unknown_mode_is_told_with_those_there_are() -> None:
     ({"devices": [{"name": "log", "size_mib": 8}] * 2}, "twice"),
     ({"devices": [{"name": "log", "size_mib": 8, "kind": "tape"}]}, "kind"),
     ({"sync_writes": True, "may_lose_newest": True}, "may_lose_newest"),
-    ({"nvdimm": "swap"}, "nvdimm"), ({"nvdimm": "journal", "filesystem": "xfs"}, "only ext4's journal"),
+    ({"nvdimm": "log"}, "nvdimm"), ({"nvdimm": "journal", "filesystem": "xfs"}, "only ext4's journal"),
     ({"nvdimm": "filesystem", "filesystem": "tmpfs"}, "restored from RAM or lies in it"),
     ({"nvdimm": "filesystem", "restores_memory": True}, "restored from RAM or lies in it"),
 ])  # fmt: skip
@@ -186,7 +186,7 @@ def test_a_disk_that_is_too_small_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "mib"), [
-    ("dax", 32), ("nv-journal", 16), ("nv-cache", 16), ("xfs-dax", 300)
+    ("dax", 32), ("nv-journal", 16), ("nv-cache", 16), ("nv-swap", 16), ("xfs-dax", 300)
 ])  # fmt: skip
 def test_a_mode_on_an_nvdimm_needs_one_that_is_large_enough(name: str, mib: int) -> None:
     mode = cache_mode(name)
@@ -209,14 +209,15 @@ def test_a_mode_on_an_nvdimm_needs_one_that_is_large_enough(name: str, mib: int)
 @pytest.mark.parametrize(("name", "device", "told"), [
     ("dax", "/dev/pmem0", ["riobed.nvdimm=filesystem"]),
     ("nv-journal", "/dev/vdb", ["riobed.nvdimm=journal"]), ("journal-data", "/dev/vdb", []),
-    ("nv-cache", "/dev/dm-0", ["riobed.nvdimm=cache"]),
+    ("nv-cache", "/dev/dm-0", ["riobed.nvdimm=cache"]), ("nv-swap", "/dev/vdb", ["riobed.nvdimm=swap"]),
+    ("nv-memory", "/dev/vdb", ["riobed.nvdimm=memory"]),
 ])  # fmt: skip
 def test_both_stages_know_what_the_nvdimm_has(
     tmp_path: Path, name: str, device: str, told: list[str]
 ) -> None:
     mode = cache_mode(name)
     made = manifest(tmp_path)
-    setup = GuestSetup(made, MachineSpec(nvdimm_mib=64), "tcg")
+    setup = GuestSetup(made, MachineSpec(nvdimm_mib=256), "tcg")
     config = machine_config(setup, mode.model_copy(update={"kernel": None}), tmp_path)
     for line in (config.stage0_cmdline, config.production_cmdline):
         assert [word for word in line.split() if "nvdimm" in word] == told
@@ -236,6 +237,14 @@ def test_nv_cache_is_write_through_with_a_cache_of_bounded_size() -> None:
     cached.check_machine(MachineSpec(nvdimm_mib=1024, canary_mib=512))
     with pytest.raises(UsageError, match=r"more than 512 MiB; make machine\.nvdimm_mib smaller$"):
         cached.check_machine(MachineSpec(nvdimm_mib=514))
+
+
+def test_what_the_kernel_adds_to_memory_has_a_least_size() -> None:
+    mode = cache_mode("nv-memory")
+    mode.check_machine(mode.default_machine())
+    mode.check_machine(MachineSpec(nvdimm_mib=512, canary_mib=256))
+    with pytest.raises(UsageError, match=r"less than 256 MiB to memory; make machine\.nvdimm_mib larger$"):
+        mode.check_machine(MachineSpec(nvdimm_mib=510, canary_mib=256))
 
 
 def test_nv_journal_differs_from_journal_data_in_where_the_journal_is() -> None:
@@ -263,11 +272,13 @@ _PMEM = ["CONFIG_BLK_DEV_PMEM", "CONFIG_X86_PMEM_LEGACY", "CONFIG_FS_DAX"]
 
 @pytest.mark.parametrize(("name", "lacking"), [
     *(("dax", option) for option in ["", *_PMEM]), ("nv-cache", ""), ("nv-cache", "CONFIG_DM_WRITECACHE"),
+    ("nv-memory", ""), ("nv-memory", "CONFIG_DEV_DAX_KMEM"),
 ])  # fmt: skip
 def test_the_kernel_of_a_mode_on_an_nvdimm_must_find_it(tmp_path: Path, name: str, lacking: str) -> None:
     setup = GuestSetup(manifest(tmp_path), MachineSpec(nvdimm_mib=64), "tcg")
     mode = cache_mode(name).model_copy(update={"kernel": None})
-    options = [*GUEST_NEEDS, *_PMEM, *(["CONFIG_DM_WRITECACHE"] if name == "nv-cache" else [])]
+    more = {"nv-cache": ["CONFIG_DM_WRITECACHE"], "nv-memory": ["CONFIG_NVDIMM_DAX", "CONFIG_DEV_DAX_KMEM"]}
+    options = [*GUEST_NEEDS, *_PMEM, *more.get(name, [])]
     (tmp_path / "config").write_text("\n".join(f"{option}=y" for option in options if option != lacking))
     if not lacking:
         check_mode("mine", mode, setup)

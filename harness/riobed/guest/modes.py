@@ -45,11 +45,14 @@ _DISK_FOR_FILES = 0.8
 # Serial numbers that the machine's other disks already have (domain.xml.j2).
 _TAKEN = ("swap", "workload")
 _MOST_DEVICES = 8
-# What the machine's NVDIMM has: the file system under test, the journal of the one on the disk, or a cache of
-# the disk.
-NvdimmUse = Literal["filesystem", "journal", "cache"]
+# What the machine's NVDIMM has: the file system under test, the journal of the one on the disk, a cache of
+# the disk, swapped memory, or memory.
+NvdimmUse = Literal["filesystem", "journal", "cache", "swap", "memory"]
 # Makes the disk and its cache one device (harness/guest/root/usr/lib/riobed/environment.sh).
 _JOIN_CACHE = ["/bin/sh", "-c", ". /usr/lib/riobed/environment.sh && join_cache"]
+# Of memory: the kernel adds whole blocks of 128 MiB (Documentation/admin-guide/mm/memory-hotplug.rst), and
+# the first pages of the NVDIMM say what it is for.
+_SMALLEST_MEMORY_MIB = 256
 # Of a cache: stage 0 has to describe each of its blocks in the boot window.
 _LARGEST_CACHE_MIB = 512
 # The kernel closes it to stray stores, by the mechanism of the registry: it needs one.
@@ -114,6 +117,8 @@ class CacheMode(Strict):
             needs["CONFIG_RIO_NVDIMM"] = "the mode closes the NVDIMM to stray stores"
         if "dax" in self.mount.split(","):
             needs["CONFIG_FS_DAX"] = "the mode mounts with dax"
+        if self.nvdimm == "swap":
+            needs["CONFIG_SWAP"] = "the mode swaps to the NVDIMM"
         return needs
 
     @property
@@ -123,6 +128,7 @@ class CacheMode(Strict):
         drivers = ["CONFIG_X86_PMEM_LEGACY", "CONFIG_BLK_DEV_PMEM"] if self.nvdimm else []
         # dm-writecache asks for what DAX gives: the addresses of the NVDIMM's blocks.
         drivers += ["CONFIG_DM_WRITECACHE", "CONFIG_FS_DAX"] if self.nvdimm == "cache" else []
+        drivers += ["CONFIG_NVDIMM_DAX", "CONFIG_DEV_DAX_KMEM"] if self.nvdimm == "memory" else []
         return needs | dict.fromkeys(drivers, f"the mode has its {self.nvdimm} on the NVDIMM")
 
     @property
@@ -196,6 +202,11 @@ class CacheMode(Strict):
                 f"stage 0 has no memory for a cache of more than {_LARGEST_CACHE_MIB} MiB; make "
                 "machine.nvdimm_mib smaller"
             )
+        if self.nvdimm == "memory" and machine.nvdimm_used_mib < _SMALLEST_MEMORY_MIB:
+            raise UsageError(
+                f"the kernel adds no NVDIMM of less than {_SMALLEST_MEMORY_MIB} MiB to memory; make "
+                "machine.nvdimm_mib larger"
+            )
         place, key, mib = self._place(machine)
         if mib < self.file_system.smallest_mib:
             raise UsageError(
@@ -249,9 +260,9 @@ class CacheMode(Strict):
     def default_machine(self) -> MachineSpec:
         """Return the machine for this mode where no spec describes one."""
         usual, smallest = MachineSpec(), self.file_system.smallest_mib
-        nvdimm = max(_USUAL_NVDIMM_MIB, smallest) if self.nvdimm else 0
+        nvdimm = _SMALLEST_MEMORY_MIB if self.nvdimm == "memory" else max(_USUAL_NVDIMM_MIB, smallest)
         return usual.model_copy(
-            update={"disk_mib": max(usual.disk_mib, smallest), "nvdimm_mib": nvdimm},
+            update={"disk_mib": max(usual.disk_mib, smallest), "nvdimm_mib": nvdimm if self.nvdimm else 0},
         )
 
     @property

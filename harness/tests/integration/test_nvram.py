@@ -3,6 +3,8 @@
 
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from mmap import mmap
 
 import pytest
@@ -90,6 +92,54 @@ def test_a_recovery_cut_short_loses_nothing(guest: Guest, spec: CampaignSpec) ->
         assert record.check is not None and record.check.equal, record.recovery
         phases.add(cut_short(record.recovery))
     assert phases - {ENDED}, "every reset came too late"
+
+
+# Fill what memory is left, and a little more; then tell how many pages the kernel swapped out.
+OUTGROW = """
+kib=$(($(awk '/MemAvailable/ {print $2}' /proc/meminfo) + 16384))
+head -c ${kib}K /dev/zero | tail -c ${kib}K >/dev/null && awk '/pswpout/ {print $2}' /proc/vmstat
+"""
+
+
+def test_memory_that_does_not_fit_goes_to_the_nvdimm(nvdimm: GuestSetup) -> None:
+    mode = cache_mode("nv-swap")
+    need_kernel(mode, "nv-swap")
+    with opened(nvdimm, mode, "nvram-swap") as guest:
+        guest.boot()
+        assert int(shell(guest, OUTGROW)) > 1000
+        guest.machine.console.clear()
+        guest.machine.reset()
+        wait_stage0(guest.machine)
+        boot_production(guest.machine)
+        # After a crash the swap space is as new, and still the only one.
+        assert shell(guest, "tail -n +2 /proc/swaps").split()[::3] == [b"/dev/pmem0", b"0"]
+
+
+# Fill memory with a file that never goes to a disk; then tell how much memory there is, in KiB.
+FILL = """
+kib=$(($(awk '/MemAvailable/ {print $2}' /proc/meminfo) - 32768))
+mkdir /tmp/full && mount -t tmpfs -o size=100% full /tmp/full && head -c ${kib}K /dev/zero >/tmp/full/file
+"""
+HAS = "awk '/MemTotal|MemAvailable/ {print $2}' /proc/meminfo"
+
+
+def test_the_nvdimm_is_memory_that_is_empty_after_a_crash(nvdimm: GuestSetup) -> None:
+    mode = cache_mode("nv-memory")
+    need_kernel(mode, "nv-memory")
+    machine = nvdimm.machine.model_copy(update={"nvdimm_mib": 272, "memory_mib": 256})
+    with opened(replace(nvdimm, machine=machine), mode, "nvram-memory") as guest:
+        guest.boot()
+        total, available = map(int, shell(guest, HAS).split())
+        assert total > 256 * 1024
+        for crash in (guest.machine.reset, partial(guest.machine.power_loss, 1)):
+            shell(guest, FILL)
+            assert int(shell(guest, HAS).split()[1]) < available / 4
+            guest.machine.console.clear()
+            crash()
+            wait_stage0(guest.machine)
+            boot_production(guest.machine)
+            after = [int(kib) for kib in shell(guest, HAS).split()]
+            assert after[0] == total and after[1] > 0.9 * available
 
 
 def test_a_journal_is_found_by_its_device_not_by_its_number(nvdimm: GuestSetup) -> None:

@@ -19,9 +19,10 @@ from riobed_results.store import (
 from riobed_results.tables.render import printable
 
 # In these modes a reset without a fault must lose data, because it was not yet written.
-LOSING_MODES = frozenset(
-    {"delayed", "delayed-no-journal", "delayed-xfs", "delayed-btrfs", "dirsync", "memory"}
-)
+LOSING_MODES = frozenset({
+    "delayed", "delayed-no-journal", "delayed-xfs", "delayed-btrfs", "dirsync", "memory", "nv-swap",
+    "nv-memory",
+})  # fmt: skip
 # Shipped modes of these names keep files in memory alone, so a loss of power takes all of them.
 _IN_MEMORY = "rio"
 # Classes that end a sound kernel, and what to call such an end.

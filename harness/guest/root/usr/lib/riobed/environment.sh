@@ -20,7 +20,8 @@ disk() {
 }
 
 # The device of the file system under test. riobed.nvdimm says what the NVDIMM has: that file system, the
-# journal of the one on the disk, or a cache of the disk, which then is a part of another device.
+# journal of the one on the disk, a cache of the disk, which then is a part of another device, swapped memory, or
+# memory.
 device_under_test() {
 	case $(parameter riobed.nvdimm) in
 	filesystem) echo /dev/pmem0 ;;
@@ -34,7 +35,29 @@ nvdimm_is_there() {
 	[ -n "$(parameter riobed.nvdimm)" ] || return 0
 	# Its driver looks for it beside all else; this waits until it has.
 	cat /sys/bus/nd/devices/ndbus0/wait_probe >/dev/null
-	[ -b /dev/pmem0 ]
+	[ -b /dev/pmem0 ] || { [ "$(parameter riobed.nvdimm)" = memory ] && [ -c /dev/dax0.0 ]; }
+}
+
+# Add the NVDIMM to memory. What it had is not read: to the kernel these are free pages.
+grow_memory() {
+	# Once, the NVDIMM is made a device of bytes; it remembers that.
+	[ -c /dev/dax0.0 ] ||
+		ndctl create-namespace --force --reconfig=namespace0.0 --mode=devdax --map=mem >/dev/null || return 1
+	# As daxctl-reconfigure-device(1), which fails where this driver is not a module.
+	echo online_movable >/sys/devices/system/memory/auto_online_blocks
+	echo dax0.0 >/sys/bus/dax/drivers/device_dax/unbind
+	echo dax0.0 >/sys/bus/dax/drivers/kmem/new_id
+	[ -e /sys/bus/dax/drivers/kmem/dax0.0 ]
+}
+
+# The devices that production swaps to, in the order in which it fills them.
+swap_devices() {
+	[ "$(parameter riobed.nvdimm)" != swap ] || echo /dev/pmem0
+	serial=$(parameter riobed.swap)
+	[ -n "$serial" ] || return 0
+	device=$(disk "$serial")
+	# One that is not there has a name in the message.
+	echo "${device:-/dev/$serial}"
 }
 
 # dmsetup of the guest's root; no udev answers it.
