@@ -335,7 +335,9 @@ def soak(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the stressors' random choices.")] = 1,
     only: Annotated[list[str] | None, typer.Option(help="Run only this stressor; repeatable.")] = None,
     suite: Annotated[Path, typer.Option(help="Folder with a suite.yaml.")] = CHECKOUT / "workloads/stress",
-    memory: Annotated[int, typer.Option(help="MiB of RAM.")] = 512,
+    memory: Annotated[
+        int | None, typer.Option(help="MiB of RAM.", show_default="512, and 256 more for each further CPU")
+    ] = None,
     disk: Annotated[int, typer.Option(min=32, max=16384, help="MiB of the file system under test.")] = 1024,
     vcpus: Annotated[int, typer.Option(min=1, max=4, help="Virtual CPUs, and workers of a stressor.")] = 1,
     folder: Annotated[
@@ -352,7 +354,9 @@ def soak(
     from riobed.soak.session import Request
 
     place = folder or Path("campaigns") / f"soak-{mode}"
-    request = Request(mode, minutes, seed, only or [], suite.resolve(), memory, disk, vcpus, place)
+    # With too little memory for its workers, a stressor is killed, which is a complaint of the kernel's.
+    ram = memory or 512 + 256 * (vcpus - 1)
+    request = Request(mode, minutes, seed, only or [], suite.resolve(), ram, disk, vcpus, place)
     try:
         status = run_soak(request, "json" if as_json else "md", connect)
         write_claims(place)
