@@ -73,13 +73,13 @@ static inline size_t insn_code(const struct qemu_plugin_insn *insn, uint8_t code
 	return qemu_plugin_insn_data(insn, code, INSN_MAX);
 }
 
-/* What a plugin hears of stores, and reads of registers. */
+/* What a plugin hears of loads and stores, and reads of registers. */
 
 typedef uint32_t qemu_plugin_meminfo_t;
 struct qemu_plugin_hwaddr;
 struct qemu_plugin_register;
 
-enum qemu_plugin_mem_rw { QEMU_PLUGIN_MEM_R = 1, QEMU_PLUGIN_MEM_W };
+enum qemu_plugin_mem_rw { QEMU_PLUGIN_MEM_R = 1, QEMU_PLUGIN_MEM_W, QEMU_PLUGIN_MEM_RW };
 
 /* GLib's public parts of GArray and GByteArray (glib/garray.h); QEMU is linked with GLib. */
 typedef struct {
@@ -107,6 +107,7 @@ void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *insn,
 						 void *data),
 				      enum qemu_plugin_cb_flags flags, enum qemu_plugin_mem_rw rw, void *data);
 unsigned int qemu_plugin_mem_size_shift(qemu_plugin_meminfo_t info);
+_Bool qemu_plugin_mem_is_store(qemu_plugin_meminfo_t info);
 struct qemu_plugin_hwaddr *qemu_plugin_get_hwaddr(qemu_plugin_meminfo_t info, uint64_t address);
 _Bool qemu_plugin_hwaddr_is_io(const struct qemu_plugin_hwaddr *address);
 uint64_t qemu_plugin_hwaddr_phys_addr(const struct qemu_plugin_hwaddr *address);

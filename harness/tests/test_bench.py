@@ -41,13 +41,14 @@ class World:
         self.discarded = 0
         monkeypatch.setattr(making, "qemu_version", lambda *_: "QEMU emulator version 7.2.0")
         monkeypatch.setattr(rounds, "open_guest", self._open)
-        monkeypatch.setattr(rounds, "counter", lambda *_: None)
+        monkeypatch.setattr(rounds, "counter", lambda *_, **__: None)
         monkeypatch.setattr(bench, "measure", self._measure)
         monkeypatch.setattr(bench, "settle", lambda guest, used: Settled(AFTER, 2.5))
 
     def _open(self, setup: GuestSetup, mode: Any, name: str, plugin: object) -> SimpleNamespace:
         self.setups.append(setup)
-        known = {"ready": lambda: None, "discard": self._discard, "measure_operations": 500}
+        known = {"ready": lambda: None, "discard": self._discard}
+        known |= {"measure_operations": 500, "measure_bytes": 3 << 20}
         return SimpleNamespace(mode=mode, setup=setup, **known)
 
     def _discard(self) -> None:

@@ -154,17 +154,18 @@ def test_what_the_emulator_counted_between_marks(tmp_path: Path) -> None:
     counters = tmp_path / "counters"
 
     def count(*marks: tuple[int, ...]) -> None:
-        kept = [marks[n] if n < len(marks) else (0,) * 4 for n in range(16)]
+        kept = [marks[n] if n < len(marks) else (0,) * 8 for n in range(16)]
         for n in range(16, len(marks)):
             kept[n % 16] = marks[n]
-        counters.write_bytes(struct.pack("<65Q", len(marks), *itertools.chain(*kept)))
+        counters.write_bytes(struct.pack("<129Q", len(marks), *itertools.chain(*kept)))
 
-    count((1, 0, 0, 0), (8, 3, 2, 1), (10, 3, 2, 2))
+    count((1, 0, 0, 0, 0, 0, 0, 0), (8, 3, 2, 1, 9, 8, 7, 6), (10, 3, 2, 2, 9, 8, 7, 7))
     cp, rm = between_marks(counters, 0, 2)
-    assert cp == {"instructions": 7, "repetitions": 3, "invlpg": 2, "wrmsr": 1}
-    assert rm == {"instructions": 2, "repetitions": 0, "invlpg": 0, "wrmsr": 1}
-    count(*((n * n, 0, 0, n) for n in range(17)))
-    assert between_marks(counters, 15) == [{"instructions": 31, "repetitions": 0, "invlpg": 0, "wrmsr": 1}]
+    assert [*cp.values()] == [7, 3, 2, 1, 9, 8, 7, 6]
+    assert [*rm.values()] == [2, 0, 0, 1, 0, 0, 0, 1]
+    assert [*cp][:5] == ["instructions", "repetitions", "invlpg", "wrmsr", "nvdimm_loads"]
+    count(*((n * n, 0, 0, n, 0, 0, 0, 0) for n in range(17)))
+    assert [[*part.values()] for part in between_marks(counters, 15)] == [[31, 0, 0, 1, 0, 0, 0, 0]]
     with pytest.raises(InfraError, match="3 marks of the work, not 2"):
         between_marks(counters, 14)
     with pytest.raises(InfraError, match="17 marks of the work, not 17"):

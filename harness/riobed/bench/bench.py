@@ -46,6 +46,7 @@ def bench_setups(spec: BenchSpec, uri: str | None) -> dict[tuple[str, int], Gues
             spec.machine.model_copy(update={"vcpus": vcpus}),
             uri,
             WorkloadSpec(path=each.path, options=each.options),
+            counts_nvdimm=bool(spec.machine.nvdimm_mib and spec.counted_rounds),
         )
         for name, each in spec.workloads.items()
         for vcpus in spec.vcpus
@@ -162,6 +163,7 @@ def _measured(planned: PlannedRun, guest: Guest) -> dict[str, Any]:
         "outcome": "measured",
         "work": found.work,
         "operations": guest.measure_operations,
+        "written_bytes": guest.measure_bytes,
         "seconds": found.seconds,
         "parts": found.parts,
         "idle_s": found.idle_s,

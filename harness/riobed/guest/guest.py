@@ -439,10 +439,21 @@ class Guest:
     def measure_operations(self) -> int | None:
         """How many operations on files the workload's `measure` is; None if the workload does not say."""
         workload = self.setup.workload
-        if not workload or workload.measure_operations is None:
+        return self._number(workload.measure_operations) if workload else None
+
+    @property
+    def measure_bytes(self) -> int | None:
+        """How many bytes the workload's `measure` writes to files; None if the workload does not say."""
+        workload = self.setup.workload
+        mib = self._number(workload.measure_mib) if workload else None
+        return None if mib is None else mib * MIB
+
+    def _number(self, template: str | None) -> int | None:
+        workload = self.setup.workload
+        if not workload or template is None:
             return None
-        options = self.setup.options_in(self.mode)
-        return int(workloads.filled(workload.measure_operations, workload, options))
+        filled = workloads.filled(template, workload, self.setup.options_in(self.mode))
+        return sum(map(int, filled.split("+")))
 
     def _prepare(self) -> None:
         loaded = self.machine.run(["/sbin/insmod", _INJECTOR])

@@ -124,6 +124,11 @@ class Layout:
         return _non_volatile(self.nvdimm - self.canary, NVDIMM_START)
 
     @property
+    def nvdimm_range(self) -> str:
+        """START:END of the NVDIMM in physical memory, hexadecimal, as the emulator's plugin expects it."""
+        return f"{NVDIMM_START:x}:{NVDIMM_START + self.nvdimm:x}"
+
+    @property
     def stage0_parameters(self) -> list[str]:
         """Kernel parameters that confine stage 0 to the boot window, and to what is used of the NVDIMM."""
         return [

@@ -27,10 +27,12 @@ def guest_setup(
     workload: WorkloadSpec | None = None,
     parked: bool = False,
     loses_lines: bool = False,
+    counts_nvdimm: bool = False,
 ) -> GuestSetup:
     """Collect what a guest is made of; with `parked` its stage 0 is parked (riobed.guest.parking).
 
-    With `loses_lines` its emulator knows which lines of an NVDIMM a loss of power takes.
+    With `loses_lines` its emulator knows which lines of an NVDIMM a loss of power takes. With `counts_nvdimm`
+    it can count what goes to the NVDIMM. Either takes a QEMU whose plugins can.
 
     UsageError if the workload is not valid, EnvironmentFault if something is not built or installed.
     """
@@ -58,7 +60,7 @@ def guest_setup(
         beside=tuple(beside) if workload else (),
         parked=parked,
         loses_lines=loses_lines,
-        qemu=reading_qemu(manifest) if loses_lines else None,
+        qemu=reading_qemu(manifest) if loses_lines or counts_nvdimm else None,
         driver=machines,
     )
 

@@ -80,8 +80,9 @@ class Workload(BaseModel):
     After `stop` the workload finishes its current step and ends. `measure` is work of fixed size for
     `riobed bench` and `riobed cost`; it starts from where `prepare` ended. It may have parts, which are done
     one after the other and timed apart: a command for each by its name. `measure_operations` is a number: how
-    many operations on files that is, by what the workload does, not by what the kernel makes of it. `fill` is
-    for modes with a `cache_share`.
+    many operations on files that is, by what the workload does, not by what the kernel makes of it.
+    `measure_mib` is how many MiB it writes to files. Either may be a sum of numbers, with + between them.
+    `fill` is for modes with a `cache_share`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -96,6 +97,7 @@ class Workload(BaseModel):
     stop: str | None = None
     measure: str | Annotated[dict[PartName, str], Field(min_length=1)] | None = None
     measure_operations: str | None = None
+    measure_mib: str | None = None
     check: str
     progress: Literal["memtest", "none"] = "none"
     # How many processes report, each in a stream of its own; 0: one, whose records are in no stream.

@@ -20,20 +20,23 @@ _FUNCTION = "comm_write"
 COUNTERS = "counters"
 # struct counters of counter.c.
 NAMES = ("instructions", "repetitions", "invlpg", "wrmsr")
+# Of the NVDIMM, if the plugin was told where it is: struct traffic of harness/emulator/traffic.h.
+NVDIMM_NAMES = ("nvdimm_loads", "nvdimm_stores", "nvdimm_lines_read", "nvdimm_lines_written")
+_ALL = (*NAMES, *NVDIMM_NAMES)
 _MARKS = 16
-_COUNTS = struct.Struct(f"<{len(NAMES)}Q")
+_COUNTS = struct.Struct(f"<{len(_ALL)}Q")
 _NR_MARKS = struct.Struct("<Q")
 # A profile follows (riobed.measure.profile).
 _SIZE = 4096
 
 
-def counter(manifest: Manifest, kernel: KernelPart, *more: str) -> Plugin:
+def counter(manifest: Manifest, kernel: KernelPart, *more: str, qemu: Path | None = None) -> Plugin:
     """Return the plugin for guests of a kernel, compiled first if missing; EnvironmentFault if that fails.
 
-    `more` are arguments of the plugin.
+    `more` are arguments of the plugin, `qemu` the emulator that loads it, if it is not the host's.
     """
     mark = f"mark={function_address(kernel, _FUNCTION):#x}"
-    return Plugin(compiled(manifest, "counter"), COUNTERS, (mark, *more))
+    return Plugin(compiled(manifest, "counter", qemu), COUNTERS, (mark, *more))
 
 
 def marks(counters: Path) -> int:
@@ -50,7 +53,7 @@ def between_marks(counters: Path, since: int, parts: int = 1) -> list[dict[str, 
         raise InfraError(f"{counters}: {found} marks of the work, not {parts + 1} (at most {_MARKS})")
     at = [_mark(counters, since + number) for number in range(parts + 1)]
     return [
-        {name: after - before for name, before, after in zip(NAMES, begin, end, strict=True)}
+        {name: after - before for name, before, after in zip(_ALL, begin, end, strict=True)}
         for begin, end in pairwise(at)
     ]
 

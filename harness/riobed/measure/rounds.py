@@ -8,6 +8,7 @@ from typing import Literal, TypeVar
 
 from riobed.guest import CacheMode, Guest, GuestSetup, open_guest
 from riobed.measure.counter import counter
+from riobed.vm import Plugin
 
 # Time is measured in runs of their own: the plugin that counts instructions slows the emulator.
 Kind = Literal["instructions", "time"]
@@ -37,7 +38,7 @@ def guests(
             setup,
             mode,
             f"{prefix}-{number}",
-            plugin=counter(setup.manifest, setup.products(mode).kernel) if kind == "instructions" else None,
+            plugin=_counter(setup, mode) if kind == "instructions" else None,
         )
         for number, (name, mode) in enumerate(modes.items())
     }
@@ -46,3 +47,9 @@ def guests(
     finally:
         for guest in opened.values():
             guest.discard()
+
+
+def _counter(setup: GuestSetup, mode: CacheMode) -> Plugin:
+    """Return the plugin that counts, also what goes to the NVDIMM in modes that use it."""
+    where = [f"nvdimm={setup.layout(mode).nvdimm_range}"] if mode.nvdimm else []
+    return counter(setup.manifest, setup.products(mode).kernel, *where, qemu=setup.qemu)

@@ -44,13 +44,15 @@ _SINCE_3 = (
     ("trials", "dirty_share", "FLOAT"),
 )
 _SINCE_4 = (("victim", "TEXT"), ("boot", "TEXT"), ("steps_lost", "INTEGER"))  # of trials
-# Columns of trials that stores of schema 4 lack if they were made before there were canaries, or lines.
+# Columns that stores of schema 4 lack if they were made before there were canaries, lines, or known sizes of
+# measured work.
 _ADDED = (
     ("canary_hits", "INTEGER"),
     ("canary_offset", "BIGINT"),
     ("lines_open", "INTEGER"),
     ("lines_lost", "INTEGER"),
 )
+_ADDED_TO_RUNS = (("written_bytes", "BIGINT"),)
 _AT_ONCE = 1000  # trials
 # Part of a crash's detail, between the observation's detail and the reason why recovery failed.
 _DAMAGE = re.compile(r"(?:^|; )damaged log: (.*?)(?=; recovery failed: |$)", re.DOTALL)
@@ -71,7 +73,7 @@ def migrate(memory: sqlite3.Connection, found: str) -> None:
 def complete(session: Session) -> None:
     """Make a store of schema 3 one of the latest: the digests of all trials, some at a time."""
     connection = session.connection()
-    _add_missing(connection, _SINCE_4)
+    _add_missing(connection, "trials", _SINCE_4)
     add_columns(connection)
     Base.metadata.create_all(connection)
     query = sa.select(TrialRow).order_by(TrialRow.id).limit(_AT_ONCE)
@@ -87,24 +89,31 @@ def complete(session: Session) -> None:
 
 
 def lacks_columns(connection: sa.Connection) -> bool:
-    """Whether a store has no columns for canaries or lines."""
-    return not {name for name, _ in _ADDED} <= _trial_columns(connection)
+    """Whether a store of schema 4 lacks a column that was added later."""
+    return bool(_missing(connection, "trials", _ADDED) or _missing(connection, "runs", _ADDED_TO_RUNS))
 
 
 def add_columns(connection: sa.Connection) -> None:
-    """Give a store the columns for canaries and lines. A program that knows none can go on writing to it."""
-    _add_missing(connection, _ADDED)
+    """Give a store the columns that were added later. A program that knows none can go on writing to it."""
+    _add_missing(connection, "trials", _ADDED)
+    _add_missing(connection, "runs", _ADDED_TO_RUNS)
 
 
-def _add_missing(connection: sa.Connection, columns: tuple[tuple[str, str], ...]) -> None:
-    there = _trial_columns(connection)
-    for name, kind in columns:
-        if name not in there:
-            connection.exec_driver_sql(f"ALTER TABLE trials ADD COLUMN {name} {kind}")
+_Columns = tuple[tuple[str, str], ...]
 
 
-def _trial_columns(connection: sa.Connection) -> set[str]:
-    return {column["name"] for column in sa.inspect(connection).get_columns("trials")}
+def _add_missing(connection: sa.Connection, table: str, columns: _Columns) -> None:
+    for name, kind in _missing(connection, table, columns):
+        connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN {name} {kind}")
+
+
+def _missing(connection: sa.Connection, table: str, columns: _Columns) -> _Columns:
+    """Return those of the columns that a table lacks; none if there is no such table yet."""
+    inspector = sa.inspect(connection)
+    if not inspector.has_table(table):
+        return ()
+    there = {column["name"] for column in inspector.get_columns(table)}
+    return tuple((name, kind) for name, kind in columns if name not in there)
 
 
 def _fault_counts(session: Session, after: int, last: int) -> Callable[[int], dict[str, Any]]:

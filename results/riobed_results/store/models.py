@@ -582,7 +582,8 @@ class RunRow(Base):
 
     `workload` and `disk` are names of the spec, `permanent` is when the mode makes data permanent, in its own
     words. `kind` says whether the run measures time or counts instructions. `seed` is the workload's, `work`
-    has the commands, `operations` is how many operations on files they are.
+    has the commands, `operations` is how many operations on files they are, and `written_bytes` how much they
+    write to files; None if the workload does not say.
 
     `seconds` and `parts` are of the guest's clock, which counts instructions in a run that counts them;
     `idle_s` of them the guest was idle. `host_s` is what the host's clock said, `delayed_s` how long the
@@ -627,6 +628,7 @@ class RunRow(Base):
     permanent: Mapped[str | None] = mapped_column(default=None)
     work: Mapped[str | None] = mapped_column(default=None)
     operations: Mapped[int | None] = mapped_column(sa.BigInteger, default=None)
+    written_bytes: Mapped[int | None] = mapped_column(sa.BigInteger, default=None)
     seconds: Mapped[float | None] = mapped_column(default=None)
     parts: Mapped[Seconds] = mapped_column(default_factory=dict)
     idle_s: Mapped[float | None] = mapped_column(default=None)
