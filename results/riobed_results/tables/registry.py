@@ -13,6 +13,7 @@ from riobed_results.tables.fault_classes import FAULTS
 from riobed_results.tables.losses import NO_FAULT, PANIC, POWER, RECOVERY_CRASH, RESTARTS
 from riobed_results.tables.noninferiority import NONINFERIORITY
 from riobed_results.tables.nvram import NVRAM
+from riobed_results.tables.nvram_speed import NVRAM_SPEED
 from riobed_results.tables.oracles import ORACLES
 from riobed_results.tables.performance_page import PERFORMANCE
 from riobed_results.tables.phases import PHASES
@@ -61,7 +62,7 @@ CAMPAIGN_TABLES: tuple[CampaignTable[Any], ...] = (
     by_mode(RESETS),
     by_mode(VICTIMS),
 )
-RUN_TABLES: tuple[RunTable[Any], ...] = (PERFORMANCE,)
+RUN_TABLES: tuple[RunTable[Any], ...] = (PERFORMANCE, NVRAM_SPEED)
 FOLDER_TABLES: tuple[FolderTable[Any], ...] = (COST, PROCESSORS, REPLAYS, SOAK)
 
 

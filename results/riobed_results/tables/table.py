@@ -73,8 +73,8 @@ class RunTable(CampaignTable[Model]):
     present: Callable[[Sequence[Row]], bool] = lambda rows: False
 
     def has(self, results: Results) -> bool:
-        """Whether a campaign has measured runs."""
-        return any(run.outcome == "measured" for run in results.runs)
+        """Whether a campaign has measured runs of the kind that the table is for."""
+        return self.asked(results.campaign) and any(run.outcome == "measured" for run in results.runs)
 
 
 @dataclass(frozen=True)

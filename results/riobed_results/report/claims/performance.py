@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from riobed_results.report.claims.claim import Claim, count, number, slug
 from riobed_results.store import Results
 from riobed_results.tables.cost import Ratio
+from riobed_results.tables.nvram import has_nvdimm
+from riobed_results.tables.nvram_speed import speed_table
 from riobed_results.tables.performance import PerformanceRow, PerformanceTable, performance_table, runs_of
 
 # Digits after the point: times scatter by more than their second digit.
@@ -21,6 +23,7 @@ def performance_claims(results: Results) -> list[Claim]:
         *_highest(results),
         *(claim for row in table.rows for claim in _row(row)),
         *_said(table),
+        *_nvdimm(results),
     ]
 
 
@@ -46,6 +49,19 @@ def _highest(results: Results) -> Iterator[Claim]:
     if found:
         highest = max(found, key=lambda ratio: ratio.median)
         yield number("rio_protected_over_rio_instructions_max", highest.median, _text(highest, 3))
+
+
+def _nvdimm(results: Results) -> Iterator[Claim]:
+    """Return what disks and the NVDIMM had to take for what the work wrote, and the delays of the NVDIMM."""
+    if not has_nvdimm(results.campaign):
+        return
+    for row in speed_table(results).rows:
+        key = slug(row.mode, row.workload, row.disk, *([f"{row.vcpus} vcpus"] if row.vcpus > 1 else []))
+        for what, traffic in (("disk", row.disk_traffic), ("nvdimm", row.nvdimm_traffic)):
+            if traffic is not None:
+                yield number(f"{key}_{what}_traffic", traffic, f"{traffic:.2f} MiB")
+        if row.delay_s is not None:
+            yield number(f"{key}_delay", row.delay_s, f"{row.delay_s:.2f} s")
 
 
 def _row(row: PerformanceRow) -> Iterator[Claim]:
