@@ -9,13 +9,13 @@ bool cache_is_recovered(const struct cache *cache)
 	return cache->fs >= 0 && !registry_is_active(&cache->registry, cache->fs);
 }
 
-static void match(struct cache *cache, const struct device *device)
+static void match(struct cache *cache, const struct device *device, bool listed)
 {
 	if (device->superblock.valid) {
 		cache->fs = registry_find(&cache->registry, device->superblock.uuid);
 		cache->match = MATCH_UUID;
 	}
-	if (cache->fs < 0) {
+	if (cache->fs < 0 && !listed) {
 		cache->fs = registry_only_active(&cache->registry);
 		cache->match = MATCH_ONLY;
 	}
@@ -57,7 +57,7 @@ static int no_match(struct cache *cache, const char *name)
 }
 
 int cache_read(struct cache *cache, struct memory *memory, uint64_t start, uint64_t size,
-	       const struct device *device, const char *name)
+	       const struct device *device, const char *name, bool listed)
 {
 	int err;
 
@@ -65,7 +65,7 @@ int cache_read(struct cache *cache, struct memory *memory, uint64_t start, uint6
 	cache->verdict = registry_open(&cache->registry, memory, start, size);
 	if (cache->verdict != REGISTRY_VALID)
 		return 0;
-	match(cache, device);
+	match(cache, device, listed);
 	if (cache_is_recovered(cache)) {
 		fprintf(stderr, "riorecover: no file cache to recover: cold start\n");
 		cache->verdict = REGISTRY_NONE;

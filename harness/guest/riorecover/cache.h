@@ -33,11 +33,12 @@ struct cache {
 };
 
 /*
- * Reads what a registry in size bytes at start has for a device. 0, or -ENOMEM. Why there is nothing
- * to recover is said on stderr; name is the device's there.
+ * Reads what a registry in size bytes at start has for a device; with listed, only if it has the UUID of the
+ * device's file system. 0, or -ENOMEM. Why there is nothing to recover is said on stderr; name is the device's
+ * there.
  */
 int cache_read(struct cache *cache, struct memory *memory, uint64_t start, uint64_t size,
-	       const struct device *device, const char *name);
+	       const struct device *device, const char *name, bool listed);
 void cache_close(struct cache *cache);
 
 /* Does a valid registry say that all of the device's file system is on disk? */

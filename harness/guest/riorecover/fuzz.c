@@ -234,7 +234,7 @@ static void recover(struct memory *memory, bool saving, bool known)
 	struct save_result saved = { 0 };
 	struct cache cache;
 
-	MUST(!cache_read(&cache, memory, REGISTRY, REGISTRY_SIZE, &device, "disk"));
+	MUST(!cache_read(&cache, memory, REGISTRY, REGISTRY_SIZE, &device, "disk", false));
 	if (cache.verdict == REGISTRY_VALID) {
 		MUST(cache.match != MATCH_NONE && (known || cache.match == MATCH_ONLY));
 		check_counts(&cache);

@@ -58,7 +58,7 @@ static int find_cache(const struct options *o, const struct device *device,
 
 	source->used = &source->memory;
 	if (!registry_can_be_read(o, &source->memory) ||
-	    cache_read(cache, source->used, o->start, o->size, device, o->device))
+	    cache_read(cache, source->used, o->start, o->size, device, o->device, o->listed))
 		return EXIT_ENVIRONMENT;
 	if (!o->save || cache->verdict == REGISTRY_VALID)
 		return 0;
@@ -70,7 +70,7 @@ static int find_cache(const struct options *o, const struct device *device,
 	source->used = &source->save.memory;
 	report->from_save = true;
 	report->refused = source->save.refused;
-	return cache_read(cache, source->used, o->start, o->size, device, o->device) ?
+	return cache_read(cache, source->used, o->start, o->size, device, o->device, o->listed) ?
 	       EXIT_ENVIRONMENT : 0;
 }
 
@@ -168,6 +168,21 @@ static bool all_is_written(const struct options *o, const struct cache *cache,
 	return false;
 }
 
+/*
+ * Is all that the registry lists for other devices on disk, too? Of a damaged registry nobody knows. If it is not,
+ * the reason is told.
+ */
+static bool others_are_written(const struct options *o, const struct cache *cache, struct report *report)
+{
+	if (o->listed)
+		return true;
+	report->unrecovered = registry_nr_active(&cache->registry, cache->fs);
+	if (report->unrecovered)
+		fprintf(stderr, "riorecover: incomplete: %u other file systems in the registry are still to be "
+			"recovered; their disks are missing or damaged\n", report->unrecovered);
+	return !report->unrecovered && cache->verdict != REGISTRY_DAMAGED;
+}
+
 /* File data, and the end of the registry if all is written. */
 static int restore_files(const struct options *o, struct source *source, struct report *report)
 {
@@ -177,8 +192,7 @@ static int restore_files(const struct options *o, struct source *source, struct 
 	    restore_data(&source->cache, source->used, o->mount_point, &report->data))
 		return EXIT_ENVIRONMENT;
 	report->seconds_data = now() - start;
-	report->complete = all_is_written(o, &source->cache, report);
-	if (!report->complete)
+	if (!all_is_written(o, &source->cache, report))
 		return EXIT_INCOMPLETE;
 	if (mark_recovered(o, source))
 		return EXIT_ENVIRONMENT;
@@ -191,7 +205,11 @@ static int recover(const struct options *o, struct source *source,
 		   struct device *device, struct report *report)
 {
 	bool warm = o->has_registry && source->cache.verdict == REGISTRY_VALID;
+	int status = 0;
 
+	report->complete = o->listed && !warm;
+	if (report->complete)
+		return 0;
 	if (warm && restore_blocks(o, source, device, report))
 		return EXIT_ENVIRONMENT;
 	/* e2fsck needs exclusive access to the device. */
@@ -202,9 +220,13 @@ static int recover(const struct options *o, struct source *source,
 
 	say_phase(o, "data");
 	report->mount_error = -mount_file_system(o->device, o->type, o->mount_point);
-	report->complete = !warm;
 	/* Without a registry a mount that fails is a result: the file system is lost. */
-	return warm ? restore_files(o, source, report) : 0;
+	if (warm)
+		status = restore_files(o, source, report);
+	if (!others_are_written(o, &source->cache, report) && !status)
+		status = EXIT_INCOMPLETE;
+	report->complete = !status;
+	return status;
 }
 
 int main(int argc, char **argv)

@@ -16,7 +16,8 @@ static const char usage[] =
 "usage: riorecover inspect --registry SIZE@START --limit BYTES --device FILE [--memory FILE]\n"
 "       riorecover recover --device FILE --mount DIR [--registry SIZE@START --limit BYTES]\n"
 "                          [--memory FILE] [--save FILE] [--e2fsck FILE] [--fsck-log FILE]\n"
-"                          [--report FILE] [--type TYPE [--check COMMAND] [--repair COMMAND]]\n"
+"                          [--report FILE] [--listed]\n"
+"                          [--type TYPE [--check COMMAND] [--repair COMMAND]]\n"
 "\n"
 "inspect reads the registry and says what a recovery would restore; it writes\n"
 "nothing. recover restores metadata, checks and mounts the file system, restores\n"
@@ -29,14 +30,17 @@ static const char usage[] =
 "                         recover from if memory is then lost; its content is overwritten\n"
 "  --device FILE          the disk of the file system\n"
 "  --mount DIR            where to mount it\n"
+"  --listed               do nothing unless the registry has something for the UUID of the\n"
+"                         device's file system; other file systems are not asked for\n"
 "  --type TYPE            of the file system: ext4 (default), which e2fsck checks before it is\n"
 "                         mounted, or another, whose mount replays its log\n"
 "  --check COMMAND        run on the device of another type after its log was replayed\n"
 "  --repair COMMAND       run on the device of another type if it cannot be mounted\n"
 "  --report FILE          JSON report (default: standard output, which with this\n"
 "                         option gets a line for each phase as it begins)\n"
-"exit status: 0 done, 1 the environment failed, 2 wrong use, 3 not all could be\n"
-"restored, and the registry stays valid, so that it can be tried again\n";
+"exit status: 0 done, 1 the environment failed, 2 wrong use, 3 not all that the\n"
+"registry lists is restored, other file systems included, or the registry is damaged;\n"
+"what is valid of it stays, so that it can be tried again\n";
 
 static int wrong_use(const char *why)
 {
@@ -90,6 +94,7 @@ static int parse_words(int argc, char **argv, struct options *o)
 		{ "check", required_argument, NULL, 'c' },
 		{ "repair", required_argument, NULL, 'x' },
 		{ "report", required_argument, NULL, 'o' },
+		{ "listed", no_argument, NULL, 'u' },
 		{ NULL, 0, NULL, 0 },
 	};
 	char *end;
@@ -117,6 +122,7 @@ static int parse_words(int argc, char **argv, struct options *o)
 		case 'c': o->check = optarg; break;
 		case 'x': o->repair = optarg; break;
 		case 'o': o->report = optarg; break;
+		case 'u': o->listed = true; break;
 		default: return wrong_use("unknown option, or one without its value");
 		}
 	}
@@ -148,7 +154,7 @@ int options_parse(int argc, char **argv, struct options *o)
 	if (strcmp(o->type, FS_EXT4) ? o->has_registry : o->check || o->repair)
 		return wrong_use(o->has_registry ? "--registry goes with ext4 only" :
 						   "--check and --repair go with another --type");
-	if (o->save && !(o->writing && o->has_registry))
-		return wrong_use("--save goes with recover and --registry");
+	if ((o->save || o->listed) && !(o->writing && o->has_registry))
+		return wrong_use("--save and --listed go with recover and --registry");
 	return 0;
 }

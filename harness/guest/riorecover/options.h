@@ -13,6 +13,7 @@ struct options {
 	uint64_t start, size, limit;
 	bool writing;		/* recover, not inspect */
 	bool has_registry;
+	bool listed;		/* only what the registry lists by its UUID */
 };
 
 /* 0, or the exit status for wrong use with a line on stderr; --help ends the program. */

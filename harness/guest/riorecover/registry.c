@@ -130,6 +130,15 @@ bool registry_is_active(const struct registry *registry, int fs)
 	       le32toh(registry->header.fs[fs].phase) == RIO_ACTIVE;
 }
 
+unsigned int registry_nr_active(const struct registry *registry, int but)
+{
+	unsigned int nr = 0;
+
+	for (int i = 0; i < (int)le32toh(registry->header.nr_fs); i++)
+		nr += i != but && registry_is_active(registry, i);
+	return nr;
+}
+
 int registry_only_active(const struct registry *registry)
 {
 	int found = -1;

@@ -41,6 +41,9 @@ int registry_find(const struct registry *registry, const uint8_t uuid[16]);
 /* The place of the only file system that is to be recovered, -1 if there is none or several. */
 int registry_only_active(const struct registry *registry);
 
+/* How many file systems are to be recovered, besides the one at that place; -1 for none. */
+unsigned int registry_nr_active(const struct registry *registry, int but);
+
 bool registry_is_active(const struct registry *registry, int fs);
 
 /* The number of pages of header, entries and log, and the address of one of them. */

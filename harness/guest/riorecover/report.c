@@ -82,9 +82,9 @@ void report_print(FILE *out, const struct report *r)
 	const struct cache *cache = r->cache;
 
 	fprintf(out, "{\"registry\": \"%s\", \"source\": \"%s\", \"matched_by\": %s,"
-		" \"header_damaged\": %u, \"complete\": %s,\n", verdicts[cache->verdict],
+		" \"header_damaged\": %u, \"unrecovered\": %u, \"complete\": %s,\n", verdicts[cache->verdict],
 		r->from_save ? "save" : "memory", matches[cache->match],
-		cache->registry.damaged, json(r->complete));
+		cache->registry.damaged, r->unrecovered, json(r->complete));
 	print_boot_id(out, &cache->registry.header);
 	print_saved(out, r);
 	print_entries(out, &cache->entries.counts);

@@ -19,6 +19,7 @@ struct report {
 	struct data_counts data;
 	int e2fsck_status;	/* -1: not run */
 	int mount_error;	/* errno, 0: mounted, -1: not tried */
+	unsigned int unrecovered;	/* other file systems that the registry still lists */
 	bool complete;		/* nothing that could be recovered is in memory only */
 	double seconds_save, seconds_metadata, seconds_e2fsck, seconds_data;
 };

@@ -213,3 +213,5 @@ def test_a_damaged_header_leads_to_a_cold_start_and_says_so(rio: Guest) -> None:
     assert rio.machine.run(["/bin/cat", "/mnt/test/file"]).status != 0
     line = next(x for x in rio.machine.console.text().splitlines() if b"is damaged" in x)
     assert b"wrong checksum" in line and b"cold start" in line
+    with pytest.raises(BootError, match="recovery is incomplete"):
+        boot_production(rio.machine)

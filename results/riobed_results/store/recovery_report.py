@@ -140,8 +140,9 @@ class RecoveryReport(_Part):
     copy that an earlier run saved. `matched_by`: the device's file system is in the registry by its UUID, or
     it was the only one there; None if nothing matched. `header_damaged` counts copies of the registry's
     header that are damaged while the other holds. `boot_id` is the number that the kernel which made the
-    registry drew at its boot; None if no header is valid, or riorecover is too old to say. `complete` is
-    False if something could not be restored and the registry stays valid. `saved` is None if saving is off;
+    registry drew at its boot; None if no header is valid, or riorecover is too old to say. `unrecovered`
+    counts other file systems that the registry still lists. `complete` is False if something could not be
+    restored and the registry stays valid, or if it is damaged. `saved` is None if saving is off;
     `log`, `complete` and `checksums` are None if riorecover is too old for them. `mount_error` is an errno or
     0. The harness adds `interrupted` if it reset the machine in the previous recovery, and `production` if it
     then started the production kernel: whether that came up.
@@ -152,6 +153,7 @@ class RecoveryReport(_Part):
     source: Literal["memory", "save"] = "memory"
     matched_by: Literal["uuid", "only"] | None = None
     header_damaged: Count = 0
+    unrecovered: Count = 0
     complete: bool | None = None
     saved: Saved | None = None
     entries: Entries
@@ -217,12 +219,14 @@ class RecoveryReport(_Part):
         """What could not be restored, in one line; empty if that is nothing, or not known."""
         if self.complete is not False:
             return ""
+        if self.registry == "damaged":
+            return "recovery incomplete: the registry is damaged"
         if self.mount_error:
             return f"recovery incomplete: the file system cannot be mounted (errno {self.mount_error})"
         unreadable = self.entries.unreadable + (self.log.unreadable if self.log else 0)
         return (
             f"recovery incomplete: {self.metadata.failed} blocks and {self.data.failed} pages of files not "
-            f"written, {unreadable} pages not read"
+            f"written, {unreadable} pages not read, {self.unrecovered} other file systems not recovered"
         )
 
     @property

@@ -6,7 +6,8 @@ import os
 import random
 from pathlib import Path
 
-from registry_image import ACTIVE, DEV, OTHER_DEV, PAGE, RECOVERED, UUID, Ram, data, phase
+import pytest
+from registry_image import ACTIVE, DEV, OTHER_DEV, PAGE, RECOVERED, UUID, Ram, data, metadata, phase
 from riorecover_helper import FILE_SIZE, Mounted, Riorecover, recovery, run_tool
 
 
@@ -89,9 +90,29 @@ def test_registry_stays_while_data_is_missing(riorecover: Riorecover, ram: Ram, 
 
 
 def test_each_file_system_has_its_own_phase(riorecover: Riorecover, ram: Ram, loop: Mounted) -> None:
+    """One that is still to be recovered makes a recovery incomplete, but not one of what is listed alone."""
     ram.valid(file_systems=((OTHER_DEV, UUID[::-1]), (DEV, UUID)))
-    assert riorecover.recover(ram, loop.device, loop.folder)["complete"]
-    assert (phase(ram, 0), phase(ram, 1)) == (ACTIVE, RECOVERED)
+    for listed, status in ((["--listed"], 0), ([], 3)):
+        result = riorecover(*recovery(ram, loop.device, loop.folder), *listed)
+        report = json.loads(result.stdout)
+        assert result.returncode == status
+        assert (report["complete"], report["unrecovered"]) == (not status, bool(status))
+        assert (phase(ram, 0), phase(ram, 1)) == (ACTIVE, RECOVERED)
+        loop.unmount()
+    assert "1 other file systems" in result.stderr
+
+
+@pytest.mark.parametrize("file_systems", [((OTHER_DEV, UUID[::-1]),), ((DEV, UUID, RECOVERED),), ()])
+def test_a_file_system_that_is_not_listed_is_left_alone(
+    riorecover: Riorecover, ram: Ram, loop: Mounted, file_systems: tuple[tuple[object, ...], ...]
+) -> None:
+    """Not checked, not mounted, and never taken for the only one in the registry."""
+    ram.valid(file_systems=file_systems).entry(2000, metadata(1500), b"x" * PAGE)
+    before = loop.image.read_bytes()
+    result = riorecover(*recovery(ram, loop.device, loop.folder), "--listed")
+    report = json.loads(result.stdout)
+    assert (result.returncode, report["complete"], report["e2fsck_status"]) == (0, True, -1)
+    assert loop.image.read_bytes() == before and not loop.folder.is_mount()
 
 
 def test_another_file_system_is_checked_behind_its_mount(

@@ -26,6 +26,7 @@ WRONG = [
     *(f"inspect --device d --limit 1M --registry {where}" for where in (*REGISTRIES, "+8K@0", "8K@0,4K")),
     "recover --device d --mount m --type xfs --registry 8K@0 --limit 1M",
     "recover --device d --mount m --check true",
+    "recover --device d --mount m --listed",
 ]
 
 

@@ -141,7 +141,7 @@ def test_cold_start_only_checks(
         ram.valid(**header)
     ram.entry(2000, metadata(1500), b"x" * PAGE)
     report = riorecover.recover(ram, disk)
-    assert report["registry"] == word
+    assert report["registry"] == word and report["complete"] == (word == "cold")
     assert report["e2fsck_status"] == 0 and report["metadata"]["written"] == 0
     assert set(changed_blocks(before, disk)) <= {0}
     assert_not_mounted(report)
