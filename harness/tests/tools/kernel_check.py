@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check the kernel series patch by patch: `make kernel-check`.
 
-Each prefix of the series has to apply, to build without a warning, and to boot; each patch has to pass
-`checkpatch.pl --strict`, but for what CHECKPATCH lists. All of it happens in the toolchain root, in one tree
-to which one patch after the other is applied, so that a build compiles only what a patch touches. What was
-found good is noted with a hash of all that it depends on: the command goes on where it was stopped, or where
-a patch has changed.
+Each prefix of the series has to apply, to build without a warning, and to boot. From the patch on that adds
+the mount option rio, it mounts with it. Each patch has to pass `checkpatch.pl --strict`, but for what
+CHECKPATCH lists. All of it happens in the toolchain root, in one tree to which one patch after the other is
+applied, so that a build compiles only what a patch touches. What was found good is noted with a hash of all
+that it depends on: the command goes on where it was stopped, or where a patch has changed.
 
 Debian's kernel source of the toolchain root is checked prefix by prefix. With `--also SUITE/PACKAGE` the
 whole series has to apply to and build with that package, too, for example sid/linux-source-7.2.
@@ -33,22 +33,31 @@ CHECKPATCH = {
     "ext4-add-the-rio-mount-option": ("CAMELCASE", "SPACING"),
     "no-writes-for-the-sake": ("BIT_MACRO",),
     "kprobes-let-a-module": ("AVOID_EXTERNS",),
+    "close-the-cache": ("MEMORY_BARRIER",),
     "report-stores": ("EXPORT_SYMBOL", "VSPRINTF_SPECIFIER_PX"),
+    "a-log-of-what-operations": ("AVOID_BUG", "COMPARISON_TO_NULL"),
     "tell-the-log": ("MACRO_ARG_REUSE", "BRACES"),
     "blocks-that-an-open": ("AVOID_EXTERNS",),
     "append-to-the-log": ("MEMORY_BARRIER",),
+    "protection-by-checks": ("EMBEDDED_FILENAME", "SPACING", "VOLATILE"),
     "tracepoints": ("OPEN_ENDED_LINE", "PARENTHESIS_ALIGNMENT"),
 }
 _MOST_LINES = 1000
 _BOOT_S = 300
 _BOOTED = "kernel-check: up"
+_WITH_RIO = "kernel-check: with rio"
+# The patch from which on a file system is mounted with rio.
+_MOUNTS = "ext4-add-the-rio-mount-option"
+_MKFS = "mke2fs -q -F -t ext4 -b 4096 -O ^has_journal,^metadata_csum,^uninit_bg,^orphan_file"
+_PARAMETERS = "console=ttyS0 panic=-1 oops=panic no_timer_check rio.registry=4M@64M"
 _COMPLAINT = re.compile(r"warning|error|\*\*\*", re.IGNORECASE)
 _QEMU = ["qemu-system-x86_64", "-accel", "tcg", "-m", "256", "-display", "none", "-no-reboot"]
 # What a prefix has to do: mount ext4, keep a file over an unmount, and power off.
 _INIT = f"""#!/bin/busybox sh
 /bin/busybox mkdir -p /dev /mnt
 /bin/busybox mount -t devtmpfs devtmpfs /dev
-/bin/busybox mount -t ext4 /dev/vda /mnt && /bin/busybox cp /bin/busybox /mnt/file &&
+{{ /bin/busybox mount -t ext4 -o rio,nodelalloc /dev/vda /mnt && echo "{_WITH_RIO}" ||
+/bin/busybox mount -t ext4 /dev/vda /mnt; }} && /bin/busybox cp /bin/busybox /mnt/file &&
 /bin/busybox umount /mnt && /bin/busybox mount -t ext4 /dev/vda /mnt &&
 /bin/busybox cmp /bin/busybox /mnt/file && /bin/busybox umount /mnt && echo "{_BOOTED}"
 /bin/busybox poweroff -f
@@ -161,8 +170,8 @@ def build(tree: Tree, name: str) -> None:
         raise Failed(f"{name}: {(said or [last_line(done.stderr)])[0]}; see {tree.place / 'build.log'}")
 
 
-def boot(tree: Tree, name: str) -> None:
-    """Boot the kernel that was built and let it use ext4; Failed if it does not get through."""
+def boot(tree: Tree, name: str, wanted: str) -> None:
+    """Boot the kernel that was built and let it use ext4; Failed unless it says `wanted` and gets through."""
     disk, initrd, console = (tree.place / each for each in ("disk", "initrd", "console.log"))
     staging = tree.place / "initramfs"
     shutil.rmtree(staging, ignore_errors=True)
@@ -171,12 +180,12 @@ def boot(tree: Tree, name: str) -> None:
     (staging / "init").chmod(0o755)
     pack = "cp /bin/busybox {0}/bin/ && cd {0} && find . | cpio --quiet -o -H newc >{1}"
     made = tree.run(pack.format(tree.inside(staging), tree.inside(initrd)))
-    made = made if made.returncode else tree.run(f"mke2fs -q -F {tree.inside(disk)} 32M")
+    made = made if made.returncode else tree.run(f"{_MKFS} {tree.inside(disk)} 32M")
     if made.returncode:
         raise Failed(f"{name}: {last_line(made.stderr)}")
     console.unlink(missing_ok=True)
     argv = [*_QEMU, "-kernel", str(tree.linux / "arch/x86/boot/bzImage"), "-initrd", str(initrd)]
-    argv += ["-append", "console=ttyS0 panic=-1 oops=panic no_timer_check", "-serial", f"file:{console}"]
+    argv += ["-append", _PARAMETERS, "-serial", f"file:{console}"]
     argv += ["-drive", f"file={disk},format=raw,if=virtio,cache=unsafe"]
     try:
         subprocess.run(argv, capture_output=True, timeout=_BOOT_S)
@@ -184,7 +193,7 @@ def boot(tree: Tree, name: str) -> None:
         raise Failed(f"{name}: still runs after {_BOOT_S} s; see {console}") from None
     said = console.read_text(errors="replace") if console.exists() else ""
     bad = [line for line in said.splitlines() if re.search(r"WARNING|BUG|Oops|Kernel panic", line)]
-    if bad or _BOOTED not in said:
+    if bad or wanted not in said or _BOOTED not in said:
         raise Failed(f"{name}: does not boot: {(bad or [last_line(said)])[0].strip()}; see {console}")
 
 
@@ -236,7 +245,7 @@ def check_prefix(tree: Tree, patches: list[Path], number: int) -> list[str]:
         apply_up_to(tree, patches, number)
         wrong = read_patch(tree, patch)
         build(tree, patch.name)
-        boot(tree, patch.name)
+        boot(tree, patch.name, _WITH_RIO if any(_MOUNTS in each.name for each in patches[:number]) else "")
     except Failed as failed:
         wrong.append(str(failed))
     return wrong
