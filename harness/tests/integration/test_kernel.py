@@ -85,12 +85,12 @@ def test_memory_pressure_writes_back_and_nothing_is_lost(rio: Guest) -> None:
 PLAIN = "^has_journal,^metadata_csum,^uninit_bg,^orphan_file"
 
 
-def refused(rio: Guest, mkfs: str, options: str) -> str:
-    """What the kernel says of a mount that it refuses."""
+def refused(rio: Guest, mkfs: str, options: str, disk: str = "/dev/vdb", then: str = ":") -> str:
+    """What the kernel says of a mount that it refuses; `then` is run between mke2fs and mount."""
     script = (
         "if mountpoint -q /mnt/test; then umount /mnt/test; fi; mke2fs -q -F -t ext4 "
-        f"{mkfs} /dev/vdb 32M && dmesg -C;"
-        f" mount -t ext4 -o {options} /dev/vdb /mnt/test && exit 9; dmesg"
+        f"{mkfs} {disk} 32M && {then} && dmesg -C;"
+        f" mount -t ext4 -o {options} {disk} /mnt/test && exit 9; dmesg"
     )
     return shell(rio, script).decode()
 
@@ -100,6 +100,7 @@ def test_mounts_that_rio_cannot_protect_are_refused(rio: Guest) -> None:
         ("-b 4096", "rio,nodelalloc", "journal"),
         (f"-b 4096 -O {PLAIN}", "rio", "nodelalloc"),
         (f"-b 1024 -O {PLAIN}", "rio,nodelalloc", "block size"),
+        (f"-b 4096 -O {PLAIN},^extents,^64bit", "rio,nodelalloc", "rio needs extents"),
         (f"-b 4096 -O {PLAIN}", "rio,nodelalloc,discard", "discard"),
         (f"-b 4096 -O {PLAIN}", "rio,nodelalloc,lazytime", "lazytime"),
     ):
@@ -114,6 +115,42 @@ def test_features_that_rio_cannot_protect_are_refused(rio: Guest, feature: str) 
     if feature not in PLAIN:
         options += f",{feature}"
     assert "rio cannot do with" in refused(rio, f"-b 4096 -O {options}", "rio,nodelalloc")
+
+
+@pytest.mark.parametrize("feature", ["quota", "project"])
+def test_features_that_the_kernel_knows_read_only_are_refused(rio: Guest, feature: str) -> None:
+    """The guest's kernel has no quotas: it would mount such a file system only to read."""
+    why = refused(rio, f"-b 4096 -O {PLAIN},{feature}", "ro,rio,nodelalloc")
+    assert f"rio cannot do with {feature}" in why
+
+
+def test_an_orphan_file_is_refused(rio: Guest) -> None:
+    """mke2fs makes none without a journal."""
+    feature = "debugfs -w -R 'feature orphan_file' /dev/vdb"
+    why = refused(rio, f"-b 4096 -O {PLAIN}", "rio,nodelalloc", then=feature)
+    assert "rio cannot do with orphan_file" in why
+
+
+# A table with one partition of 32 MiB.
+_PARTITION = 'print pack("x450 C x3 V V x48 v", 0x83, 2048, 65536, 0xaa55)'
+
+
+def test_a_partition_is_refused(rio: Guest) -> None:
+    shell(rio, f"umount /mnt/test; perl -e '{_PARTITION}' >/dev/vdb; blockdev --rereadpt /dev/vdb")
+    assert "not a whole disk" in refused(rio, f"-b 4096 -O {PLAIN}", "rio,nodelalloc", "/dev/vdb1")
+
+
+# Beside the file system under test; the fifth has no place in the registry.
+_MORE_FILE_SYSTEMS = (
+    "cd /run; for n in 2 3 4 5; do mkdir on$n; truncate -s 2M disk$n;"
+    f"mke2fs -q -F -t ext4 -b 4096 -O {PLAIN} disk$n; done;"
+    "put() { mount -t ext4 -o loop,rio,nodelalloc disk$1 on$1; };"
+)
+
+
+def test_a_fifth_file_system_is_refused_until_one_has_gone(rio: Guest) -> None:
+    script = "put 2; put 3; put 4; dmesg -C; if put 5; then exit 9; fi; dmesg; umount on2; put 5"
+    assert b"4 file systems are listed already" in shell(rio, _MORE_FILE_SYSTEMS + script)
 
 
 # A disk that fails: a file in a tmpfs that has no room for all of it. The loop device takes a write that was
@@ -140,9 +177,17 @@ def test_what_a_disk_refused_stays_in_memory_and_is_written_again(rio: Guest) ->
 
 
 def test_what_rio_needs_cannot_be_taken_away(rio: Guest) -> None:
-    assert b"refused" in shell(rio, "mount -o remount,delalloc /mnt/test || echo refused")
+    for option in ("delalloc", "discard", "lazytime"):
+        script = f"dmesg -C; if mount -o remount,{option} /mnt/test; then exit 9; fi; dmesg"
+        assert re.search(f"rio (needs|cannot do with).*{option}".encode(), shell(rio, script))
     # The same, and it goes on working.
     shell(rio, "mount -o remount,noatime /mnt/test && echo still >/mnt/test/file")
+
+
+def test_rio_cannot_come_on_remount(rio: Guest) -> None:
+    mount = "umount /mnt/test; mount -t ext4 -o nodelalloc /dev/vdb /mnt/test"
+    remount = "if mount -o remount,rio /mnt/test; then exit 9; fi"
+    assert b"Cannot change rio on remount" in shell(rio, f"{mount}; {remount}; dmesg")
 
 
 def test_without_rio_dirty_data_is_written_by_age_again(rio: Guest) -> None:
