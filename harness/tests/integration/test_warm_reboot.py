@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is only in memory survives a crash in mode rio, and nothing else is made up."""
 
+import errno
 import hashlib
 import random
 import re
@@ -90,8 +91,16 @@ def test_power_off_leaves_everything_on_the_disk(rio: Guest) -> None:
     rio.discard()
 
 
+# ioctl(EXT4_IOC_SWAP_BOOT); the number of its error.
+_SWAP_BOOT = """
+open(F, "+<", "/mnt/test/file") or die $!;
+print ioctl(F, 0x6611, 0) ? "swapped" : $! + 0;
+"""
+
+
 def test_what_recovery_finds_a_file_by_cannot_be_changed(rio: Guest) -> None:
     shell(rio, "cd /mnt/test; echo precious >file; if chattr -v 4711 file; then exit 9; fi")
+    assert int(shell(rio, "perl", _SWAP_BOOT.encode())) == errno.EOPNOTSUPP
     shell(rio, "if chattr -e /mnt/test/file; then exit 9; fi")
     crash(rio)
     assert read_recovery(rio).data.lost_inodes == 0
