@@ -4,9 +4,7 @@
 The program that stores (harness/tests/data/lines.c) is the independent count: it knows nothing of the plugin.
 """
 
-import shutil
 import struct
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,16 +15,15 @@ from riobed.guest.config import MachineSpec
 from riobed.guest.guest import Guest
 from riobed.guest.modes import cache_mode
 from riobed.guest.setup import guest_setup
-from riobed.vm import LostLines, run_inside
+from riobed.vm import LostLines
 from riobed.vm.lines import LINE
 
-from .conftest import opened
+from .conftest import compiled, opened
 
 SOURCE = Path(__file__).parents[1] / "data/lines.c"
 KIND = 40
 # The kinds of lines.c, in order: of the first nothing is durable, of the last the first half.
 OPEN, DURABLE, CHANGED = 0, range(1, 6), 6
-FLAGS = "-O1 -Wall -Wextra -Werror -static -mclwb -mclflushopt"
 
 
 @pytest.fixture(scope="module")
@@ -39,11 +36,7 @@ def guest() -> Iterator[Guest]:
 
 @pytest.fixture(scope="module")
 def program(guest: Guest) -> bytes:
-    root = guest.setup.manifest.toolchain.root
-    with tempfile.TemporaryDirectory(dir=root / "build") as made:
-        shutil.copy(SOURCE, made)
-        run_inside(root, Path(made), f"gcc {FLAGS} -o lines lines.c", "lines.c")
-        return (Path(made) / "lines").read_bytes()
+    return compiled(guest, SOURCE, "-O1 -mclwb -mclflushopt")
 
 
 def lines_after(guest: Guest, program: bytes, seed: int) -> tuple[LostLines, list[tuple[int, int]]]:
