@@ -123,3 +123,26 @@ def test_metadata_written_in_the_middle_of_an_operation_is_taken_back(
     assert content(guest, "from/sub/file") == b"old\n"
     assert shell(guest, "ls /mnt/test/to") == b"x\n"
     assert shell(guest, "ls /mnt/test/lost+found") == b""
+
+
+def test_what_an_operation_freed_stays_unused_until_it_has_ended(rio: Guest, fault_in: FaultIn) -> None:
+    """The disk is full but for what a collapse of a file freed, which has not ended and is taken back."""
+    collapse = "fallocate -c -o 0 -l 200704 /mnt/test"
+    wants = "head -c 163840 /dev/zero | tr '\\0' n 2>&1 >/mnt/test"
+    write = "cd /sys/module/rio/parameters; echo 1 >reliability_writes; echo 0 >reliability_writes"
+    full = "echo 0 >/sys/fs/ext4/vdb/reserved_clusters; fallocate -l 1g full || :"
+    shell(rio, f"cd /mnt/test; cat >file; cp file other; {full}; {write}", OLD * SIZE)
+    # What a collapse freed that has ended is free.
+    shell(rio, f"{collapse}/other; {wants}/first")
+    fault = fault_in("ext4_ext_shift_extents", LOOP)
+    shell(rio, "cat >/run/faults; cat /run/faults >/dev/riobed-inject", commands([fault]).encode())
+    pid = rio.machine.spawn(["/bin/sh", "-c", f"exec {collapse}/file"])
+    # It has been in the kernel for half a second.
+    shell(rio, f"until [ $(awk '{{print $15}}' /proc/{pid}/stat) -gt 50 ]; do sleep 0.1; done")
+    assert b"No space left" in shell(rio, f"{wants}/second || :")
+    reset(rio)
+    assert content(rio, "file") == OLD * SIZE
+    assert content(rio, "first") == b"n" * 163840
+    assert not content(rio, "second").strip(b"n")
+    # No two files have the same block.
+    shell(rio, "umount /mnt/test && e2fsck -fn /dev/vdb")
