@@ -39,9 +39,6 @@ def test_a_crash_takes_nothing_of_any(guest: Guest) -> None:
     for name in (*NAMES, "under test"):
         folder = "/mnt/test" if name == "under test" else f"/tmp/{name}"
         shell(guest, f"cd {folder} && mkdir d && echo {name} >new && mv new d/file && seq 9999 >d/long")
-    with pytest.raises(AssertionError, match="No space left"):
-        shell(guest, "truncate -s 16M /tmp/image")
-        mount(guest, "fifth", shell(guest, "losetup -f --show /tmp/image").decode().strip(), make=True)
     crash(guest)
     assert read_recovery(guest).complete and read_recovery(guest).unrecovered == 0
     assert guest.machine.console.text().count(b"riobed: recovered /dev/vd") == 3
