@@ -5,9 +5,10 @@ import re
 
 import pytest
 from riobed.guest.boot import wait_until
-from riobed.guest.guest import Guest
+from riobed.guest.guest import Guest, GuestSetup
+from riobed.guest.modes import cache_mode
 
-from .conftest import GuestIn, reset, shell
+from .conftest import GuestIn, opened, reset, shell
 
 # Tests for one mode. What other processors see is tested in test_processors.py.
 ONLY = {
@@ -205,3 +206,25 @@ def test_without_rio_dirty_data_is_written_by_age_again(rio: Guest) -> None:
     shell(rio, script)
     before = written(rio)
     assert wait_until(rio.machine, lambda: (written(rio) - before) * 512 >= 400000, 240)
+
+
+# As a user whose limit of processes is reached: a fork fails, and then its parent goes on writing.
+_FAILED_FORK = """
+open(F, ">", "/mnt/test/file") or die; syswrite(F, "begun\\n");
+$( = 65534; $) = "65534 65534"; $< = 65534; $> = 65534;
+$limit = pack("QQ", 0, 0);
+syscall(160, 6, $limit) and die "setrlimit: $!";
+die "it has forked" if defined(fork);
+syswrite(F, "goes on\\n") for 1 .. 100;
+print "done";
+"""
+
+
+def test_a_fork_that_fails_takes_nothing_from_its_parent(setup: GuestSetup) -> None:
+    """With the slab allocator's poison, what is freed and used all the same is noticed."""
+    rio = cache_mode("rio")
+    parameters = (*rio.kernel_parameters, "slab_debug=P,kmalloc-*")
+    with opened(setup, rio.model_copy(update={"kernel_parameters": parameters}), "poisoned") as guest:
+        guest.ready()
+        assert shell(guest, "perl -", _FAILED_FORK.encode()) == b"done"
+        assert shell(guest, "wc -l </mnt/test/file") == b"101\n"
