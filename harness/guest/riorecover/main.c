@@ -169,7 +169,7 @@ static bool all_is_written(const struct options *o, const struct cache *cache,
 }
 
 /*
- * Is all that the registry lists for other devices on disk, too? Of a damaged registry nobody knows. If it is not,
+ * Is all that the registry lists for other devices on disk, too? If its header is lost, nobody knows. If it is not,
  * the reason is told.
  */
 static bool others_are_written(const struct options *o, const struct cache *cache, struct report *report)
@@ -180,7 +180,7 @@ static bool others_are_written(const struct options *o, const struct cache *cach
 	if (report->unrecovered)
 		fprintf(stderr, "riorecover: incomplete: %u other file systems in the registry are still to be "
 			"recovered; their disks are missing or damaged\n", report->unrecovered);
-	return !report->unrecovered && cache->verdict != REGISTRY_DAMAGED;
+	return !report->unrecovered && !cache->registry.lost;
 }
 
 /* File data, and the end of the registry if all is written. */

@@ -39,7 +39,7 @@ static const char usage[] =
 "  --report FILE          JSON report (default: standard output, which with this\n"
 "                         option gets a line for each phase as it begins)\n"
 "exit status: 0 done, 1 the environment failed, 2 wrong use, 3 not all that the\n"
-"registry lists is restored, other file systems included, or the registry is damaged;\n"
+"registry lists is restored, other file systems included, or its header is lost;\n"
 "what is valid of it stays, so that it can be tried again\n";
 
 static int wrong_use(const char *why)

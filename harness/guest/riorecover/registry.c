@@ -71,12 +71,30 @@ static const char *header_complaint(const struct rio_header *h, uint64_t start,
 	return NULL;
 }
 
+/*
+ * Of a free entry the word is nothing but its check. Memory that is new has no such word, and memory that a loss of
+ * power filled with noise has one in 2^48.
+ */
+static bool has_free_entries(struct memory *memory, uint64_t start, uint64_t size)
+{
+	unsigned int found = 0;
+
+	for (uint64_t at = start + RIO_PAGE_SIZE; found < RIO_ENOUGH_FREE && at < start + size;
+	     at += sizeof(struct rio_entry)) {
+		const struct rio_entry *entry = memory_at(memory, at, sizeof(*entry));
+		uint64_t word = entry ? le64toh(entry->word) : 0;
+
+		found += word && !(word << (64 - RIO_WORD_CHECK_SHIFT));
+	}
+	return found == RIO_ENOUGH_FREE;
+}
+
 enum registry_verdict registry_open(struct registry *registry,
 				    struct memory *memory, uint64_t start,
 				    uint64_t size)
 {
 	const char *complaint[2] = { "cannot be read", "cannot be read" };
-	bool written = false;
+	bool written = false, named = false;
 	unsigned int valid = 0;
 
 	memset(registry, 0, sizeof(*registry));
@@ -90,6 +108,7 @@ enum registry_verdict registry_open(struct registry *registry,
 			continue;
 		memcpy(&copy, at, sizeof(copy));
 		written |= !all_zero(&copy, sizeof(copy));
+		named |= le64toh(copy.magic) == RIO_MAGIC;
 		complaint[i] = header_complaint(&copy, start, size);
 		if (complaint[i])
 			continue;
@@ -104,7 +123,8 @@ enum registry_verdict registry_open(struct registry *registry,
 			complaint[0] ? complaint[0] : complaint[1]);
 	if (valid)
 		return REGISTRY_VALID;
-	if (!written) {
+	registry->lost = named || has_free_entries(memory, start, size);
+	if (!written && !registry->lost) {
 		fprintf(stderr, "riorecover: no file cache to recover: cold start\n");
 		return REGISTRY_NONE;
 	}

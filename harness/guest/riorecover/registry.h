@@ -18,6 +18,9 @@ enum registry_verdict {
 	REGISTRY_DAMAGED,	/* something is there, but no copy of the header is valid */
 };
 
+/* Free entries behind a header that holds no more, from which on a registry was there. */
+#define RIO_ENOUGH_FREE	16
+
 struct registry {
 	struct rio_header header;	/* magic is 0 if none is valid */
 	int copy;			/* which of the two it is */
@@ -28,6 +31,8 @@ struct registry {
 	 * only ones.
 	 */
 	unsigned int damaged;
+	/* No copy of the header is valid, and yet there was a registry: memory is not lost or new. */
+	bool lost;
 };
 
 /* Opens the registry in size bytes at start; reports errors on stderr. */

@@ -80,10 +80,11 @@ def test_memory_lost_in_the_middle_of_a_recovery(saving: Guest, moment: float) -
     """All comes from the save, if it was complete, and else nothing was written yet."""
     hashes = fill(saving)
     cut_recovery_short(saving, moment)
-    start = Layout(saving.machine.config.memory).registry_start
+    layout = Layout(saving.machine.config.memory)
+    start, end = layout.registry_start, layout.registry_start + layout.registry_size
     with registry.mapped(saving.machine.ram_path()) as memory:
         done = b"riobed: stage 0 ready" in saving.machine.console.text()
-        memory[start : start + 4096] = bytes(4096)
+        memory[start:end] = bytes(end - start)
     reset(saving, paused=True)
     report = read_recovery(saving)
     if report.source == "save" or done:

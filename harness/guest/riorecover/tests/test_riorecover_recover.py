@@ -16,6 +16,8 @@ from registry_image import (
     PAGE,
     RAM_PAGES,
     RECOVERED,
+    SIZE,
+    START,
     UUID,
     Entry,
     Ram,
@@ -130,27 +132,46 @@ def test_another_disk_is_not_taken_for_the_only_file_system(
         assert riorecover.inspect(ram, disk)["matched_by"] == match
 
 
-@pytest.mark.parametrize(
-    ("header", "word"), [({"phase": RECOVERED}, "cold"), ({"version": 9}, "damaged"), (None, "cold")]
-)
-def test_cold_start_only_checks(
-    riorecover: Riorecover, ram: Ram, disk: Path, header: dict[str, Any] | None, word: str
-) -> None:
+def only_checked(riorecover: Riorecover, ram: Ram, disk: Path) -> tuple[str, bool]:
+    """What a recovery that restores nothing says of the registry, and whether that is all."""
     before = disk.read_bytes()
-    if header:
-        ram.valid(**header)
-    ram.entry(2000, metadata(1500), b"x" * PAGE)
     report = riorecover.recover(ram, disk)
-    assert report["registry"] == word and report["complete"] == (word == "cold")
     assert report["e2fsck_status"] == 0 and report["metadata"]["written"] == 0
     assert set(changed_blocks(before, disk)) <= {0}
     assert_not_mounted(report)
+    return report["registry"], report["complete"]
+
+
+@pytest.mark.parametrize(
+    ("header", "found"),
+    [
+        ({"phase": RECOVERED}, ("cold", True)),
+        ({"version": 9}, ("damaged", False)),
+        (None, ("damaged", False)),
+    ],
+)
+def test_cold_start_only_checks(
+    riorecover: Riorecover, ram: Ram, disk: Path, header: dict[str, Any] | None, found: tuple[str, bool]
+) -> None:
+    """A header that was overwritten, if only by zeros, has lost what its entries list."""
+    if header:
+        ram.valid(**header)
+    ram.entry(2000, metadata(1500), b"x" * PAGE)
+    assert only_checked(riorecover, ram, disk) == found
+
+
+@pytest.mark.parametrize(("noise", "found"), [(False, ("cold", True)), (True, ("damaged", True))])
+def test_memory_that_is_new_or_lost_power_has_nothing_to_recover(
+    riorecover: Riorecover, ram: Ram, disk: Path, noise: bool, found: tuple[str, bool]
+) -> None:
+    ram.put(START, random.Random(45).randbytes(SIZE) if noise else bytes(SIZE))
+    assert only_checked(riorecover, ram, disk) == found
 
 
 def test_wrecked_superblock_is_a_result(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
     with disk.open("r+b") as file:
         file.write(bytes(PAGE))
-    report = riorecover.recover(ram, disk)
+    report = riorecover.recover(ram.valid(phase=RECOVERED), disk)
     assert report["registry"] == "cold" and report["e2fsck_status"] > 0
     assert_not_mounted(report)
 
