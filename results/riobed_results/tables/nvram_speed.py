@@ -157,9 +157,10 @@ def _row(
 
 
 def _event(counted: list[RunRow], name: str) -> float | None:
-    """Return the median of a counter of the NVDIMM; None if nothing went there at all."""
-    used = [run for run in counted if any(_counts(run).values())]
-    return _median(_counts(run).get(name, 0) for run in used)
+    """Return the median of a counter of the NVDIMM; None if nothing went there in any run."""
+    if not any(any(_counts(run).values()) for run in counted):
+        return None
+    return _median(_counts(run).get(name, 0) for run in counted)
 
 
 def _counts(run: RunRow) -> dict[str, int]:
