@@ -42,7 +42,7 @@ def test_a_crash_takes_nothing_of_any(guest: Guest) -> None:
         shell(guest, f"cd {folder} && mkdir d && echo {name} >new && mv new d/file && seq 9999 >d/long")
     crash(guest)
     assert read_recovery(guest).complete and read_recovery(guest).unrecovered == 0
-    assert len(re.findall(rb"riobed: recovery of /dev/vd\w: done", guest.machine.console.text())) == 3
+    assert len(re.findall(rb"riobed: recovery of /dev/vd\w: complete", guest.machine.console.text())) == 3
     assert shell(guest, "cat /mnt/test/d/file") == b"under test\n"
     guest.machine.console.clear()
     boot_production(guest.machine)
