@@ -23,9 +23,11 @@ static void match(struct cache *cache, const struct device *device, bool listed)
 		cache->match = MATCH_NONE;
 }
 
-/* A file system that was made at another time is another one, for example on a new disk. */
-static bool made_at_another_time(const struct cache *cache, struct memory *memory,
-				 const struct device *device)
+/*
+ * A superblock with a UUID that is not listed is that of another file system, unless memory has one that was
+ * made in the same second. A disk whose superblock cannot be read says nothing.
+ */
+static bool is_another(const struct cache *cache, struct memory *memory, const struct device *device)
 {
 	const struct page *page = entries_find_block(&cache->entries, 0);
 	const void *content = page ? memory_at(memory, page->address, RIO_PAGE_SIZE) : NULL;
@@ -33,8 +35,8 @@ static bool made_at_another_time(const struct cache *cache, struct memory *memor
 
 	if (content)
 		superblock = superblock_read(content);
-	return superblock.valid && device->superblock.valid &&
-	       superblock.made != device->superblock.made;
+	return device->superblock.valid &&
+	       !(superblock.valid && superblock.made == device->superblock.made);
 }
 
 static int read_parts(struct cache *cache, struct memory *memory, const struct device *device)
@@ -76,7 +78,7 @@ int cache_read(struct cache *cache, struct memory *memory, uint64_t start, uint6
 	err = read_parts(cache, memory, device);
 	if (err || cache->match == MATCH_UUID)
 		return err;
-	if (cache->entries.counts.behind || made_at_another_time(cache, memory, device))
+	if (cache->entries.counts.behind || is_another(cache, memory, device))
 		return no_match(cache, name);
 	fprintf(stderr, "riorecover: %s: its UUID is not in the registry; taken for the only file system there\n",
 		name);

@@ -104,10 +104,10 @@ def test_superblock_comes_from_memory(riorecover: Riorecover, ram: Ram, disk: Pa
         assert "from-memory" in run_tool("dumpe2fs", "-h", disk)
 
 
-def test_a_file_system_whose_uuid_was_changed(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
+def test_a_disk_with_a_damaged_superblock(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
     """It is taken for the only one that is to be recovered, if nothing speaks against it."""
     ram.valid().entry(2000, metadata(1500), b"x" * PAGE)
-    run_tool("tune2fs", "-U", "random", disk)
+    disk.write_bytes(bytes(PAGE) + disk.read_bytes()[PAGE:])
     result = riorecover("inspect", *registry_options(ram), "--device", disk)
     assert str(disk) in result.stderr and json.loads(result.stdout)["matched_by"] == "only"
     one_of_two = ((DEV, UUID), (OTHER_DEV, UUID[::-1], RECOVERED))
@@ -123,9 +123,10 @@ def test_a_file_system_whose_uuid_was_changed(riorecover: Riorecover, ram: Ram, 
 def test_another_disk_is_not_taken_for_the_only_file_system(
     riorecover: Riorecover, ram: Ram, disk: Path
 ) -> None:
-    """Its superblock says when it was made, and so does the one in memory."""
+    """Its superblock has another UUID and says when it was made. Only the one in memory can show that it is the same."""
     superblock = bytearray(disk.read_bytes()[:PAGE])
-    ram.valid(file_systems=((DEV, UUID[::-1]),))
+    ram.valid(file_systems=((DEV, UUID[::-1]),)).entry(2001, metadata(1500), b"x" * PAGE)
+    assert riorecover.inspect(ram, disk)["matched_by"] is None
     for changed, match in ((0, "only"), (1, None)):
         superblock[1024 + 0x108] ^= changed
         ram.entry(2000, metadata(0), bytes(superblock))
