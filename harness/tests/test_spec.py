@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from riobed.bench import load_bench
 from riobed.errors import UsageError
 from riobed.faults import CLASSES, SiteFilter
-from riobed.guest import WorkloadSpec, all_modes
+from riobed.guest import all_modes
 from riobed.plan import CampaignSpec, comparable, load_spec, spec_data, stored_spec
 from riobed.products import CHECKOUT, Fragment
 
@@ -273,9 +273,12 @@ def test_another_campaign(change: dict[str, Any]) -> None:
 
 
 def test_the_same_campaign_wherever_its_files_lie() -> None:
-    here = spec(sites=LISTED)
-    assert spec_data(here)["workload"]["path"] == "workloads/memtest"
-    moved = {"sites": LISTED | {"functions_file": "/other/list"}, "workload": {"path": "/srv/memtest"}}
+    beside = [{"path": CHECKOUT / "workloads/andrew"}]
+    here = spec(sites=LISTED, workload={"beside": beside})
+    stored = spec_data(here)["workload"]
+    assert [each["path"] for each in (stored, *stored["beside"])] == ["workloads/memtest", "workloads/andrew"]
+    load = {"path": "/srv/memtest", "beside": [{"path": "/srv/andrew"}]}
+    moved = {"sites": LISTED | {"functions_file": "/other/list"}, "workload": load}
     there = spec(**moved, modes_file="/srv/modes.yaml")
     assert comparable(text_of(there)) == comparable(text_of(here))
 
@@ -297,8 +300,8 @@ def test_a_spec_of_another_riobed_is_refused() -> None:
 
 @pytest.mark.parametrize("path", [CHECKOUT / "workloads/cp_rm", Path("/srv/load")])
 def test_a_stored_spec_finds_its_workload_again(path: Path) -> None:
-    asked = spec(workload=WorkloadSpec(path=path))
-    assert stored_spec("test", text_of(asked)).workload.path == path
+    asked = spec(workload={"path": path, "beside": [{"path": path}]})
+    assert stored_spec("test", text_of(asked)).workload.folders == [path, path]
 
 
 EXPOSED = GOOD + "machine: {memory_mib: 768, disk_mib: 768}\n"

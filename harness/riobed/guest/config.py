@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The parts of a spec that describe a guest: its machine and its workload."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -29,6 +30,11 @@ class WorkloadSpec(BesideSpec):
     def folders(self) -> list[Path]:
         """The folders of all these workloads, of the judged one first."""
         return [self.path, *(each.path for each in self.beside)]
+
+    def moved(self, move: Callable[[Path], Path]) -> "WorkloadSpec":
+        """Return these workloads with `move(path)` for the path of each."""
+        beside = tuple(each.model_copy(update={"path": move(each.path)}) for each in self.beside)
+        return self.model_copy(update={"path": move(self.path), "beside": beside})
 
 
 class MachineSpec(Strict):

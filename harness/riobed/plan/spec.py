@@ -306,11 +306,7 @@ def load_spec(path: Path) -> CampaignSpec:
     """Read a campaign's spec; UsageError names the file, the key and what is wrong."""
     spec = read_spec(path, CampaignSpec).with_arms()
     try:
-        workload = (path.parent / spec.workload.path).resolve()
-        beside = tuple(
-            each.model_copy(update={"path": (path.parent / each.path).resolve()})
-            for each in spec.workload.beside
-        )
+        load = spec.workload.moved(lambda folder: (path.parent / folder).resolve())
     except (ValueError, OSError) as error:
         raise UsageError(f"spec {path}: workload.path: {error}") from None
     try:
@@ -318,7 +314,6 @@ def load_spec(path: Path) -> CampaignSpec:
         own = {name: mode.beside(path.parent) for name, mode in spec.own_modes.items()}
     except UsageError as error:
         raise UsageError(f"spec {path}: {error}") from None
-    load = spec.workload.model_copy(update={"path": workload, "beside": beside})
     return spec.model_copy(update={"own_modes": own, "workload": load, "sites": sites})
 
 

@@ -27,7 +27,7 @@ def modes_data(spec: ComparesModes) -> dict[str, Any]:
 
 
 def spec_data(spec: CampaignSpec) -> dict[str, Any]:
-    """A spec as stored: a workload of the project goes by its path in the project.
+    """A spec as stored: workloads of the project go by their paths in the project.
 
     Lists of functions and instructions are stored themselves, and of their files only the names.
     """
@@ -35,18 +35,22 @@ def spec_data(spec: CampaignSpec) -> dict[str, Any]:
     for key in ("functions_file", "instructions_file"):
         if path := getattr(spec.sites, key):
             data["sites"][key] = path.name
-    if spec.workload.path.is_relative_to(CHECKOUT):
-        data["workload"]["path"] = str(spec.workload.path.relative_to(CHECKOUT))
+    data["workload"] = spec.workload.moved(_in_project).model_dump(mode="json")
     return data
 
 
+def _in_project(path: Path) -> Path:
+    return path.relative_to(CHECKOUT) if path.is_relative_to(CHECKOUT) else path
+
+
 def comparable(text: str) -> object:
-    """A stored spec without what may differ from run to run: where the workload's folder lies."""
+    """A stored spec without what may differ from run to run: where the workloads' folders lie."""
     data: Any = parse_yaml(text, "stored spec")
     if "workload" not in data:
         # A bench of the same name.
         return data
-    data["workload"]["path"] = Path(data["workload"]["path"]).name
+    for workload in (data["workload"], *data["workload"].get("beside", ())):
+        workload["path"] = Path(workload["path"]).name
     # Its modes are stored themselves.
     data.pop("modes_file", None)
     data.setdefault("own_modes", {})
@@ -76,5 +80,5 @@ def stored_spec(campaign: str, text: str) -> CampaignSpec:
             f"campaign {campaign!r}: its spec is of another riobed: {complaint(error, 'spec')}; "
             "use the riobed that wrote it"
         ) from None
-    path = (CHECKOUT / spec.workload.path).resolve()
-    return spec.model_copy(update={"workload": spec.workload.model_copy(update={"path": path})})
+    workload = spec.workload.moved(lambda path: (CHECKOUT / path).resolve())
+    return spec.model_copy(update={"workload": workload})
