@@ -123,7 +123,7 @@ def test_a_disk_with_a_damaged_superblock(riorecover: Riorecover, ram: Ram, disk
 def test_another_disk_is_not_taken_for_the_only_file_system(
     riorecover: Riorecover, ram: Ram, disk: Path
 ) -> None:
-    """Its superblock has another UUID and says when it was made. Only the one in memory can show that it is the same."""
+    """Only a superblock in memory can tell that it is the same: by the time at which it was made."""
     superblock = bytearray(disk.read_bytes()[:PAGE])
     ram.valid(file_systems=((DEV, UUID[::-1]),)).entry(2001, metadata(1500), b"x" * PAGE)
     assert riorecover.inspect(ram, disk)["matched_by"] is None
