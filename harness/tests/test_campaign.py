@@ -15,7 +15,18 @@ from typing import Any
 
 import pytest
 import yaml
-from campaign_world import CLASSES, MODES, SPEC, Rows, World, essence, failing, results, undisturbed
+from campaign_world import (
+    CLASSES,
+    MODES,
+    SPEC,
+    Rows,
+    World,
+    essence,
+    failing,
+    result,
+    results,
+    undisturbed,
+)
 from harness_builders import recovery, spec
 from riobed.campaign import workers as campaign_workers
 from riobed.errors import EnvironmentFault, InfraError, RiobedError, UsageError
@@ -294,6 +305,18 @@ def test_a_campaign_stops_when_nothing_works(
     world.before = undisturbed
     found = results(world.run(workers=workers))
     assert found == expected if workers == 1 else set(expected) <= set(found)
+
+
+def test_a_parked_stage_0_that_differs_from_a_reset_ends_the_campaign_for_good(world: World) -> None:
+    def trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
+        result(guest, spec, record)
+        record.restart_differs = "check.equal" if record.planned.position == 5 else ""
+
+    world.trial = trial
+    for _ in range(2):
+        with pytest.raises(EnvironmentFault, match="the parked stage 0 and a reset"):
+            world.run()
+    assert "otherwise: check.equal" in world.rows()[-1].detail
 
 
 def test_failures_with_results_between_them_stop_nothing(world: World, expected: Rows) -> None:

@@ -68,12 +68,16 @@ def test_what_is_excused_for_nothing_is_found() -> None:
 def test_claims_are_published_and_checked_by_a_command(
     invoke: Invoke, store: Store, path: Path, tmp_path: Path
 ) -> None:
-    store.add_trial(trial(store.add_campaign(campaign("one", ["rio"], ["kernel_text"])).id, 0))
+    run = store.add_campaign(campaign("one", ["rio"], ["kernel_text"])).id
+    store.add_trial(trial(run, 0))
+    # Tried twice, and given up.
+    for attempt in (1, 2):
+        store.add_trial(trial(run, 1, attempt=attempt, outcome="infra_error"))
     folder = tmp_path / "one"
     assert invoke("publish", folder, "--store", path).exit_code == 0
     claims = {claim.key: claim.text for claim in read_claims(folder)}
     assert (claims["crashes"], claims["corrupted_rio"]) == ("1 crash", "0 of 1 (0.0 %)")
-    assert (claims["judged_share"], claims["ends_rio"]) == ("1 of 1 (100.0 %)", "1 + 0 + 0")
+    assert (claims["judged_share"], claims["ends_rio"]) == ("1 of 2 (50.0 %)", "1 + 0 + 0")
     # One trial in four seconds.
     assert claims["judged_runs_per_hour"] == "900 judged runs an hour"
     (folder / "README.md").write_text("1 crash, 2 hangs\n")

@@ -52,6 +52,8 @@ class TrialRecord:
     restart: Restart | None = None
     # After a recovery from a copy: what of it the recovery of the crash itself did not find.
     restart_differs: str | None = None
+    # How often recovery was started until it succeeded, or was given up.
+    tries: int = 0
     interruption: Interruption | None = None
     recovery: RecoveryReport | None = None
     check: CheckReport | None = None

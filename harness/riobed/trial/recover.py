@@ -49,13 +49,21 @@ def recover(guest: Guest, record: TrialRecord) -> None:
 
 
 def recover_copy(guest: Guest, parking: Parking, record: TrialRecord) -> TrialRecord:
-    """Recover by the parked stage 0, then put the crash back and reset; return that recovery's record."""
+    """Recover by the parked stage 0, then put the crash back and reset; return that recovery's record.
+
+    That the parked stage 0 does not work is a difference; InfraError only if the machine itself fails.
+    """
     copied = TrialRecord(
         record.planned, record.faults, progress=record.progress, reported_before=record.reported_before
     )
     with record.phase("copy"):
         copy = parking.copy()
-        recover_by(guest, copied, "parked")
+        try:
+            recover_by(guest, copied, "parked")
+        except InfraError as error:
+            if guest.machine.trouble():
+                raise
+            copied.unrecovered = str(error)
         copy.put_back()
         # In this order nothing of the crashed kernel runs again.
         guest.machine.console.clear()
@@ -68,7 +76,8 @@ def findings(record: TrialRecord) -> dict[str, Any]:
     """Return what a recovery and its check found, without what no two of them have in common: the time."""
     recovery = record.recovery.model_dump(mode="json", exclude={"seconds"}) if record.recovery else None
     check = record.check.model_dump(mode="json") if record.check else None
-    return {"recovery": recovery, "check": check, "unrecovered": bool(record.unrecovered)}
+    unrecovered = bool(record.unrecovered)
+    return {"recovery": recovery, "check": check, "unrecovered": unrecovered, "tries": record.tries}
 
 
 def differing(one: Any, other: Any, name: str = "") -> list[str]:
@@ -86,7 +95,7 @@ def recover_by(guest: Guest, record: TrialRecord, how: Restart | None) -> None:
     After a recovery that failed, the next try begins with a reset.
     """
     machine = guest.machine
-    for _ in range(RECOVERY_TRIES):
+    for record.tries in range(1, RECOVERY_TRIES + 1):
         try:
             restart(guest, record, how)
             judge(guest, record)
@@ -108,8 +117,8 @@ def recover_by(guest: Guest, record: TrialRecord, how: Restart | None) -> None:
 def restart(guest: Guest, record: TrialRecord, how: Restart | None) -> None:
     """Restart the machine unless it has done so, wait for recovery, and read riorecover's report."""
     machine = guest.machine
-    # What a loss of power took does not come back by a further reset.
-    if record.restart not in LOSSES_OF_POWER:
+    # What a loss of power took does not come back by a further reset, and what a parked stage 0 did is done.
+    if record.tries == 1:
         record.restart = how
     with record.phase("reset"):
         if how:

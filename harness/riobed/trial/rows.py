@@ -22,6 +22,8 @@ def trial_row(record: TrialRecord, campaign_id: int, attempt: int, started: str,
     observation = record.observation
     seen = observation.detail if observation else ""
     incomplete = record.recovery.incomplete if record.recovery else ""
+    differs = record.restart_differs and f"a reset recovered it otherwise: {record.restart_differs}"
+    told = (seen, record.unrecovered, incomplete, record.not_restarted, differs)
     activations = [s for f in record.faults if (s := evidence.activated_s(f.index)) is not None]
     row = TrialRow(
         campaign_id=campaign_id,
@@ -55,7 +57,7 @@ def trial_row(record: TrialRecord, campaign_id: int, attempt: int, started: str,
         restart_differs=record.restart_differs,
         fresh_boot=planned.fresh_boot,
         restore_checked=record.restore_checked,
-        detail=error or "; ".join(filter(None, (seen, record.unrecovered, incomplete, record.not_restarted))),
+        detail=error or "; ".join(filter(None, told)),
         recovery=record.recovery,
         check=record.check,
         phases=record.phases,

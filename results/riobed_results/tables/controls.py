@@ -79,7 +79,16 @@ def planted(row: Row) -> bool:
 
 def control_warnings(results: Results) -> list[str]:
     """Return the warnings that qualify every number about faults."""
-    return [*failed_controls(results.trials, losing_modes(results.campaign)), *missing_controls(results)]
+    return [
+        *failed_controls(results.trials, losing_modes(results.campaign)),
+        *missing_controls(results),
+        *_differing_restarts(results.trials),
+    ]
+
+
+def _differing_restarts(rows: Iterable[Row]) -> Iterator[str]:
+    if differ := how_many(row for row in rows if row.restarts_differ):
+        yield f"The parked stage 0 and a reset recovered {differ} crashes differently: no number counts."
 
 
 def losing_modes(campaign: CampaignRow) -> frozenset[str]:

@@ -20,7 +20,7 @@ from riobed_results.store import (
     stored_spec,
 )
 from riobed_results.tables.phases import GROUPS, group, timed
-from riobed_results.tables.proportions import CONFIDENCE
+from riobed_results.tables.proportions import CONFIDENCE, count_text
 from riobed_results.tables.starts import STARTS, difference_p
 from riobed_results.tables.titles import titled
 
@@ -68,19 +68,22 @@ def outcomes(results: Results) -> Iterator[Claim]:
     if rows:
         yield count("trials", len(rows), "trial with faults", "trials with faults")
         yield count("crashes", crashes, "crash")
-        yield from _others(rows, judges_all(results.rows))
+        yield from _others(results, rows)
         yield part("crashed", crashes, len(rows))
         if not judges_all(results.rows):
             yield part("discarded", len(rows) - crashes, len(rows))
 
 
-def _others(rows: list[TrialRow], all_judged: bool) -> Iterator[Claim]:
-    if not all_judged:
+def _others(results: Results, rows: list[TrialRow]) -> Iterator[Claim]:
+    if not judges_all(results.rows):
         yield count("discards", sum(row.outcome == "discard" for row in rows), "discard")
         return
     yield count("stuck", sum(row.outcome == "stuck" for row in rows), "stuck workload")
     yield count("survived", sum(row.outcome == "survived" for row in rows), "survived trial")
-    yield part("judged_share", sum(map(judged, rows)), len(rows))
+    # A trial that never gave a result was begun, too.
+    begun = {row.position for row in results.rows if row.fault_class not in CONTROLS}
+    runs = sum(map(judged, rows))
+    yield number("judged_share", runs / len(begun), count_text(runs, len(begun)))
 
 
 def starts(results: Results) -> Iterator[Claim]:

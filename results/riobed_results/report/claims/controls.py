@@ -6,7 +6,18 @@ from collections import Counter
 from collections.abc import Iterator
 
 from riobed_results.report.claims.claim import Claim, count, interval, number, part, slug
-from riobed_results.store import PANICS, Results, TrialRow, counted, cut_short, how_many, is_direct, vcpus
+from riobed_results.store import (
+    LOSSES_OF_POWER,
+    PANICS,
+    Results,
+    TrialRow,
+    counted,
+    cut_short,
+    how_many,
+    is_direct,
+    judged,
+    vcpus,
+)
 from riobed_results.tables.controls import LOSING_MODES, expected, found_by, kind, losing_modes
 from riobed_results.tables.losses import (
     MIB,
@@ -43,7 +54,7 @@ def resets(*campaigns: Results) -> Iterator[Claim]:
 
 def losses(*campaigns: Results) -> Iterator[Claim]:
     """Return what crashes without a fault lost, in total and by mode, but not of modes that lose data."""
-    rows = [row for results in campaigns for row in (*_resets(results), *_hits(results), *_panics(results))]
+    rows = [row for results in campaigns for row in (*_sound(results), *_hits(results))]
     if not rows:
         return
     yield part("false_positives", sum(map(_alarm, rows)), len(rows))
@@ -62,6 +73,19 @@ def _resets(results: Results) -> list[TrialRow]:
         row
         for row in filter(NO_FAULT.wants, results.rows)
         if row.crash_kind == "reset" and row.mode not in LOSING_MODES
+    ]
+
+
+def _sound(results: Results) -> list[TrialRow]:
+    """Return the runs without a fault, those included that crashed by themselves."""
+    return [
+        row
+        for row in results.rows
+        if judged(row)
+        and row.fault_class in ("none", "panic")
+        and row.mode not in LOSING_MODES
+        and row.restart not in LOSSES_OF_POWER
+        and cut_short(row.recovery) is None
     ]
 
 
@@ -107,7 +131,9 @@ def panics(results: Results) -> Iterator[Claim]:
     yield count(
         "panics_per_mode_min", min(map(len, by_mode.values())), "panic in each mode", "panics in each mode"
     )
-    upper = max(share_of(sum(map(_alarm, mine)), len(mine)).high or 0.0 for mine in by_mode.values())
+    # Those that crashed by themselves are no panics on request, but what they lost is a false alarm, too.
+    sound = [[row for row in _sound(results) if row.mode == mode] for mode in by_mode]
+    upper = max(share_of(sum(map(_alarm, mine)), len(mine)).high or 0.0 for mine in sound)
     yield number("false_positive_upper_max", upper, f"{100 * upper:.2f} %")
     shares = [row.recovery.dirty_share if row.recovery else 0.0 for row in rows]
     for name, share in (("min", min(shares)), ("median", statistics.median(shares))):
