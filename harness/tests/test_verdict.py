@@ -56,6 +56,9 @@ def test_files_of_a_workload_beside_count_too() -> None:
     assert (check.difference_count, [found.path for found in check.differences]) == (2, ["andrew/tree/a"])
     # The judged workload's check does not say how many.
     assert check.files_lost is None
+    weighed = check.model_copy(update={"files_lost": 1, "bytes_lost": 5})
+    # The workload beside it differs and does not say how many bytes.
+    assert (weighed.files_lost, weighed.bytes_lost) == (2, None)
     with_beside = read_check(ExecResult(0, b'{"beside": "anything"}', b""))
     assert with_beside.all_equal
 

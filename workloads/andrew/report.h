@@ -12,6 +12,9 @@ struct report {
 	uint64_t files;		/* compared, whether equal or not */
 	uint64_t dirs;
 	uint64_t bytes;
+	uint64_t files_expected;	/* but for one that the step in flight may have made or removed */
+	uint64_t files_lost;	/* of these, not there or wrong in any way */
+	uint64_t bytes_lost;	/* of these, not there, wrong or unreadable */
 	uint64_t count;		/* of all differences */
 	uint64_t frozen_at;	/* the step that failed where things are compared now; 0: none */
 	FILE *list;		/* JSON of the differences */

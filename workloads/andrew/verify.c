@@ -86,6 +86,8 @@ static void compare(struct verify *verify, const char *path, const uint8_t *foun
 	size_t common = size < length ? size : length, from = common, to = 0;
 
 	verify->report.bytes += common;
+	if (!in_flight)
+		verify->report.bytes_lost += length - common;
 	if (size > length || (size < length && !in_flight))
 		report_add(&verify->report, "size", path, common, size < length ? length - size : size - length,
 			   "size %zu, should be %zu", size, length);
@@ -94,13 +96,15 @@ static void compare(struct verify *verify, const char *path, const uint8_t *foun
 			continue;
 		from = i < from ? i : from;
 		to = i + 1;
+		verify->report.bytes_lost += !in_flight;
 	}
 	if (to)
 		report_add(&verify->report, "content", path, from, to - from, "found %02x, should be %02x", found[from],
 			   right[from]);
 }
 
-static void check_content(struct verify *verify, int root, const struct origin *origin, unsigned int number,
+/* Whether the file could be read. */
+static bool check_content(struct verify *verify, int root, const struct origin *origin, unsigned int number,
 			  const char *name, const char *path, bool in_flight)
 {
 	int fd = openat(root, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -117,12 +121,13 @@ static void check_content(struct verify *verify, int root, const struct origin *
 		compare(verify, path, found, size, right, length, in_flight);
 		free(right);
 	}
-	free(found);
 	if (fd >= 0)
 		close(fd);
+	free(found);
+	return found;
 }
 
-/* Whether the thing is there and of the right type. */
+/* Whether the thing is there, of the right type and, if it is a file, readable. */
 static bool check_thing(struct verify *verify, int root, const struct tree *tree, const struct origin *origin,
 			unsigned int number)
 {
@@ -144,9 +149,27 @@ static bool check_thing(struct verify *verify, int root, const struct tree *tree
 		report_add(&verify->report, "type", path, 0, 0, "should be a %s", dir ? "dir" : "file");
 		return false;
 	}
-	if (!dir)
-		check_content(verify, root, origin, number, name, path, making);
-	return true;
+	return dir || check_content(verify, root, origin, number, name, path, making);
+}
+
+static void lose_bytes(struct verify *verify, const struct origin *origin, unsigned int number)
+{
+	size_t length;
+
+	free(expected_bytes(&verify->scratch, origin, number, &length));
+	verify->report.bytes_lost += length;
+}
+
+/* Says what is lost of a file that must be there; @found: it was read, and what of it is wrong is counted. */
+static void weigh(struct verify *verify, const struct tree *tree, const struct origin *origin, unsigned int number,
+		  bool found, bool wrong)
+{
+	if (verify->shape.thing[number].type == THING_DIR || number >= tree->count || number == tree->flight)
+		return;
+	verify->report.files_expected++;
+	verify->report.files_lost += wrong || !found;
+	if (!found)
+		lose_bytes(verify, origin, number);
 }
 
 struct listed {
@@ -182,11 +205,13 @@ static void check_tree(struct verify *verify, int root, const struct tree *tree,
 	for (unsigned int i = 0; i < verify->shape.things && may_exist(tree, i); i++) {
 		const struct thing *thing = &verify->shape.thing[i];
 		struct listed listed = { &verify->shape, tree, i };
+		uint64_t before = verify->report.count;
 		char name[PATH_SIZE], path[PATH_FROM_DIR];
 		int fd;
 
 		/* With a missing directory all below it is missing; that is one difference. */
-		there[i] = (!i || there[thing->parent]) && check_thing(verify, root, tree, origin, i);
+		there[i] = (i ? there[thing->parent] : root >= 0) && check_thing(verify, root, tree, origin, i);
+		weigh(verify, tree, origin, i, there[i], verify->report.count > before);
 		if (!there[i] || thing->type != THING_DIR)
 			continue;
 		thing_path(thing, tree->round, name);
@@ -223,14 +248,13 @@ static void check_process(struct verify *verify, int root, unsigned int process)
 	int dir;
 
 	snprintf(name, sizeof(name), "p%u", process);
-	dir = open_dir(verify, root, name, name);
-	if (dir < 0)
-		return;
+	dir = root < 0 ? root : open_dir(verify, root, name, name);
 	for (size_t i = 0; i < trees->count; i++) {
 		origin.round = trees->tree[i].round;
 		check_tree(verify, dir, &trees->tree[i], &origin);
 	}
-	list_extra(verify, dir, name, is_tree, trees);
+	if (dir >= 0)
+		list_extra(verify, dir, name, is_tree, trees);
 }
 
 static bool is_process(const void *context, const char *name)
@@ -290,14 +314,16 @@ static void print(const struct verify *verify)
 	const struct report *report = &verify->report;
 
 	if (!verify->options->json) {
-		printf("%s: %" PRIu64 " differences in %" PRIu64 " files, %" PRIu64 " directories, %" PRIu64 " bytes%s\n",
+		printf("%s: %" PRIu64 " differences in %" PRIu64 " files, %" PRIu64 " directories, %" PRIu64
+		       " bytes; lost %" PRIu64 " of %" PRIu64 " files, %" PRIu64 " bytes%s\n",
 		       report->count ? "differs" : "equal", report->count, report->files, report->dirs, report->bytes,
-		       report->text);
+		       report->files_lost, report->files_expected, report->bytes_lost, report->text);
 		return;
 	}
-	printf("{\"files\": %" PRIu64 ", \"dirs\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"difference_count\": %" PRIu64
+	printf("{\"files\": %" PRIu64 ", \"dirs\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"files_expected\": %" PRIu64
+	       ", \"files_lost\": %" PRIu64 ", \"bytes_lost\": %" PRIu64 ", \"difference_count\": %" PRIu64
 	       ", \"differences\": [%s], \"truncated\": %s, \"processes\": [", report->files, report->dirs, report->bytes,
-	       report->count, report->text, report->count > REPORT_LISTED ? "true" : "false");
+	       report->files_expected, report->files_lost, report->bytes_lost, report->count, report->text, report->count > REPORT_LISTED ? "true" : "false");
 	for (unsigned int i = 0; i < verify->options->processes; i++)
 		print_process(verify, i);
 	printf("]}\n");
@@ -314,13 +340,12 @@ int command_verify(const struct options *options)
 	for (unsigned int i = 0; i < options->processes; i++)
 		trees_init(&verify.trees[i], &verify.shape, &options->reported[i]);
 	root = open_root(&verify, options->dir);
-	if (root >= 0) {
-		scratch_init(&verify.scratch, &verify.shape, options->scratch);
-		for (unsigned int i = 0; i < options->processes; i++)
-			check_process(&verify, root, i);
+	scratch_init(&verify.scratch, &verify.shape, options->scratch);
+	for (unsigned int i = 0; i < options->processes; i++)
+		check_process(&verify, root, i);
+	if (root >= 0)
 		list_extra(&verify, root, ".", is_process, options);
-		scratch_free(&verify.scratch);
-	}
+	scratch_free(&verify.scratch);
 	fflush(verify.report.list);
 	print(&verify);
 	for (unsigned int i = 0; i < options->processes; i++)

@@ -169,8 +169,8 @@ class Campaign:
     def _parked_is_wrong(self) -> EnvironmentFault:
         """What a parked stage 0 says counts only as long as it never differs from a reset."""
         return EnvironmentFault(
-            f"campaign {self.spec.name!r}: the parked stage 0 and a reset recovered one crash differently, so "
-            "no row counts; 'riobed trials' has the fields; take 'parked' out of the spec and rename it"
+            f"campaign {self.spec.name!r}: the parked stage 0 and a reset recovered one crash differently, "
+            "so no row counts; 'riobed trials' has the fields; take 'parked' out of the spec and rename it"
         )
 
     def _again(self, task: Task, row: TrialRow, workers: Workers) -> bool:

@@ -93,11 +93,14 @@ class CheckReport(BaseModel):
         ]
 
     def _count(self, key: str) -> int | None:
-        """Return the sum of the workloads' numbers under this key; None if the judged one has none."""
+        """Return the sum of the workloads' numbers under this key; None if one that differs has none."""
         count = self._printed(key)
         if type(count) is not int or not 0 <= count < 1 << 63:
             return None
-        return count + sum(each._count(key) or 0 for each in self.beside)
+        counts = [each._count(key) for each in self.beside]
+        if any(found is None and not each.equal for found, each in zip(counts, self.beside, strict=True)):
+            return None
+        return count + sum(found or 0 for found in counts)
 
     def _printed(self, key: str) -> Any:
         return (self.model_extra or {}).get(key)

@@ -34,6 +34,8 @@ def test_whole_rounds_verify_as_equal(andrew: Andrew, two_rounds: tuple[Path, li
     assert report["differences"] == []
     files = [path for path in root.rglob("*") if path.is_file()]
     counted = report["files"], report["bytes"], report["dirs"]
+    lost = report["files_expected"], report["files_lost"], report["bytes_lost"]
+    assert lost == (len(files), 0, 0)
     dirs = [path for path in root.rglob("*") if path.is_dir()]
     assert counted == (len(files), sum(path.stat().st_size for path in files), len(dirs) + 1)
     assert [path.name for path in (root / "p0").iterdir()] == ["r2"]
@@ -131,6 +133,23 @@ def test_damage_is_found(andrew: Andrew, copied: tuple[Path, list[Process]], dam
     found = andrew.differences(root, processes)
     assert (name, kind) in found
     assert len(found) == (2 if damage == "symlink" else 1)  # where it was moved to is extra
+
+
+def test_the_weight_of_what_is_lost(andrew: Andrew, copied: tuple[Path, list[Process]]) -> None:
+    root, processes = copied
+    change(root / "p2/r2/src/d1/common.h")
+    wrong = 1
+    for name in ("p0/r2/src/d1/m005.c", "p1/r2/dst/d2", "p3"):
+        files = [path for path in (root / name, *(root / name).rglob("*")) if path.is_file()]
+        wrong += sum(path.stat().st_size for path in files)
+        shutil.rmtree(root / name) if not (root / name).is_file() else (root / name).unlink()
+    kept = sum(path.is_file() for path in root.rglob("*"))
+    report = andrew.verify(root, processes)
+    assert report["files_lost"] == report["files_expected"] - kept + 1
+    assert report["bytes_lost"] == wrong
+    shutil.rmtree(root)
+    report = andrew.verify(root, processes)
+    assert report["files_lost"] == report["files_expected"] > 0
 
 
 def test_a_step_reported_must_be_there(andrew: Andrew, copied: tuple[Path, list[Process]]) -> None:
