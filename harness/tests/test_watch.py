@@ -267,11 +267,15 @@ def test_a_stuck_workload_is_no_crash_even_if_the_kernel_dies_of_the_questions(
 
 
 @pytest.mark.parametrize(
-    ("says", "crash", "restarted"),
-    [(OOPS + END, NULL_POINTER, False), (STAGE0, Crash("reset", "processor reset"), True)],
+    ("says", "crash", "restarted", "outcome"),
+    [
+        (OOPS + END, NULL_POINTER, False, "panic"),
+        (STAGE0, Crash("reset", "processor reset"), True, "panic"),
+        (OOPS + b"CPU: 0 UID: 0 PID: 70 Comm: qemu-ga Not tainted\n" + END, NULL_POINTER, False, "stuck"),
+    ],
 )
 def test_a_crash_while_the_agent_is_asked(
-    machine: ScriptedMachine, says: bytes, crash: Crash, restarted: bool
+    machine: ScriptedMachine, says: bytes, crash: Crash, restarted: bool, outcome: str
 ) -> None:
     """Soft lockups are reported after 20 s and more, just when a hang is looked into."""
 
@@ -283,7 +287,7 @@ def test_a_crash_while_the_agent_is_asked(
     machine.on_ask = happen
     seen = observe(machine)
     assert (seen.crash, seen.restarted, machine.nmis) == (crash, restarted, 0)
-    assert (seen.outcome, seen.detail) == ("panic", "crashed when the agent was asked")
+    assert (seen.outcome, seen.detail) == (outcome, "crashed when the agent was asked")
 
 
 def test_a_reset_on_the_interrupt_that_asks_is_seen(machine: ScriptedMachine) -> None:

@@ -23,10 +23,11 @@ def test_survivors_are_censored_and_sound_crashes_stay_at_risk(store: Store) -> 
         run(1, corruption="direct"),
         run(2),
         run(3, "survived"),
-        run(4, "hang", corruption="indirect"),
-        run(8, "stuck", corruption="indirect"),
+        # These two write no crash report.
+        run(4, "hang", corruption="indirect", crash_guest_s=None, time_to_crash_s=4.0),
+        run(8, "stuck", corruption="indirect", crash_guest_s=None, time_to_crash_s=8.0),
         run(1, fault_class="none"),
-        run(1, crash_guest_s=None),
+        run(1, injection_guest_s=None),
     )
     crash, corruption = survival_table(results).curves
     assert (crash.event, crash.runs, crash.events, crash.longest_s) == ("crash", 5, 3, 8.0)

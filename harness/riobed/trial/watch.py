@@ -33,6 +33,7 @@ _POLL_S = 0.05
 # Time for a crash report to end; a report may itself crash and never end.
 _REPORT_S = 3.0
 _AGENT_S = 3.0
+_AGENT = "qemu-ga"
 # Number of stack samples of a loop, to tell the looping function from those it calls.
 _LOOKS = 4
 
@@ -91,8 +92,9 @@ class Watcher:
         self._alive_at = self._start
         self._quiet_since = self._start
         self._status = "running"
-        # What the harness did when the guest crashed.
+        # What the harness did when the guest crashed, and the outcome if it was the victim itself.
         self._over = ""
+        self._otherwise: Outcome = "stuck"
 
     def watch(self) -> Observation:
         """Watch until a crash or the limit; InfraError if the machine fails.
@@ -142,13 +144,16 @@ class Watcher:
         console = self._machine.console.text()
         return STAGE0 in console or formats.started(console)
 
-    def _answers(self, timeout: float) -> bool:
-        """Ask the agent for a sign of life, and note if the guest crashed over the question."""
+    def _answers(self, timeout: float, otherwise: Outcome) -> bool:
+        """Ask the agent for a sign of life, and note if the guest crashed over the question.
+
+        The outcome is `otherwise` if it died of the question.
+        """
         until = self._now() + timeout
         while not (answers := self._machine.agent_answers(timeout)) and self._now() < until:
             pass
         if self._crashed():
-            self._over = "crashed when the agent was asked"
+            self._over, self._otherwise = "crashed when the agent was asked", otherwise
         return answers
 
     def _goes_well(self, now: float) -> bool:
@@ -164,7 +169,9 @@ class Watcher:
         return all(index in activated for index in self._waiting)
 
     def _seen(self, crash: Crash) -> Observation:
-        return replace(self._observed(crash_outcome(crash), self._over), crash=crash)
+        ours = self._over and formats.victim(self._machine.console.text()) == _AGENT
+        outcome = self._otherwise if ours else crash_outcome(crash)
+        return replace(self._observed(outcome, self._over), crash=crash)
 
     def _survived(self, detail: str) -> Observation:
         return self._observed("survived", detail)
@@ -187,7 +194,7 @@ class Watcher:
 
     def _out_of_time(self) -> Observation | None:
         """End the trial if the guest is alive; a hang may have begun less than hang_s seconds ago."""
-        alive = self._answers(self._spec.hang_s) or self._stepped()
+        alive = self._answers(self._spec.hang_s, "survived") or self._stepped()
         if self._crashed():
             # The answer may have come from stage 0's agent.
             return None
@@ -196,7 +203,7 @@ class Watcher:
 
     def _silent(self) -> Observation | None:
         """Handle a workload without a step for too long: it ended, the guest hangs, or both."""
-        if not self._answers(_AGENT_S):
+        if not self._answers(_AGENT_S, "stuck"):
             return self._hung()
         try:
             ended = self._machine.status(self._pid)

@@ -464,15 +464,19 @@ class TrialRow(Base):
     def guest_s(self) -> float | None:
         """The guest's seconds from the first injection to the first line of the crash report.
 
-        Of a run that was brought down this is how long it was watched. None if the guest did not tell.
+        Of a run that was brought down this is how long it was watched. A guest that hangs without a word, or
+        whose workload is stuck, writes no such line; then the seconds are those of the trial's clock. None if
+        the guest did not tell of the injection.
         """
-        if self.crash_guest_s is None or self.injection_guest_s is None:
+        if self.injection_guest_s is None:
             return None
+        if self.crash_guest_s is None:
+            return self.time_to_crash_s
         return max(self.crash_guest_s - self.injection_guest_s, 0.0)
 
     @property
     def guest_timed(self) -> bool:
-        """Whether the guest told these seconds."""
+        """Whether these seconds are known."""
         return self.guest_s is not None
 
     @property

@@ -118,7 +118,8 @@ def _thinned(shares: Any, intervals: Any) -> list[Point]:
 
 NOTE = (
     "Judged runs with faults of which the guest's clock is known. Seconds of the guest from the first "
-    "injection to the first line of the crash report; a hang counts when it was noticed. Crash: the "
+    "injection to the first line of the crash report. A hang without a word and a stuck workload have none: "
+    "they end when they were noticed, by the trial's clock. Crash: the "
     "Kaplan-Meier estimate, in which runs that were stuck or survived are censored when they were brought "
     "down. Corruption: the same of runs in which a file differs, at the time of their end, whatever it was. "
     "A run that crashed without a corruption stays at risk to the end, so that the curve is a share of all "
