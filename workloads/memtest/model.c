@@ -136,10 +136,20 @@ uint64_t model_seed_of(const struct model *model, const struct node *node)
 	return node->twin ? TWIN_SEED : model->seed;
 }
 
+static uint64_t twin_number(const struct node *twin)
+{
+	return 2 * strtoul(twin->name, NULL, 10) + (strchr(twin->name, 'b') != NULL);
+}
+
+time_t model_mtime(const struct node *twin)
+{
+	return MTIME_BASE + (time_t)twin_number(twin);
+}
+
 /* No two twins have the same: a file system may keep equal values once. */
 size_t model_attribute(const struct node *twin, unsigned int most, uint8_t value[ATTRIBUTE_MAX])
 {
-	uint64_t number = 2 * strtoul(twin->name, NULL, 10) + (strchr(twin->name, 'b') != NULL);
+	uint64_t number = twin_number(twin);
 	struct rng rng = rng_start(ATTRIBUTE_SEED, number);
 	size_t size = 1 + rng_below(&rng, most);
 

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "file.h"
 
@@ -27,6 +28,9 @@
 /* The extended attribute that twins may have, and the size of its value: one block has room for that. */
 #define ATTRIBUTE "user.memtest"
 #define ATTRIBUTE_MAX 3000u
+
+/* Long before any run, so that the time of a write is another one. 2001-09-09. */
+#define MTIME_BASE 1000000000
 
 #define MAX_BYTES_DEFAULT (8u << 20)
 #define MAX_BYTES_LEAST 4096u
@@ -75,6 +79,8 @@ void model_free(struct model *model);
 /* The seed of a file's content: twins do not depend on the model's. */
 uint64_t model_seed_of(const struct model *model, const struct node *node);
 
+/* When @twin was written last, as prepare says: whole seconds, which any file system keeps. */
+time_t model_mtime(const struct node *twin);
 /* The value of @twin's extended attribute: 1 to @most bytes, 3000 at most. Returns how many. */
 size_t model_attribute(const struct node *twin, unsigned int most, uint8_t value[ATTRIBUTE_MAX]);
 

@@ -45,6 +45,14 @@ static void set_attribute(int root, const char *path, const struct node *twin, u
 	close(fd);
 }
 
+static void set_time(int root, const char *path, const struct node *twin)
+{
+	struct timespec times[] = { { .tv_nsec = UTIME_OMIT }, { .tv_sec = model_mtime(twin) } };
+
+	if (utimensat(root, path, times, 0))
+		die(EXIT_ENVIRONMENT, "cannot set the time of %s: %s", path, strerror(errno));
+}
+
 static void make_tree(const struct model *model, int root, const struct node *dir, unsigned int xattrs)
 {
 	for (size_t i = 0; i < dir->children; i++) {
@@ -60,6 +68,8 @@ static void make_tree(const struct model *model, int root, const struct node *di
 			make_file(root, path, node->file.size);
 			if (node->twin && xattrs)
 				set_attribute(root, path, node, xattrs);
+			if (node->twin)
+				set_time(root, path, node);
 		}
 	}
 }

@@ -183,6 +183,9 @@ static void check_metadata(struct verify *verify, int fd, const struct node *nod
 	if (node->type == NODE_FILE && stat.st_nlink != 1 && !flights_link(&verify->flights, node))
 		report_add(report, DIFFERENCE_METADATA, path, 0, 0, "%llu links, should be 1",
 			   (unsigned long long)stat.st_nlink);
+	if (node->twin && stat.st_mtime != model_mtime(node))
+		report_add(report, DIFFERENCE_METADATA, path, 0, 0, "mtime %lld, should be %lld",
+			   (long long)stat.st_mtime, (long long)model_mtime(node));
 	check_attributes(verify, fd, node, path);
 }
 

@@ -178,9 +178,11 @@ def test_something_else(memtest: Memtest, tree: Path, tmp_path: Path, which: str
 @pytest.mark.parametrize("keep", [-1, -5, 0], ids=["last byte", "shorter", "empty"])
 def test_a_changed_twin(memtest: Memtest, tree: Path, keep: int) -> None:
     path = tree / "twins" / "003.b"
-    size = path.stat().st_size
+    stat = path.stat()
+    size = stat.st_size
     at = size + keep if keep else 0
     flip(path, at) if keep == -1 else os.truncate(path, at)
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     place = one_difference(memtest, tree)[:4]
     assert place == ("twins/003.b", "twin", at, size - at)
 
@@ -245,6 +247,14 @@ def test_attributes_of_twins(memtest: Memtest, tmp_path: Path) -> None:
         assert said.stdout.startswith('metadata "twins/003.b"') and ": 1 differences" in said.stdout
     os.removexattr(path, "user.memtest")
     assert memtest(*verify, "--xattrs", most).returncode == 3
+
+
+def test_the_time_of_a_twin(memtest: Memtest, tree: Path) -> None:
+    (tree / "twins/003.b").touch()
+    *place, detail = one_difference(memtest, tree)
+    assert place == ["twins/003.b", "metadata", 0, 0] and re.match(
+        "mtime [0-9]{10}, should be 100000000", detail
+    )
 
 
 def test_a_link_from_somewhere_else(memtest: Memtest, tree: Path) -> None:
