@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from results_builders import fill, recovered
 from riobed_results.errors import StoreError
+from riobed_results.report.claims.crashes import doses
 from riobed_results.store.store import Store
 from riobed_results.tables.exposure import ALL, EXPOSURE, Exposure, exposure_table
 from riobed_results.tables.proportions import share_of
@@ -35,9 +36,8 @@ def test_corruption_against_exposure(store: Store) -> None:
         run("rio-3pct", 0.9, "direct", recovery=recovered(phase="done")),
         run("rio-3pct", 0.9, None, outcome="infra_error"),  # type: ignore[arg-type]
     ]
-    table = exposure_table(
-        fill(store, *rows, modes=MODES, classes=["copy_overrun", "kernel_heap"], spec=SPEC)
-    )
+    results = fill(store, *rows, modes=MODES, classes=["copy_overrun", "kernel_heap"], spec=SPEC)
+    table = exposure_table(results)
     lines = {(line.fault_class, line.mode): line for line in table.lines}
 
     def counted(line: Exposure) -> tuple[int, ...]:
@@ -55,6 +55,9 @@ def test_corruption_against_exposure(store: Store) -> None:
     page = render(EXPOSURE.page(table), "md")
     assert "| rio-60pct | 3 | 2 | 63.0 (61.0 to 65.0) | 31.5 | 2 of 3 (66.7 %) |" in page
     assert "| write-through | 1 | 1 | 30.0 (30.0 to 30.0) | 15.0 | - | - | 1 of 1" in page
+    claims = {claim.key: claim.text for claim in doses(results)}
+    assert claims["exposure_all_rio_60pct_direct"] == "2 of 3 (66.7 %)"
+    assert claims["exposure_kernel_heap_rio_60pct_cache"] == "64.0 %"
 
 
 def test_a_store_that_does_not_know_shares_has_no_such_table(store: Store) -> None:

@@ -475,6 +475,13 @@ class TrialRow(Base):
         return max(self.crash_guest_s - self.injection_guest_s, 0.0)
 
     @property
+    def latency_s(self) -> float | None:
+        """The guest's seconds from the first activation of a fault to the first line of the crash report."""
+        if self.crash_guest_s is None or self.guest_s is None or self.first_activation_s is None:
+            return None
+        return max(self.guest_s - self.first_activation_s, 0.0)
+
+    @property
     def guest_timed(self) -> bool:
         """Whether these seconds are known."""
         return self.guest_s is not None

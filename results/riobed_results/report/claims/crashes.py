@@ -16,9 +16,20 @@ from riobed_results.report.claims.claim import (
     rows_of,
     slug,
 )
-from riobed_results.store import CONTROLS, Counts, Results, TrialRow, crashed, how_many, in_order, stored_spec
+from riobed_results.store import (
+    CONTROLS,
+    Counts,
+    Results,
+    TrialRow,
+    crashed,
+    how_many,
+    in_order,
+    judged,
+    stored_spec,
+)
 from riobed_results.tables.controls import LOSING_MODES
 from riobed_results.tables.corruption import corruption_table, ends_text
+from riobed_results.tables.exposure import ALL, EXPOSURE, exposure_table
 from riobed_results.tables.fault_classes import ClassLine, asked, class_line
 from riobed_results.tables.paper import total
 from riobed_results.tables.stories import told
@@ -113,6 +124,7 @@ def classes(results: Results) -> Iterator[Claim]:
     if not rows:
         return
     line = class_line(rows)
+    yield from _latency("latency_median_s", rows)
     yield count("requested", line.requested, "requested fault")
     yield count("injected", line.injected, "injected fault")
     for name, mine in by_class.items():
@@ -136,6 +148,14 @@ def _class(key: str, line: ClassLine, rows: list[TrialRow]) -> Iterator[Claim]:
     yield Claim(key=f"{key}_hung", value=line.hung, text=f"{line.hung} of {line.trials} hung")
     if line.median_s is not None:
         yield number(f"{key}_median_s", line.median_s, f"{line.median_s:.2f} s")
+    yield from _latency(f"{key}_latency_median_s", rows)
+
+
+def _latency(key: str, rows: list[TrialRow]) -> Iterator[Claim]:
+    """Return the guest's time from the first activation of a fault to the crash report."""
+    if found := [row.latency_s for row in rows if crashed(row) and row.latency_s is not None]:
+        median = statistics.median(found)
+        yield number(key, median, f"{median:.3f} s")
 
 
 def _activation(key: str, rows: list[TrialRow]) -> Iterator[Claim]:
@@ -162,11 +182,30 @@ def exposure(results: Results) -> Iterator[Claim]:
     """Return the proportion of RAM that the registry listed as cached pages, if there is a registry."""
     machine = stored_spec(results.campaign).get("machine")
     mib = machine.get("memory_mib") if isinstance(machine, dict) else None
-    entries = [row.recovery.entries for row in filter(titled, results.rows) if row.recovery]
-    listed = [found.entries - found.free for found in entries if found.entries]
-    if listed and mib:
-        share = statistics.median(listed) * PAGE / (mib << 20)
-        yield number("cache_share_of_ram_median", share, f"{share * 100:.1f} % of RAM")
+    listed: dict[str, list[int]] = {}
+    for row in filter(judged, rows_of(results)):
+        found = row.recovery.entries if row.recovery else None
+        if found and found.entries:
+            listed.setdefault(row.mode, []).append(found.entries - found.free)
+    if not listed or not mib:
+        return
+    every = [pages for mine in listed.values() for pages in mine]
+    for mode, mine in {"": every, **listed}.items():
+        share = statistics.median(mine) * PAGE / (mib << 20)
+        key = "_".join(filter(None, ("cache_share_of_ram_median", slug(mode))))
+        yield number(key, share, f"{share * 100:.1f} % of RAM")
+
+
+def doses(results: Results) -> Iterator[Claim]:
+    """Return what each fault class corrupted in each arm, if the arms differ in the cache's share of RAM."""
+    lines = exposure_table(results).lines if EXPOSURE.present(results.trials) else []
+    for line in lines if any(line.target is not None for line in lines) else ():
+        key = slug("exposure", "all" if line.fault_class == ALL else line.fault_class, line.mode)
+        yield count(f"{key}_runs", line.runs, "judged run")
+        for end, found in (("direct", line.direct), ("corrupted", line.corrupted)):
+            yield part(f"{key}_{end}", found.count, found.total)
+            yield interval(f"{key}_{end}_interval", found.count, found.total)
+        yield number(f"{key}_cache", line.cache[1], f"{100 * line.cache[1]:.1f} %")
 
 
 def windows(results: Results) -> Iterator[Claim]:
@@ -187,4 +226,4 @@ def victims(results: Results) -> Iterator[Claim]:
         yield part("victims_harness", ours, how_many(rows))
 
 
-CRASH_SOURCES = (crashes, corruption, comparisons, classes, unjudged, exposure, windows, victims)
+CRASH_SOURCES = (crashes, corruption, comparisons, classes, unjudged, exposure, doses, windows, victims)
