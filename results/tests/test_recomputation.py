@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The corruption table of each published store, against a few lines of SQL on the file itself.
+"""The corruption table and the claims of each published store, against a few lines of SQL on the file itself.
 
 It shares no code with the tables: another reader of the file, another definition in another language, and
 for the statistics another formula.
@@ -45,6 +45,38 @@ PAIRS = f"""{COUNTED}
 AT_RUN_TIME = """
     AND fault_class IN ('allocation', 'copy_overrun', 'kernel_heap', 'kernel_stack', 'synchronization')
 """
+
+# Claims of a campaign, each as its value for all rows. Stores that have no such rows have no such claim.
+SOUND = """
+    outcome NOT IN ('discard', 'infra_error') AND fault_class IN ('none', 'panic')
+    AND coalesce(restart, '') NOT LIKE 'power%' AND mode NOT LIKE 'delayed%'
+    AND coalesce(json_extract(recovery, '$.interrupted.phase'), '') <> 'done'
+"""
+FAULTY = "fault_class NOT IN ('none', 'panic', 'planted')"
+CLAIMS = {
+    "infra_errors": "sum(outcome = 'infra_error')",
+    "trials": f"sum({FAULTY} AND outcome <> 'infra_error')",
+    "crashes": f"sum({FAULTY} AND outcome IN ('panic', 'hang', 'crash'))",
+    "stuck": f"sum({FAULTY} AND outcome = 'stuck')",
+    "survived": f"sum({FAULTY} AND outcome = 'survived')",
+    "judged_share": f"""1.0 * sum({FAULTY} AND outcome NOT IN ('discard', 'infra_error'))
+        / count(DISTINCT CASE WHEN {FAULTY} THEN position END)""",
+    "resets": f"""sum({SOUND} AND fault_class = 'none' AND crash_kind = 'reset'
+        AND json_extract(recovery, '$.interrupted') IS NULL)""",
+    "resets_in_recovery": f"sum({SOUND} AND json_extract(recovery, '$.interrupted') IS NOT NULL)",
+    "lost": f"sum({SOUND} AND corruption <> 'none')",
+    "false_positives": f"""sum({SOUND} AND (corruption <> 'none' OR
+        coalesce(json_extract(recovery, '$.checksums.corrupt'), 0) > 0
+        OR coalesce(json_extract(recovery, '$.entries.rejected'), 0) > 0))""",
+    "planted": "sum(fault_class = 'planted' AND outcome <> 'infra_error')",
+    "kexecs": "sum(json_extract(recovery, '$.production') IS NOT NULL)",
+    # Of the pages of RAM that the registry can list.
+    "dirty_share_of_ram_min": """min(CASE WHEN fault_class = 'panic' THEN 1.0 * (
+        json_extract(recovery, '$.entries.dirty_data') + json_extract(recovery, '$.entries.dirty_metadata'))
+        / json_extract(recovery, '$.entries.entries') END)""",
+    "power_no_fault_runs": """sum(restart LIKE 'power%' AND fault_class = 'none'
+        AND mode NOT LIKE 'delayed%' AND mode NOT LIKE 'rio%' AND outcome <> 'infra_error')""",
+}
 
 
 def ask(path: Path, query: str, *values: str) -> list[Any]:
@@ -112,3 +144,22 @@ def test_pairs(both: tuple[Path, dict[str, Any]]) -> None:
         query = PAIRS if len(kernels) == 1 else PAIRS + AT_RUN_TIME
         found = (line["only_first"], line["only_second"], line["pairs"])
         assert found == tuple(ask(path, query, line["first"], line["second"])[0])
+
+
+@pytest.mark.parametrize("path", STORES, ids=name)
+def test_claims(path: Path) -> None:
+    claims = json.loads((path.parent / "claims.json").read_text())["claims"]
+    if all(claim["key"] != "judged_share" for claim in claims):
+        # Of before every run was judged: a stuck workload was a crash.
+        claims = [claim for claim in claims if claim["key"] != "stuck"]
+    columns = ask(path, "SELECT * FROM trials LIMIT 1")[0].keys()
+    # Stores of before there was another way to restart.
+    trials = "trials" if "restart" in columns else "(SELECT *, NULL AS restart FROM trials)"
+    found = {
+        claim["key"]: (claim["value"], ask(path, f"SELECT {CLAIMS[claim['key']]} FROM {trials}")[0][0])
+        for claim in claims
+        if claim["key"] in CLAIMS
+    }
+    assert found and {key: claimed for key, (claimed, _) in found.items()} == pytest.approx(
+        {key: value for key, (_, value) in found.items()}, rel=1e-4
+    )
