@@ -28,6 +28,7 @@ from campaign_world import (
     undisturbed,
 )
 from harness_builders import recovery, spec
+from riobed.campaign import Campaign
 from riobed.campaign import workers as campaign_workers
 from riobed.errors import EnvironmentFault, InfraError, RiobedError, UsageError
 from riobed.guest import Guest, cache_mode
@@ -143,6 +144,34 @@ def test_a_campaign_stops_when_its_protocol_is_decided(world: World, at: int | N
     # Nor does it run anything when it is started again.
     count = len(world.started)
     assert (len(world.run(asked)), len(world.started)) == (2 * len(CELLS), count)
+
+
+def test_decisions_follow_the_plan_whatever_ends_first(world: World) -> None:
+    order: list[int] = []
+
+    def decided(row: Any) -> str:
+        order.append(row.position)
+        return ""
+
+    others = threading.Event()
+
+    def before(guest: Guest, position: int) -> None:
+        if position == 0:
+            others.wait(10)
+        elif position > 4:
+            others.set()
+
+    world.before = before
+    campaign = Campaign(
+        SPEC,
+        world.setup(),
+        dict.fromkeys(MODES),
+        world.store(),
+        world.folder / "logs",
+        decided,  # type: ignore[arg-type]
+    )
+    campaign.run(world.workers(count=3), world.reported.append)
+    assert world.reported[0].position != 0 and order == sorted(row.position for row in world.rows())
 
 
 def test_the_campaigns_row_says_what_was_asked_and_on_what_it_ran(world: World) -> None:

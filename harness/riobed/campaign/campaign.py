@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from riobed_results.store import CampaignRow, Row, Store, TrialRow, counted, kernels, read_results
+from riobed_results.store.definitions import result
 
 from riobed.campaign.entry import enter
 from riobed.campaign.workers import Attempt, Workers
@@ -54,8 +55,8 @@ class Task:
 class Campaign:
     """One run of a campaign, new or resumed; `catalogues` maps each mode to the fault sites of its kernel.
 
-    `decided` is given the facts of each stored row in order, those of earlier runs first, and says why the
-    campaign is to stop, empty if it is not. `stopped` has what it said.
+    `decided` is given the facts of each result in the order of the plan, whatever ended first, and says why
+    the campaign is to stop, empty if it is not. `stopped` has what it said.
     """
 
     def __init__(
@@ -73,6 +74,8 @@ class Campaign:
         self._catalogues = catalogues
         self._logs = logs
         self._decided = decided
+        # Results that wait for those before them in the plan.
+        self._undecided: dict[int, Row] = {}
         self.stopped = ""
         self._row = self._enter()
         self._complete = store.complete_positions(self._row.id)
@@ -90,12 +93,14 @@ class Campaign:
         pending: dict[Future[Attempt], Task] = {}
         try:
             for planned in plan(self.spec):
+                self._decide(pending, planned.position)
                 if self.stopped or self._complete_cells():
                     break
                 if planned.position in self._complete or self._enough(planned):
                     continue
                 while len(pending) >= workers.slots():
                     self._collect(workers, pending, report)
+                    self._decide(pending, planned.position)
                 # The trial that just ended may have given the last crash that this cell needs.
                 if self.stopped or self._enough(planned):
                     continue
@@ -107,6 +112,7 @@ class Campaign:
                 self._collect(workers, pending, report)
         finally:
             workers.close()
+        self._decide({}, max(self._undecided, default=0) + 1)
         if missing := self.missing():
             raise EnvironmentFault(
                 f"campaign {self.spec.name!r}: trials that gave no result: {len(missing)}, the first "
@@ -133,12 +139,14 @@ class Campaign:
                 cell.count(row)
             if row.restarts_differ:
                 raise self._parked_is_wrong()
-        for row, _, _ in found.each("position") if self._decided else ():
-            self._decide(row)
+        for row, _, position in found.each("position", result) if self._decided else ():
+            self._undecided[position] = row
 
-    def _decide(self, row: Row) -> None:
-        if self._decided:
-            self.stopped = self._decided(row) or self.stopped
+    def _decide(self, pending: Mapping[Future[Attempt], Task], next_position: int) -> None:
+        """Decide by the results before all that may still come: a quick crash counts in its turn."""
+        end = min((task.planned.position for task in pending.values()), default=next_position)
+        while self._decided and not self.stopped and min(self._undecided, default=end) < end:
+            self.stopped = self._decided(self._undecided.pop(min(self._undecided)))
 
     def _complete_cells(self) -> bool:
         return all(cell.crashes >= self.spec.crashes_wanted(name) for (_, name), cell in self.cells.items())
@@ -159,7 +167,8 @@ class Campaign:
             if row.outcome != "infra_error":
                 self._failures = 0
                 self.cells[row.mode, row.fault_class].count(row)
-            self._decide(row)
+                if self._decided:
+                    self._undecided[row.position] = row
             report(row)
             if row.restart_differs:
                 raise self._parked_is_wrong()

@@ -3,6 +3,7 @@
 
 from collections import deque
 from collections.abc import Iterable
+from operator import itemgetter
 from typing import Literal
 
 from pydantic import BaseModel
@@ -99,7 +100,7 @@ class ClaimTest:
 
 
 class Monitor:
-    """The state of a protocol; give it every row in the order in which they were stored."""
+    """The state of a protocol; give it every row in the order of the plan."""
 
     def __init__(self, protocol: Protocol, classes: Iterable[str]) -> None:
         self.protocol = protocol
@@ -145,7 +146,7 @@ def monitor(results: Results) -> Monitor:
         raise results.without("protocol")
     classes = (row.fault_class for row in results_of(results.trials))
     made = Monitor(found, in_order(results.campaign, "fault_classes", classes))
-    for row, _, _ in results.each("position", result):
+    for row, _, _ in sorted(results.each("position", result), key=itemgetter(2)):
         made.count(row)
     return made
 
