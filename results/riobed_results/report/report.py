@@ -145,15 +145,22 @@ def _plots(table: CorruptionTable, results: Results) -> dict[str, Markup]:
 
 
 def _exposure(lines: list[Exposure]) -> Markup:
-    """Plot direct corruption (full) and all corruption (hollow) of all classes, a series for each arm."""
-    arms = list(dict.fromkeys(line.arm for line in lines))
+    """Plot direct corruption (full) and all corruption (hollow): a series for each arm and class.
+
+    With more of these than there are colours, a series has all classes of an arm.
+    """
+    shown = {f"{line.arm}, {line.fault_class}": line for line in lines if line.fault_class != ALL}
+    if together := len(shown) > len(plots.SERIES):
+        shown = {line.arm: line for line in lines}
+    series = list(shown)
     points = [
-        plots.Point(line.cache[1], arms.index(line.arm), end.share, hollow)
+        plots.Point(line.cache[1], series.index(name), end.share, hollow)
         for line in lines
-        if line.fault_class == ALL
+        if (name := line.arm if together else f"{line.arm}, {line.fault_class}") in shown
+        and together == (line.fault_class == ALL)
         for end, hollow in ((line.direct, False), (line.corrupted, True))
     ]
-    return plots.exposure(points, arms)
+    return plots.exposure(points, series)
 
 
 def _speed(table: PerformanceTable) -> dict[str, Markup]:
