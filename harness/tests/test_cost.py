@@ -61,6 +61,9 @@ def test_what_the_guest_printed() -> None:
     assert read_measurement("work", f"{OUTPUT}part. 1500000000\n", "").parts == {}
     with pytest.raises(InfraError, match="status 4: cp: no room"):
         read_measurement("work", OUTPUT.replace("status 0", "status 4"), "cp: no room")
+    for line in ("status 0", "ns 1500000000", "after.idle_ns 251000"):
+        with pytest.raises(InfraError, match="cut short"):
+            read_measurement("work", OUTPUT.replace(f"\n{line}\n", "\n").removeprefix(f"{line}\n"), "")
 
 
 @pytest.fixture
@@ -74,7 +77,8 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, int]]:
 
     def opened(setup: object, mode: object, name: str, plugin: object) -> SimpleNamespace:
         nothing = {"discard": lambda: None, "ready": lambda: None, "measure_operations": 500}
-        return SimpleNamespace(mode=mode, **nothing)
+        machine = SimpleNamespace(pause=lambda: None)
+        return SimpleNamespace(mode=mode, machine=machine, **nothing)
 
     monkeypatch.setattr(cost, "measure", measure)
     monkeypatch.setattr(cost, "prepare", lambda guest, variant: None)

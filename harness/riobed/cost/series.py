@@ -126,6 +126,8 @@ def _run(series: Series, workload: str, number: int, variant: Variant, guest: Gu
     guest.ready()
     prepare(guest, variant)
     found = measure(guest, seed)
+    # One guest runs at a time.
+    guest.machine.pause()
     return CostRun(
         workload=workload,
         kind=series.kind,

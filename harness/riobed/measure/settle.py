@@ -29,15 +29,14 @@ class Settled:
 
 
 def settle(guest: Guest, before: DiskUse) -> Settled:
-    """Let a paused guest write what is not on its disk yet; InfraError if it cannot.
+    """Let a guest write what is not on its disk yet; InfraError if it cannot.
 
-    `before`: the use of the disks when the work had ended. The guest is paused afterwards.
+    `before`: the use of the disks when the work had ended, since which the guest was not paused. It goes on
+    running.
     """
     machine = guest.machine
-    machine.resume()
     ended = machine.run(["/bin/bash", "-c", _SCRIPT], timeout=_CLEAN_S)
-    machine.pause()
-    if ended.status:
-        error = ended.stderr.decode("utf-8", "replace").strip()[-200:]
+    if ended.status or not ended.stdout.strip().isdigit():
+        error = ended.stderr.decode("utf-8", "replace").strip()[-200:] or f"it said {ended.stdout[-200:]!r}"
         raise InfraError(f"{machine.config.name}: the file system does not become read-only: {error}")
     return Settled(machine.disk_use().since(before), int(ended.stdout) / 1e6)

@@ -25,7 +25,6 @@ def guest() -> Iterator[Guest]:
     with opened(setup, mode, "sdet") as guest:
         guest.ready()
         assert measure(guest, 7).seconds > 1
-        guest.machine.resume()
         yield guest
 
 

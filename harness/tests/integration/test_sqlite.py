@@ -24,7 +24,6 @@ def guest() -> Iterator[Guest]:
     with opened(guest_setup(MachineSpec(), None, workload), mode, "sqlite") as guest:
         guest.ready()
         assert measure(guest, 7).seconds > 0
-        guest.machine.resume()
         yield guest
 
 
