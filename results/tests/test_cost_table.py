@@ -87,6 +87,23 @@ def test_what_costs_more_than_an_instruction_is_counted_apart() -> None:
     assert claims["registry_bytes_per_page"] == 64
 
 
+def test_rio_as_shipped_is_told_over_the_file_system_without_it() -> None:
+    """Not only over the variant before it; the most is that of all workloads."""
+    runs = [
+        run(variant, number, seconds, workload=workload, versus=versus)
+        for workload, factor in (("w", 1.0), ("v", 1.5))
+        for number in range(3)
+        for variant, versus, seconds in (
+            ("off", None, 1.0), ("atomic metadata", "off", 1.1 * factor),
+            ("checksums", "atomic metadata", 1.2 * factor),
+        )
+    ]  # fmt: skip
+    claims = {claim.key: claim.value for claim in cost_claims(cost_table(runs))}
+    assert claims["w_rio_over_off_time"] == pytest.approx(1.2)
+    assert claims["w_rio_without_checksums_over_off_time"] == pytest.approx(1.1)
+    assert claims["rio_over_off_time_max"] == pytest.approx(1.8)
+
+
 def test_counters_are_differences() -> None:
     (row,) = cost_table([run("off", 0, 1.0, before={"windows": 3}, after={"windows": 10, "traps": 0})]).rows
     assert row.counters == {"windows": 7}

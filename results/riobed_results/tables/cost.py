@@ -26,6 +26,8 @@ COUNTERS = (
 COSTLY = ("invlpg", "wrmsr", "ipi_RES", "ipi_CAL", "ipi_TLB", "repetitions")
 # Before its size was stored, the registry had two copies of an entry of 32 bytes for each page.
 _OLD_REGISTRY_BYTES = 64
+# The variant with the file system of `rio`, without Rio and without writes.
+OFF = "off"
 KINDS = ("time", "instructions")
 NOTE = (
     "Ratios are paired by round: median, and in brackets the 95 % bootstrap interval of the median; of fewer "
@@ -49,13 +51,14 @@ class Ratio(BaseModel):
 
 
 class CostRow(BaseModel):
-    """One variant and workload: ratios by kind to `versus` and to the first variant, and medians."""
+    """One variant and workload: ratios by kind to `versus`, the first variant and OFF, and medians."""
 
     workload: str
     variant: str
     versus: str | None
     to_versus: dict[str, Ratio]
     to_first: dict[str, Ratio]
+    to_off: dict[str, Ratio]
     cost: dict[str, float]
     # Medians of seconds by part of the work, if it has parts.
     parts: dict[str, float] = {}
@@ -142,6 +145,7 @@ def _row(runs: list[CostRun], variant: str, first: str, counters: list[str]) -> 
         versus=versus,
         to_versus=_ratios(runs, own, versus, kinds),
         to_first=_ratios(runs, own, first, kinds),
+        to_off=_ratios(runs, own, OFF, kinds),
         cost={kind: statistics.median(run.cost for run in own if run.kind == kind) for kind in kinds},
         parts=_parts([run for run in own if run.kind == "time"]),
         idle_s=max(run.idle_s for run in own),

@@ -11,6 +11,8 @@ _DIGITS = {"instructions": 3, "time": 2}
 _PER_UNIT = 1e6
 # Over the first variant, this one differs in all parts that Rio needs.
 _ALL = {"pte": "all"}
+# What mode `rio` is as it is shipped, and as a bench measures it.
+_RIO = {"checksums": "rio", "atomic metadata": "rio without checksums"}
 
 
 def cost_claims(table: CostTable) -> list[Claim]:
@@ -28,6 +30,7 @@ def cost_claims(table: CostTable) -> list[Claim]:
     ]
     return [
         *claims,
+        *_rio_over_off(table),
         count(
             "registry_bytes_per_page",
             table.registry_bytes_per_page,
@@ -50,6 +53,24 @@ def _ratios(row: CostRow, first: str) -> Iterator[Claim]:
                 if kind == "instructions":
                     more = (ratio.median - 1) * 100
                     yield number(f"{key}_percent", more, f"{more:.1f} % more instructions")
+
+
+def _rio_over_off(table: CostTable) -> Iterator[Claim]:
+    """Return Rio without protection over the same file system without it, and the most of all workloads."""
+    for variant, what in _RIO.items():
+        found = [
+            (row.workload, kind, row.to_off[kind])
+            for row in table.rows
+            if row.variant == variant
+            for kind in row.to_off
+        ]
+        for workload, kind, ratio in found:
+            end = [] if kind == "instructions" else [kind]
+            yield number(slug(workload, what, "over off", *end), ratio.median, _text(ratio, _DIGITS[kind]))
+        for kind in _DIGITS:
+            if ratios := [ratio for _, each, ratio in found if each == kind]:
+                most = max(ratios, key=lambda ratio: ratio.median)
+                yield number(slug(what, "over off", kind, "max"), most.median, _text(most, _DIGITS[kind]))
 
 
 def _added(row: CostRow, base: CostRow | None) -> Iterator[Claim]:
