@@ -134,6 +134,11 @@ def test_whether_the_papers_ratios_hold(store: Store) -> None:
     ]  # fmt: skip
 
 
+def test_a_ratio_below_1_is_not_1_to_3_times() -> None:
+    delayed = STATEMENTS[2]
+    assert [delayed.holds(*ends) for ends in ((1.0, 3.4), (0.5, 0.9), (0.9, 1.1))] == [True, False, None]
+
+
 def test_the_form_of_the_paper(store: Store, invoke: Invoke, path: Path) -> None:
     bench(store, counted("rio", 2_000_000), *({"mode": mode, "vcpus": 2} for mode in MODES))
     text = invoke("table", "performance", "--store", path).output

@@ -54,7 +54,8 @@ TIMES = {
 class Statement:
     """The paper's word on how many times the seconds of `over` the `modes` take, `low` to `high`.
 
-    The paper gives whole numbers, so a ratio counts as the nearest one unless `exact`.
+    The paper gives whole numbers, so a ratio counts as the nearest one unless `exact`. Less than 1 is never
+    1: what takes half the time of something else is not as slow as it.
     """
 
     key: str
@@ -68,7 +69,7 @@ class Statement:
     def holds(self, low: float, high: float) -> bool | None:
         """Whether a ratio with this interval is as the paper has it; None if the interval says both."""
         margin = 0 if self.exact else 0.5
-        least, most = self.low - margin, self.high + margin
+        least, most = max(self.low - margin, min(self.low, 1.0)), self.high + margin
         if low >= least and high <= most:
             return True
         return False if high < least or low > most else None
