@@ -17,7 +17,7 @@ from riobed.guest import setup as making
 from riobed.guest.workload import load_workload
 from riobed.measure import Measurement, Settled, rounds
 from riobed.products import CHECKOUT
-from riobed.vm import COUNTED, DiskUse
+from riobed.vm import COUNTED, DiskUse, ExecResult
 from riobed_results.store import RunRow, Store, open_store
 
 MODES = ["memory", "delayed", "rio", "rio-protected"]
@@ -44,12 +44,24 @@ class World:
         monkeypatch.setattr(rounds, "counter", lambda *_, **__: None)
         monkeypatch.setattr(bench, "measure", self._measure)
         monkeypatch.setattr(bench, "settle", lambda guest, used: Settled(AFTER, 2.5))
+        self.checks: dict[str, list[str]] = {"": ["end"]}
+        self.ran: list[str] = []
+        # Status and output of each command that does not end well, by its last word.
+        self.ends: dict[str, tuple[int, str]] = {}
 
     def _open(self, setup: GuestSetup, mode: Any, name: str, plugin: object) -> SimpleNamespace:
         self.setups.append(setup)
-        known = {"ready": lambda: None, "discard": self._discard}
+        known: dict[str, Any] = {"ready": lambda: None, "discard": self._discard}
+        known["machine"] = SimpleNamespace(run=self._ran, pause=lambda: None)
+        known["checks"] = lambda seed: self.checks
+        known["measured"] = lambda seed: {"cp": "copy", "rm": "remove"}
         known |= {"measure_operations": 500, "measure_bytes": 3 << 20}
         return SimpleNamespace(mode=mode, setup=setup, **known)
+
+    def _ran(self, argv: list[str], timeout: float) -> ExecResult:
+        self.ran.append(argv[-1])
+        status, output = self.ends.get(argv[-1], (0, ""))
+        return ExecResult(status, output.encode(), b"bad")
 
     def _discard(self) -> None:
         self.discarded += 1
@@ -152,6 +164,38 @@ def test_a_run_that_fails_is_made_again(world: World) -> None:
     ]  # fmt: skip
     assert rows[2].key == failed[0].key and rows[2].attempt == 3
     assert world.discarded > 2
+
+
+DIFFERS = (3, '{"differences": [{"kind": "content", "path": "u1/log"}]}')
+
+
+def test_wrong_output_is_no_result_and_is_not_made_again(world: World) -> None:
+    spec = bench_spec(modes=["rio"], counted_rounds=0)
+    world.ends = {"end": DIFFERS}
+    rows = world.run(spec)
+    assert {(row.outcome, row.seconds, row.detail) for row in rows} == {
+        ("wrong", None, "the output is wrong: u1/log: content")
+    }
+    assert len(rows) == 2 * 2 * 5 and not world.bench(spec).missing()
+
+
+def test_a_check_that_fails_says_nothing_of_the_output(world: World) -> None:
+    world.ends = {"end": (2, "")}
+    with pytest.raises(EnvironmentFault, match="the workload's check failed with status 2: bad"):
+        world.run(bench_spec())
+
+
+def test_what_a_part_leaves_to_the_next_is_checked_before_the_first_round(world: World) -> None:
+    world.checks = {"cp": ["same"], "rm": ["end"]}
+    spec = bench_spec(modes=["rio"], disks={"old": "disk-1996"}, counted_rounds=0)
+    assert {row.outcome for row in world.run(spec)} == {"measured"}
+    once = ["copy", "same", "remove", "end", "end"]
+    assert world.ran == (once + ["end"] * 4) * 2
+    world.ends = {"same": DIFFERS}
+    rows = world.run(spec.model_copy(update={"name": "other"}))
+    assert [row.detail for row in rows if row.outcome == "wrong"] == [
+        "after cp: the output is wrong: u1/log: content"
+    ] * 2
 
 
 def test_what_gave_no_result_is_said_and_tried_by_the_next_run(world: World) -> None:

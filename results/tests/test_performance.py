@@ -69,6 +69,15 @@ def test_a_round_without_its_pair_is_in_no_ratio(store: Store) -> None:
     assert found.runs == 7 and found.over and found.over.n == 6 and found.over.high < 1
 
 
+def test_runs_of_two_sittings_are_no_pair(store: Store) -> None:
+    results = bench(store, sitting="monday")
+    for run in results.runs:
+        if (run.mode, run.round) == ("memory", 6):
+            run.sitting = "tuesday"
+    found = rows_of(results)["memory", "time"]
+    assert found.runs == 7 and found.over and found.over.n == 6
+
+
 def test_infra_errors_are_no_results(store: Store) -> None:
     failed = {"mode": "rio", "number": 9, "seconds": None, "outcome": "infra_error", "detail": "QEMU died"}
     results = bench(store, failed)

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 from results_builders import campaign, measured
 from riobed_results.errors import StoreError
-from riobed_results.store.models import RunRow
+from riobed_results.store.models import RunRow, values
 from riobed_results.store.store import Store, open_store
 
 
@@ -28,7 +28,8 @@ SECOND: list[tuple[dict[str, Any], str | None]] = [
     ({"number": 1, "seconds": None}, "only_measured_has_seconds"),
     ({"number": 1, "outcome": "infra_error"}, "only_measured_has_seconds"),
     ({"seconds": None, "outcome": "infra_error"}, None), ({"number": 1}, None), ({"disk": "none"}, None),
-    ({"vcpus": 2}, None), ({"kind": "instructions"}, None), ({"workload": "sdet"}, None),
+    ({"seconds": None, "outcome": "wrong", "attempt": 2}, None), ({"vcpus": 2}, None),
+    ({"kind": "instructions"}, None), ({"workload": "sdet"}, None),
 ]  # fmt: skip
 
 
@@ -53,3 +54,26 @@ def test_a_store_begun_before_there_were_runs(store: Store, path: Path) -> None:
     again = open_store(str(path), create=True)
     again.add_run(measured(added, "rio"))
     assert [row.mode for row in open_store(str(path)).runs(added)] == ["rio"]
+
+
+def test_a_store_begun_before_a_run_could_be_wrong(store: Store, path: Path) -> None:
+    added = store.add_campaign(campaign()).id
+    before = [measured(added, "rio", number) for number in range(2)]
+    for row in before:
+        store.add_run(row)
+    with store.session() as session:
+        text = session.scalar(sa.text("SELECT sql FROM sqlite_master WHERE name = 'runs'"))
+        older = text.replace("'measured', 'wrong',", "'measured',").replace("\tsitting TEXT, \n", "")
+        assert len(older) < len(text) - 20
+        columns = ", ".join(column.name for column in RunRow.__table__.columns if column.name != "sitting")
+        for statement in (
+            "ALTER TABLE runs RENAME TO newer", "DROP INDEX one_measured_run", older,
+            f"INSERT INTO runs ({columns}) SELECT {columns} FROM newer", "DROP TABLE newer",
+        ):  # fmt: skip
+            session.execute(sa.text(statement))
+    assert [row.sitting for row in open_store(str(path)).runs(added)] == [None, None]
+    again = open_store(str(path), create=True)
+    again.add_run(measured(added, "rio", 2, None, outcome="wrong", sitting="now"))
+    rows = again.runs(added)
+    assert [(row.round, row.outcome) for row in rows] == [(0, "measured"), (1, "measured"), (2, "wrong")]
+    assert [values(row) for row in rows[:2]] == [values(row) for row in before]

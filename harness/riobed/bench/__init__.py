@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bench: measured runs of modes, workloads, disk models and processors, from a spec, into the store.
 
-May import measure, campaign, plan, guest and vm.
+May import measure, campaign, trial, plan, guest and vm.
 """
 
 from riobed.bench.bench import Bench, bench_setups

@@ -12,6 +12,7 @@ from typing import Any
 
 from riobed_results.store import DiskCounts, RunRow, Store, utc_now
 
+from riobed.bench.judge import judge, rehearse
 from riobed.bench.plan import PlannedRun, Series, plan_runs
 from riobed.bench.spec import BenchSpec, bench_data, comparable
 from riobed.campaign import enter
@@ -23,6 +24,8 @@ from riobed.vm import COUNTED
 
 # Attempts at a run that fails for our own reasons; after the last, this bench goes on without it.
 _MAX_ATTEMPTS = 4
+# What is not made again. Wrong output is a finding; another attempt would hide it.
+_RESULTS = ("measured", "wrong")
 # The bench stops after this many infra errors in a row.
 _MAX_FAILURES = 8
 # The guest's clock runs as the host's does. The host may learn late that the work began or ended.
@@ -73,15 +76,16 @@ class Bench:
         self._campaign = enter(store, spec.name, bench_data(spec), here, comparable).id
         stored = store.runs(self._campaign)
         self._attempts = Counter(row.key for row in stored)
-        self._done = {row.key for row in stored if row.outcome == "measured"}
+        self._done = {row.key for row in stored if row.outcome in _RESULTS}
         self._failures = 0
+        self._sitting = utc_now()
 
     def missing(self) -> list[PlannedRun]:
         """Return the runs that are not measured yet, in order."""
         return [run for series in plan_runs(self.spec) for run in self._missing_of(series)]
 
     def run(self, report: Callable[[RunRow], None]) -> None:
-        """Make the missing runs; `report` gets each row as it is stored.
+        """Make the missing runs; `report` gets each row as it is stored, also one whose output is wrong.
 
         Raises EnvironmentFault after too many infra errors in a row, and at the end if runs gave no result.
         """
@@ -110,11 +114,11 @@ class Bench:
         """Make one run, again if it fails for our own reasons; EnvironmentFault if too many fail in a row."""
         for _ in range(_MAX_ATTEMPTS):
             row = self._store.add_run(self._attempt(planned, guest))
-            measured = row.outcome == "measured"
-            if measured:
+            made = row.outcome in _RESULTS
+            if made:
                 self._done.add(planned.key)
             report(row)
-            if measured:
+            if made:
                 self._failures = 0
                 return
             self._failures += 1
@@ -130,6 +134,8 @@ class Bench:
         found: dict[str, Any]
         try:
             found = _measured(planned, guest)
+            # One guest runs at a time.
+            guest.machine.pause()
         except InfraError as error:
             found = {"outcome": "infra_error", "detail": str(error)}
             guest.discard()
@@ -145,6 +151,7 @@ class Bench:
             accelerator=guest.setup.accelerator,
             seed=str(planned.seed),
             permanent=guest.mode.permanent,
+            sitting=self._sitting,
             started=started,
             finished=utc_now(),
             **found,
@@ -152,12 +159,19 @@ class Bench:
 
 
 def _measured(planned: PlannedRun, guest: Guest) -> dict[str, Any]:
-    """Do the work once and wait until the disk has everything; InfraError if that fails or clocks differ."""
+    """Do the work once, wait until the disk has everything and let the workload check what is there.
+
+    InfraError if that fails or clocks differ.
+    """
+    if planned.round == 0 and (wrong := rehearse(guest, planned.seed)):
+        return {"outcome": "wrong", "detail": wrong}
     guest.ready()
     found = measure(guest, planned.seed)
     if planned.kind == "time":
         check_clocks(found)
     settled = settle(guest, found.used)
+    if wrong := judge(guest, planned.seed):
+        return {"outcome": "wrong", "detail": wrong}
     kernel = {name: count - found.before.get(name, 0) for name, count in found.after.items()}
     return {
         "outcome": "measured",

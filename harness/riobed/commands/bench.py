@@ -52,7 +52,7 @@ class Told:
         now, like = time.monotonic(), row.key[:4]
         self._took.setdefault(like, []).append(now - self._start)
         self._start = now
-        if row.outcome == "measured":
+        if row.outcome != "infra_error":
             self._left[like] -= 1
         vcpus = f" {row.vcpus} vCPUs" if row.vcpus > 1 else ""
         what = f"{row.workload} {row.disk}{vcpus} {row.kind} round {row.round} {row.mode}"
@@ -70,6 +70,8 @@ class Told:
 def _result(row: RunRow) -> str:
     if row.outcome == "infra_error":
         return f"infra error, attempt {row.attempt}: {row.detail}"
+    if row.outcome == "wrong":
+        return row.detail
     if row.kind == "instructions":
         return f"{row.cost:.5g} instructions"
     parts = " + ".join(f"{seconds:.2f}" for seconds in row.parts.values())

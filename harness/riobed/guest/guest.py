@@ -405,6 +405,10 @@ class Guest:
         parts = self._workload.measured
         return {name: self._filled("measure", template, seed)[-1] for name, template in parts.items()}
 
+    def checks(self, seed: int) -> dict[str, list[str]]:
+        """Return the checks of what `measure` leaves, by the part after which they come, in that order."""
+        return {name: self._filled("check", text, seed) for name, text in self._workload.checks.items()}
+
     @property
     def _workload(self) -> workloads.Workload:
         if not self.setup.workload:

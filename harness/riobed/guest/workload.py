@@ -39,6 +39,8 @@ class Place:
 
 
 PartName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,19}$")]
+# A command, or one for each part of the work by its name.
+Parts = str | Annotated[dict[PartName, str], Field(min_length=1)]
 # The name of a Debian package (Debian policy, section 5.6.1), which has a program of that name.
 ProgramName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9+.-]+$")]
 _PROGRAMS = Path(__file__).with_name("programs.sh")
@@ -82,6 +84,8 @@ class Workload(BaseModel):
     one after the other and timed apart: a command for each by its name. `measure_operations` is a number: how
     many operations on files that is, by what the workload does, not by what the kernel makes of it.
     `measure_mib` is how many MiB it writes to files. Either may be a sum of numbers, with + between them.
+    `check_measured` is the check after `measure`, if that of a crash cannot judge it: it may be a command for
+    each of some parts, by name, of what that part leaves to the next one.
     `fill` is for modes with a `cache_share`.
     """
 
@@ -95,9 +99,10 @@ class Workload(BaseModel):
     prepare: str | None = None
     start: str
     stop: str | None = None
-    measure: str | Annotated[dict[PartName, str], Field(min_length=1)] | None = None
+    measure: Parts | None = None
     measure_operations: str | None = None
     measure_mib: str | None = None
+    check_measured: Parts | None = None
     check: str
     progress: Literal["memtest", "none"] = "none"
     # How many processes report, each in a stream of its own; 0: one, whose records are in no stream.
@@ -117,6 +122,13 @@ class Workload(BaseModel):
     def measured(self) -> dict[str, str]:
         """The commands of `measure` by the name of the part; the name of a whole is empty."""
         return {"": self.measure} if isinstance(self.measure, str) else self.measure or {}
+
+    @property
+    def checks(self) -> dict[str, str]:
+        """The checks of what `measure` leaves, by the part after which they come; the last part has one."""
+        given, names = self.check_measured or self.check, [*self.measured]
+        of_part = dict.fromkeys(names[-1:], given) if isinstance(given, str) else given
+        return {name: of_part.get(name, self.check) for name in names if name in of_part or name == names[-1]}
 
     def filling(self, size: float, given: dict[str, str | int]) -> dict[str, str | int]:
         """Return the option that makes `prepare` fill `size` bytes of cache; UsageError without `fill`.
@@ -173,6 +185,7 @@ def load_workload(folder: Path) -> Workload:
             raise UsageError(f"workload {path}: fill: there is no option {name!r}")
     templates = {key: getattr(workload, key) for key in ("prepare", "start", "stop", "check")}
     templates |= {f"measure.{part}".rstrip("."): text for part, text in workload.measured.items()}
+    templates |= {f"check_measured.{part}".rstrip("."): text for part, text in workload.checks.items()}
     for key, template in templates.items():
         if template is not None:
             _try_placeholders(path, key, template, workload)

@@ -10,6 +10,7 @@ from riobed.trial.record import TrialRecord
 from riobed.trial.recover import RECOVERY_TRIES, read_recovery
 from riobed.trial.rows import fault_row, trial_row, write_log
 from riobed.trial.trial import INJECTOR, run_trial
+from riobed.trial.verdict import read_check
 
 __all__ = [
     "INJECTOR",
@@ -18,6 +19,7 @@ __all__ = [
     "Evidence",
     "TrialRecord",
     "fault_row",
+    "read_check",
     "read_recovery",
     "run_trial",
     "trial_row",

@@ -10,12 +10,12 @@ knows no digests must not write to a store that has them: its trials would be mi
 import re
 import sqlite3
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from riobed_results.store.models import SCHEMA_VERSION, Base, FaultRow, MetaRow, TrialRow, add_digests
+from riobed_results.store.models import SCHEMA_VERSION, Base, FaultRow, MetaRow, RunRow, TrialRow, add_digests
 
 # Columns that each schema has and the one before lacks, with the default of rows without that fact.
 _SINCE_2 = (
@@ -44,15 +44,16 @@ _SINCE_3 = (
     ("trials", "dirty_share", "FLOAT"),
 )
 _SINCE_4 = (("victim", "TEXT"), ("boot", "TEXT"), ("steps_lost", "INTEGER"))  # of trials
-# Columns that stores of schema 4 lack if they were made before there were canaries, lines, or known sizes of
-# measured work.
+# Columns that stores of schema 4 lack if they were made before there were canaries, lines, known sizes of
+# measured work, or sittings.
 _ADDED = (
     ("canary_hits", "INTEGER"),
     ("canary_offset", "BIGINT"),
     ("lines_open", "INTEGER"),
     ("lines_lost", "INTEGER"),
 )
-_ADDED_TO_RUNS = (("written_bytes", "BIGINT"),)
+# `sitting` came with the outcome `wrong`.
+_ADDED_TO_RUNS = (("written_bytes", "BIGINT"), ("sitting", "TEXT"))
 _AT_ONCE = 1000  # trials
 # Part of a crash's detail, between the observation's detail and the reason why recovery failed.
 _DAMAGE = re.compile(r"(?:^|; )damaged log: (.*?)(?=; recovery failed: |$)", re.DOTALL)
@@ -96,7 +97,20 @@ def lacks_columns(connection: sa.Connection) -> bool:
 def add_columns(connection: sa.Connection) -> None:
     """Give a store the columns that were added later. A program that knows none can go on writing to it."""
     _add_missing(connection, "trials", _ADDED)
-    _add_missing(connection, "runs", _ADDED_TO_RUNS)
+    if _missing(connection, "runs", _ADDED_TO_RUNS):
+        _add_missing(connection, "runs", _ADDED_TO_RUNS)
+        _make_runs_anew(connection)
+
+
+def _make_runs_anew(connection: sa.Connection) -> None:
+    """Copy the runs to a table that takes every outcome: SQLite changes no constraint of a table."""
+    table = cast(sa.Table, RunRow.__table__)
+    columns = [column for column in table.columns if not column.primary_key]
+    rows = [dict(row) for row in connection.execute(sa.select(*columns).order_by(table.c.id)).mappings()]
+    table.drop(connection)
+    table.create(connection)
+    if rows:
+        connection.execute(sa.insert(table), rows)
 
 
 _Columns = tuple[tuple[str, str], ...]

@@ -37,7 +37,8 @@ Restart = Literal["reset", "parked", "both", "power", "power-lines"]
 # The restarts that only non-volatile memory and disks survive.
 LOSSES_OF_POWER: frozenset[Restart] = frozenset({"power", "power-lines"})
 RunKind = Literal["instructions", "time"]
-RunOutcome = Literal["measured", "infra_error"]
+# `wrong`: the work left something else than it should, so its cost is that of other work.
+RunOutcome = Literal["measured", "wrong", "infra_error"]
 Json = dict[str, Any]
 Kernels = dict[str, KernelProvenance]
 Seconds = dict[str, float]
@@ -604,7 +605,11 @@ class RunRow(Base):
     `disk` was used as in `disk_during` until the work ended, and from then as in `disk_after` until it had
     everything, which took `clean_s` seconds of the guest's clock.
 
-    An infra error has none of these but a `detail`; its retry has the next `attempt`.
+    `sitting` is when the process of the bench that made the run was started; runs of one sitting were made on
+    the same host one after the other. None in rows from before it was stored.
+
+    A run whose output is wrong and an infra error have none of these but a `detail`; the retry of an infra
+    error has the next `attempt`.
     """
 
     __tablename__ = "runs"
@@ -650,6 +655,7 @@ class RunRow(Base):
     disk_during: Mapped[DiskCounts | None] = mapped_column(default=None)
     disk_after: Mapped[DiskCounts | None] = mapped_column(default=None)
     clean_s: Mapped[float | None] = mapped_column(default=None)
+    sitting: Mapped[str | None] = mapped_column(default=None)
     detail: Mapped[str] = mapped_column(default="")
 
     @property

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What safety costs: a bench's runs as Table 2 of the paper, with its own numbers beside.
 
-Ratios are paired: two runs of one round, of the same work on the same disk.
+Ratios are paired: two runs of one round and one sitting, of the same work on the same disk.
 """
 
 import statistics
@@ -77,6 +77,8 @@ class PerformanceTable(BaseModel):
     rows: list[PerformanceRow]
     said: list[Said]
     infra_errors: int
+    # Runs whose output was wrong, which are in no row.
+    wrong: int
     environment: Provenance
 
 
@@ -115,6 +117,7 @@ def performance_table(results: Results, over: Over = BASE) -> PerformanceTable:
         rows=[_row(cell, mode, runs, over) for cell, runs in cells.items() for mode in runs],
         said=[said for cell, runs in cells.items() if cell[-1] == "time" for said in _said(cell, runs)],
         infra_errors=sum(run.outcome == "infra_error" for run in results.runs),
+        wrong=sum(run.outcome == "wrong" for run in results.runs),
         environment=results.campaign.provenance,
     )
 
@@ -168,7 +171,8 @@ def _median(values: Iterable[float | None]) -> float | None:
 def ratio(runs: Runs, mode: str, over: str) -> Ratio | None:
     """Return how many times the cost of `over` a mode has, paired by round; None without a common round."""
     own, base = runs.get(mode, {}), runs.get(over, {})
-    pairs = [own[number].cost / base[number].cost for number in sorted(own.keys() & base.keys())]
+    both = [(own[number], base[number]) for number in sorted(own.keys() & base.keys())]
+    pairs = [mine.cost / other.cost for mine, other in both if mine.sitting == other.sitting]
     return interval(pairs) if pairs else None
 
 

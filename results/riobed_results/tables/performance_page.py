@@ -49,7 +49,8 @@ def performance_page(table: PerformanceTable) -> Page:
                 processors = f", {vcpus} vCPUs" if vcpus > 1 else ""
                 grids.append(_instructions(processors, here, table.base))
     failed = f" {table.infra_errors} runs failed for riobed's own reasons and were made again."
-    note = NOTE + (failed if table.infra_errors else "")
+    wrong = f" {table.wrong} runs left wrong output and count for nothing."
+    note = NOTE + (failed if table.infra_errors else "") + (wrong if table.wrong else "")
     return campaign_page(table, grids, note, _csv(table))
 
 
