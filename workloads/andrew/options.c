@@ -153,6 +153,17 @@ static void check_reported(const struct options *options)
 	}
 }
 
+/* All rounds were done, and no step of them failed. */
+static void report_rounds(struct options *options)
+{
+	struct shape shape;
+
+	shape_init(&shape, options->files);
+	for (unsigned int i = 0; i < options->processes; i++)
+		options->reported[i].done = options->rounds * shape.steps;
+	shape_free(&shape);
+}
+
 void options_parse(struct options *options, int argc, char **argv)
 {
 	unsigned int counts[3] = { 0 };
@@ -173,5 +184,7 @@ void options_parse(struct options *options, int argc, char **argv)
 		if (counts[i] && counts[i] != options->processes)
 			die(EXIT_USAGE, "--done, --intent and --failed want one part for each of %u processes",
 			    options->processes);
+	if (options->rounds != UINT64_MAX && !counts[0])
+		report_rounds(options);
 	check_reported(options);
 }

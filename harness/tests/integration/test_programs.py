@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measured runs of fio, postmark and dbench are right, and their oracles find what is broken afterwards."""
+"""Measured runs of workloads are right, and their oracles find what is broken afterwards."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,10 @@ BOX = "mkdir -p /run/box; /bin/busybox --install -s /run/box; PATH=/run/box"
 OPTIONS: dict[str, dict[str, str | int]] = {
     "fio": {"sequential_mib": 4, "random_mib": 2},
     "dbench": {"clients": 2},
+    "andrew": {"files": 8},
 }
+# MiB of the disk, if it has to hold more than the usual one.
+DISKS = {"cp_rm": 256}
 
 # Each leaves less, more or something else than the measured run of a workload did.
 DAMAGE = {
@@ -49,7 +52,15 @@ DAMAGE = {
         "printf x | dd of=trees/2/clients/client0/filler.001 bs=1 seek=5000 conv=notrunc",
         "mv trees/1/clients trees/1/client",
     ],
+    "andrew": [
+        "rm p0/r2/dst/program",
+        "printf x | dd of=p1/r2/src/d1/common.h bs=1 seek=9 conv=notrunc",
+        "mkdir p3/r1",
+    ],
+    "cp_rm": ["mkdir copy", "printf x | dd of=source/mm/slab.h bs=1 seek=999 conv=notrunc"],
 }  # fmt: skip
+# Makes what a part leaves to the next one, and damages it.
+BETWEEN = {"cp_rm": ("cp -r source copy", "printf x | dd of=copy/mm/slab.h bs=1 seek=999 conv=notrunc")}
 # What a crash may leave.
 CUT = {
     "postmark": "rm report; for n in 700 9 3; do head -c $n /workload/text; done >files/12; >files/13",
@@ -62,10 +73,10 @@ def guest(request: pytest.FixtureRequest) -> Iterator[Guest]:
     """After a measured run."""
     name = request.param
     spec = WorkloadSpec(path=CHECKOUT / "workloads" / name, options=OPTIONS.get(name, {}))
-    with opened(guest_setup(MachineSpec(), None, spec), cache_mode("rio"), name) as guest:
+    machine = MachineSpec(disk_mib=DISKS.get(name, MachineSpec().disk_mib))
+    with opened(guest_setup(machine, None, spec), cache_mode("rio"), name) as guest:
         guest.ready()
         assert measure(guest, 7).seconds > 0
-        guest.machine.resume()
         yield guest
 
 
@@ -74,8 +85,8 @@ def shell(guest: Guest, script: str) -> int:
     return done.status
 
 
-def checked(guest: Guest) -> int:
-    return shell(guest, f"{BOX}; {guest.command('check', seed=7)[-1]}")
+def checked(guest: Guest, part: int = -1) -> int:
+    return shell(guest, f"{BOX}; {[*guest.checks(7).values()][part][-1]}")
 
 
 def test_what_is_broken_is_found(guest: Guest) -> None:
@@ -89,3 +100,5 @@ def test_what_is_broken_is_found(guest: Guest) -> None:
         assert shell(guest, f"rm -r {DIR}/*; cp -a /tmp/kept/. .") == 0
     assert checked(guest) == 0
     assert (shell(guest, CUT.get(workload.name, "true")), checked(guest)) == (0, 0)
+    for script, status in zip(BETWEEN.get(workload.name, ()), (0, 3), strict=False):
+        assert (shell(guest, script), checked(guest, 0)) == (0, status)

@@ -242,3 +242,12 @@ def test_wrong_use(andrew: Andrew, command: str) -> None:
 
 def test_a_place_that_is_not_prepared(andrew: Andrew, tmp_path: Path) -> None:
     assert andrew("run", "--dir", tmp_path, "--seed", SEED).returncode == 1
+
+
+def test_rounds_stand_for_steps(andrew: Andrew, copied: tuple[Path, list[Process]]) -> None:
+    """What a measured run leaves is judged without reports."""
+    root, _ = copied
+    where = ["--dir", root, "--seed", SEED, "--files", FILES, "--scratch", root.parent]
+    assert [andrew("verify", *where, "--rounds", rounds).returncode for rounds in (1, 2, 3)] == [3, 0, 3]
+    change(root / "p2/r2/dst/program")
+    assert andrew("verify", *where, "--rounds", 2).returncode == 3
