@@ -420,7 +420,8 @@ class Guest:
             template,
             self._workload,
             seed=seed,
-            sync=self.mode.tells_fsync,
+            # A measured program makes durable what the mode promises, and nothing else.
+            sync=self.mode.sync_writes if key == "measure" else self.mode.tells_fsync,
             needs_fsync=self.mode.needs_fsync,
             options=self.setup.options_in(self.mode),
             place=None,

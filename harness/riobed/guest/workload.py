@@ -72,7 +72,8 @@ class Workload(BaseModel):
       streams, a list of these joined by slashes
     - {oldest}: the oldest step as after which the files may be: {done}, or after a loss of power 0 in modes
       that may lose the newest steps
-    - {fsync}: "--fsync" in modes that make each step durable, otherwise empty
+    - {fsync}: "--fsync" in modes that make each step durable, otherwise empty. In `measure` it is empty with
+      `sync_on_close`, too: there a program pays for what it closes, not for what it calls a step
     - {needs_fsync}: "--fsync" in modes in which what is written may be lost without it, otherwise empty
     - {option:NAME}: an entry of `options`
 
