@@ -234,6 +234,7 @@ def test_clocks_that_differ_are_no_result(guest_s: float, host_s: float, good: b
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"rounds": 4}, "rounds: .*greater than or equal to 5"), ({"disks": {}}, "disks"),
     ({"modes": ["rio", "rio"]}, "modes: duplicate name"), ({"modes": ["fat"]}, "unknown cache mode 'fat'"),
+    ({"disks": {"none": "nvme"}}, "disks: none: that name is for a disk without limits"),
     ({"disks": {"old": "drum"}}, "unknown disk model 'drum'"), ({"vcpus": [1, 1]}, "duplicate number"),
     ({"machine": {"throttle": "nvme"}}, "machine.throttle: a bench has disks instead"),
     ({"machine": {"icount": True}}, "machine.icount"), ({"modes": ["delayed-xfs"]}, "needs a disk of 300"),

@@ -45,6 +45,8 @@ class BenchSpec(ComparesModes):
         for key, instead in (("throttle", "disks"), ("vcpus", "vcpus"), ("icount", "counted_rounds")):
             if getattr(self.machine, key) != getattr(usual, key):
                 raise ValueError(f"machine.{key}: a bench has {instead} instead; leave it out")
+        if self.disks.get(NO_LIMITS, Throttle()) != Throttle():
+            raise ValueError(f"disks: {NO_LIMITS}: that name is for a disk without limits; choose another")
         for name, each in self.workloads.items():
             if each.beside:
                 raise ValueError(f"workloads: {name}: a measured workload runs alone; leave `beside` out")
@@ -66,7 +68,7 @@ class BenchSpec(ComparesModes):
 
     def machine_of(self, disk: str, vcpus: int) -> MachineSpec:
         """Return the machine with one of the disks, or without limits, and so many processors."""
-        throttle = self.disks[disk] if disk != NO_LIMITS or disk in self.disks else Throttle()
+        throttle = Throttle() if disk == NO_LIMITS else self.disks[disk]
         return self.machine.model_copy(update={"throttle": throttle, "vcpus": vcpus})
 
 
