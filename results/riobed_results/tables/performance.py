@@ -169,7 +169,10 @@ def _median(values: Iterable[float | None]) -> float | None:
 
 
 def ratio(runs: Runs, mode: str, over: str) -> Ratio | None:
-    """Return how many times the cost of `over` a mode has, paired by round; None without a common round."""
+    """Return how many times the cost of `over` a mode has, paired by round; None without a common round.
+
+    The rest of a round in which the bench was stopped is made later, when the host may be another.
+    """
     own, base = runs.get(mode, {}), runs.get(over, {})
     both = [(own[number], base[number]) for number in sorted(own.keys() & base.keys())]
     pairs = [mine.cost / other.cost for mine, other in both if mine.sitting == other.sitting]

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Claims of a bench's measured runs."""
 
+from collections import Counter
 from collections.abc import Iterator
+from itertools import product
 
 from riobed_results.report.claims.claim import Claim, count, number, slug
-from riobed_results.store import Results
+from riobed_results.store import Results, stored_spec
 from riobed_results.tables.cost import Ratio
 from riobed_results.tables.nvram import has_nvdimm
 from riobed_results.tables.nvram_speed import speed_table
@@ -12,6 +14,7 @@ from riobed_results.tables.performance import PerformanceRow, PerformanceTable, 
 
 # Digits after the point: times scatter by more than their second digit.
 _DIGITS = {"instructions": 3, "time": 2}
+_PROTECTED = ("rio-protected", "rio-protected-pks", "rio-protected-code")
 _WORDS = {True: "holds", False: "does not hold", None: "cannot be told"}
 
 
@@ -20,7 +23,9 @@ def performance_claims(results: Results) -> list[Claim]:
     table = performance_table(results)
     return [
         *_sizes(table),
+        *_fewest(results),
         *_highest(results),
+        *_waited(table),
         *(claim for row in table.rows for claim in _row(row)),
         *_said(table),
         *_nvdimm(results),
@@ -32,23 +37,43 @@ def _sizes(table: PerformanceTable) -> Iterator[Claim]:
     yield count("workloads", len({row.workload for row in table.rows}), "workload")
     timed = [row for row in table.rows if row.kind == "time"]
     yield count("profiles", len({row.disk for row in timed}), "disk model")
-    for kind in sorted({row.kind for row in table.rows}):
-        least = min(row.runs for row in table.rows if row.kind == kind)
-        yield count("runs_per_cell_min" if kind == "time" else "counted_runs_per_cell_min", least, "run")
     yield count("infra_errors", table.infra_errors, "infra error")
+    yield count("wrong_outputs", table.wrong, "run with wrong output", "runs with wrong output")
+
+
+def _fewest(results: Results) -> Iterator[Claim]:
+    """Return the fewest runs of what the spec wants to be measured; 0 if something was not."""
+    spec = stored_spec(results.campaign)
+    # Instructions are counted without a disk model.
+    for kind, disks, name in (
+        ("time", spec.get("disks") or (), "runs_per_cell_min"),
+        ("instructions", (), "counted_runs_per_cell_min"),
+    ):
+        runs = [run for run in results.runs if (run.outcome, run.kind) == ("measured", kind)]
+        made = Counter((run.mode, run.workload, run.disk, run.vcpus) for run in runs)
+        listed = (spec.get("modes") or (), spec.get("workloads") or (), disks, spec.get("vcpus") or ())
+        if made or kind == "time" or spec.get("counted_rounds"):
+            seen = zip(*made, strict=True) if made else ((), (), (), ())
+            wanted = product(*({*each, *found} for each, found in zip(listed, seen, strict=True)))
+            yield count(name, min((made[cell] for cell in wanted), default=0), "run")
 
 
 def _highest(results: Results) -> Iterator[Claim]:
-    """Return the highest median ratio of instructions of protection, over workloads and processors."""
+    """Return the highest median ratios of protection, over workloads, disks and processors."""
     over = performance_table(results, "rio") if "rio" in runs_of(results) else None
-    found = [
-        row.over
-        for row in (over.rows if over else ())
-        if (row.mode, row.kind) == ("rio-protected", "instructions") and row.over
-    ]
-    if found:
-        highest = max(found, key=lambda ratio: ratio.median)
-        yield number("rio_protected_over_rio_instructions_max", highest.median, _text(highest, 3))
+    for mode, kind in product(_PROTECTED, _DIGITS):
+        rows = over.rows if over else ()
+        found = [row.over for row in rows if (row.mode, row.kind) == (mode, kind) and row.over]
+        if found:
+            highest = max(found, key=lambda ratio: ratio.median)
+            yield number(slug(mode, "over rio", kind, "max"), highest.median, _text(highest, _DIGITS[kind]))
+
+
+def _waited(table: PerformanceTable) -> Iterator[Claim]:
+    """Return for each disk the largest share of a run in which the guest waited for the host."""
+    for disk in dict.fromkeys(row.disk for row in table.rows if row.waited is not None):
+        most = max(row.waited or 0 for row in table.rows if row.disk == disk)
+        yield number(slug("waited max", disk), most, f"{100 * most:.0f} % of a run")
 
 
 def _nvdimm(results: Results) -> Iterator[Claim]:
