@@ -114,6 +114,20 @@ def test_instructions_without_repetitions(store: Store) -> None:
     assert rows["rio-protected", "time"].over
 
 
+def test_operations_a_second_say_where_each_was_made_durable(
+    store: Store, invoke: Invoke, path: Path
+) -> None:
+    fields = {"workload": "sqlite", "operations": 100, "parts": {}}
+    more = [{"mode": "rio", "work": "./commits d | x", "number": n, "seconds": 2.0 + n} for n in range(3)]
+    more += [{"mode": "memory", "work": "./commits d --fsync | x", "seconds": 50.0}]
+    rows = performance_table(bench(store, *(each | fields for each in more))).rows
+    found = {(row.workload, row.mode): (row.rate, row.fsync) for row in rows}
+    assert found["sqlite", "rio"] == (pytest.approx(100 / 3), False)
+    assert found["sqlite", "memory"] == (2.0, True) and found["cp_rm", "rio"] == (None, False)
+    tables = from_markdown(invoke("table", "performance", "--store", path).output)
+    assert [["System", "sqlite"], ["memory", "2 (fsync)"], ["rio", "33"]] in tables
+
+
 def test_how_long_the_guest_waited_for_the_host(store: Store) -> None:
     more = {"mode": "rio", "number": 8, "seconds": 10.0, "host_s": 10.0, "delayed_s": 2.5}
     assert rows_of(bench(store, more))["rio", "time"].waited == 0.25
@@ -209,6 +223,7 @@ def test_a_published_bench_has_its_runs_its_table_and_claims(store: Store, tmp_p
     wanted |= {"counted_runs_per_cell_min": 0, "wrong_outputs": 1, "waited_max_nvme": 0}
     assert {key: claims[key].value for key in wanted} == wanted
     assert claims["rio_protected_over_rio_instructions_max"].text == "1.010 (1.010 to 1.010)"
+    assert claims["rio_protected_over_rio_time_max"].text == "1.10 (1.10 to 1.10)"
     assert claims["paper_write_through_cp_rm_nvme"].value == "holds"
     copied = read_results(open_store(str(folder)))
     assert [run.key for run in copied.runs] == [run.key for run in results.runs]

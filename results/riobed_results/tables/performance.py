@@ -36,7 +36,8 @@ class PerformanceRow(BaseModel):
 
     `cost` and `parts` are medians of seconds or instructions, `over` is the ratio to the base, `permanent`
     when data is permanent in the mode's own words. `waited` is the largest share of a run in which the guest
-    waited for the host.
+    waited for the host. `rate` is the median of operations a second, None if the workload does not count
+    them, `fsync` whether it was told to make each durable.
     """
 
     workload: str
@@ -53,6 +54,8 @@ class PerformanceRow(BaseModel):
     after: Use | None
     clean_s: float | None
     waited: float | None
+    rate: float | None
+    fsync: bool
     paper: PaperTime | None
     paper_over: float | None
 
@@ -142,9 +145,15 @@ def _row(cell: Cell, mode: str, runs: Runs, over: str) -> PerformanceRow:
         after=_use(run.disk_after for run in own),
         clean_s=_median(run.clean_s for run in own),
         waited=max((run.delayed_s or 0) / (run.host_s or 1) for run in own) if kind == "time" else None,
+        rate=_median(_rate(run) for run in own) if kind == "time" else None,
+        fsync="--fsync" in (own[0].work or "").split(),
         paper=paper if kind == "time" else None,
         paper_over=paper.seconds / base.seconds if paper and base and kind == "time" else None,
     )
+
+
+def _rate(run: RunRow) -> float | None:
+    return run.operations / run.seconds if run.operations and run.seconds else None
 
 
 def _use(counts: Iterable[DiskCounts | None]) -> Use | None:

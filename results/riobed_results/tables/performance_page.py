@@ -26,10 +26,12 @@ NOTE = (
     "guest's instructions, and a disk is as fast as its model says: compare seconds within a column, and "
     "not with another processor. waited: the largest share of a run in which the guest waited for a "
     "processor of the host. Instructions are the guest's, user and kernel, on all processors, counted in "
-    "runs of their own on a disk without limits; repeated string instructions are counted apart. Requests "
-    "and MiB are read and written ones until the work ends; after: from then until the file system has "
-    "been made read-only, so that its disk has everything. Paper: Table 2 of Chen et al., ASPLOS 1996; "
-    "its seconds are of another machine, its ratios are over the same system as the others."
+    "runs of their own on a disk without limits; repeated string instructions are counted apart. Operations "
+    "a second are medians of the rates of the runs, in files' operations or commits as the workload has it; "
+    "fsync: there the program was told to make them durable (of SQLite: synchronous = full, else off). "
+    "Requests and MiB are read and written ones until the work ends; after: from then until the file "
+    "system has been made read-only, so that its disk has everything. Paper: Table 2 of Chen et al., ASPLOS "
+    "1996; its seconds are of another machine, its ratios are over the same system as the others."
 )
 
 
@@ -42,7 +44,8 @@ def performance_page(table: PerformanceTable) -> Page:
             here = [row for row in rows if (row.disk, row.vcpus) == (disk, vcpus)]
             place = printable(disk) + (f", {vcpus} vCPUs" if vcpus > 1 else "")
             if kind == "time":
-                grids += [_seconds(place, here), _ratios(place, here, table.base), *_uses(place, here)]
+                grids += [_seconds(place, here), _ratios(place, here, table.base), *_rates(place, here)]
+                grids += _uses(place, here)
                 said = [said for said in table.said if (said.disk, said.vcpus) == (disk, vcpus)]
                 grids += [_statements(place, said)] if said else []
             else:
@@ -124,6 +127,19 @@ def _ratio(found: Ratio | None, digits: int) -> str:
     return f"{found.median:.{digits}f} ({found.low:.{digits}f} to {found.high:.{digits}f})" if found else ""
 
 
+def _rates(place: str, rows: list[PerformanceRow]) -> list[Grid]:
+    counted = [row for row in rows if row.rate is not None]
+    if not counted:
+        return []
+
+    def cells(row: PerformanceRow) -> tuple[str, str]:
+        return f"{row.rate:.0f}" + (" (fsync)" if row.fsync else ""), ""
+
+    body = [[printable(row.mode), *line] for row, line in _columns(counted, cells, False)]
+    head = ["System", *map(printable, _workloads(counted))]
+    return [Grid(f"{place}: operations a second", head, body, [])]
+
+
 def _uses(place: str, rows: list[PerformanceRow]) -> list[Grid]:
     head = ["System", "requests", "MiB", "flushes", "requests after", "MiB after", "s until clean"]
     grids = []
@@ -175,7 +191,10 @@ def _instructions(place: str, rows: list[PerformanceRow], base: str) -> Grid:
     return Grid(title, ["System", *_head(rows, "10^6")], body, [])
 
 
-_ONE = ("workload", "disk", "vcpus", "kind", "mode", "permanent", "runs", "cost", "clean_s", "waited")
+_ONE = (
+    "workload", "disk", "vcpus", "kind", "mode", "permanent", "runs", "cost", "clean_s", "waited",
+    "rate", "fsync",
+)  # fmt: skip
 
 
 def _csv(table: PerformanceTable) -> str:

@@ -96,6 +96,8 @@ def _row(row: PerformanceRow) -> Iterator[Claim]:
     yield number(key, row.cost, unit)
     if row.over:
         yield number(f"{key}_over", row.over.median, _text(row.over, _DIGITS[row.kind]))
+    if row.rate is not None:
+        yield number(f"{key}_rate", row.rate, f"{row.rate:.0f} operations a second")
     for when, use in (("during", row.during), ("after", row.after)):
         if use and row.kind == "time":
             yield number(f"{key}_written_{when}", use.written_mib, f"{use.written_mib:.1f} MiB")
