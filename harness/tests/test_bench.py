@@ -43,7 +43,7 @@ class World:
         monkeypatch.setattr(rounds, "open_guest", self._open)
         monkeypatch.setattr(rounds, "counter", lambda *_, **__: None)
         monkeypatch.setattr(bench, "measure", self._measure)
-        monkeypatch.setattr(bench, "settle", lambda guest, used: Settled(AFTER, 2.5))
+        monkeypatch.setattr(bench, "settle", lambda guest, work: Settled(AFTER, 2.5))
         self.checks: dict[str, list[str]] = {"": ["end"]}
         self.ran: list[str] = []
         # Status and output of each command that does not end well, by its last word.
@@ -73,7 +73,7 @@ class World:
         events = {"instructions": 1100, "repetitions": 100} if guest.setup.accelerator == COUNTED else {}
         before, after = {"nr_written": 3}, {"nr_written": 10}
         parts = {"cp": 3.0, "rm": 1.0}
-        return Measurement("work", 4.0, parts, 0.0, before, after, events, {}, 4.1, 0.2, DURING, DURING)
+        return Measurement("work", 4.0, parts, 0.0, before, after, events, {}, 9.0, 4.1, 0.2, DURING, DURING)
 
     def bench(self, spec: BenchSpec) -> Bench:
         setup = GuestSetup(manifest(self.folder), MachineSpec(), "tcg")

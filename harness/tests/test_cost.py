@@ -23,7 +23,9 @@ from riobed_results.store import Provenance
 from riobed_results.tables.cost_runs import CostRun, read_runs
 
 VARIANTS = {variant.name: variant for variant in parts()}
-OUTPUT = "status 0\nns 1500000000\nbefore.windows 3\nbefore.nr_written 0\nbefore.idle_ns 1000\n"
+OUTPUT = (
+    "status 0\nns 1500000000\nended_us 9500000\nbefore.windows 3\nbefore.nr_written 0\nbefore.idle_ns 1000\n"
+)
 OUTPUT += "after.windows 8\nafter.nr_written 0\nafter.idle_ns 251000\n"
 
 
@@ -53,6 +55,7 @@ def test_the_first_is_the_same_without_rio() -> None:
 def test_what_the_guest_printed() -> None:
     found = read_measurement("work", OUTPUT, "")
     assert (found.work, found.seconds, found.idle_s) == ("work", 1.5, 0.00025)
+    assert found.ended_s == 9.5
     assert found.before == {"windows": 3, "nr_written": 0}
     assert found.after == {"windows": 8, "nr_written": 0}
     assert found.parts == {}

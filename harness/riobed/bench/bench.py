@@ -169,7 +169,7 @@ def _measured(planned: PlannedRun, guest: Guest) -> dict[str, Any]:
     found = measure(guest, planned.seed)
     if planned.kind == "time":
         check_clocks(found)
-    settled = settle(guest, found.used)
+    settled = settle(guest, found)
     if wrong := judge(guest, planned.seed):
         return {"outcome": "wrong", "detail": wrong}
     kernel = {name: count - found.before.get(name, 0) for name, count in found.after.items()}

@@ -9,34 +9,34 @@ from dataclasses import dataclass
 
 from riobed.errors import InfraError
 from riobed.guest import Guest
+from riobed.measure.work import Measurement
 from riobed.vm import DiskUse
 
 _CLEAN_S = 3600.0
-# Prints the seconds that it took in microseconds.
-_SCRIPT = """
-start=${EPOCHREALTIME/./}
-mount -o remount,ro /mnt/test || exit
-echo $((${EPOCHREALTIME/./} - start))
-"""
+# Prints the guest's clock in microseconds when the disk has everything.
+_SCRIPT = "mount -o remount,ro /mnt/test || exit; echo ${EPOCHREALTIME/./}"
 
 
 @dataclass(frozen=True)
 class Settled:
-    """What the disks had to do until everything was there, and the seconds of the guest's clock it took."""
+    """What the disks had to do until everything was there, and how many seconds after the work that was.
+
+    The seconds are of the guest's clock. Reading counters and starting a command are among them; meanwhile
+    the disk is not idle if anything waits for it.
+    """
 
     disk: DiskUse
     seconds: float
 
 
-def settle(guest: Guest, before: DiskUse) -> Settled:
+def settle(guest: Guest, work: Measurement) -> Settled:
     """Let a guest write what is not on its disk yet; InfraError if it cannot.
 
-    `before`: the use of the disks when the work had ended, since which the guest was not paused. It goes on
-    running.
+    The guest was not paused since the work, and goes on running.
     """
     machine = guest.machine
     ended = machine.run(["/bin/bash", "-c", _SCRIPT], timeout=_CLEAN_S)
     if ended.status or not ended.stdout.strip().isdigit():
         error = ended.stderr.decode("utf-8", "replace").strip()[-200:] or f"it said {ended.stdout[-200:]!r}"
         raise InfraError(f"{machine.config.name}: the file system does not become read-only: {error}")
-    return Settled(machine.disk_use().since(before), int(ended.stdout) / 1e6)
+    return Settled(machine.disk_use().since(work.used), int(ended.stdout) / 1e6 - work.ended_s)

@@ -58,6 +58,7 @@ for each in "${{ends[@]}}"; do
 	shift 2
 done
 echo "ns $(((end - start) * 1000))"
+echo "ended_us $end"
 sed 's/^/before./' /run/before
 sed 's/^/after./' /run/after
 [ $status = 0 ] || tail -n 1 /run/output >&2
@@ -69,7 +70,8 @@ class Measurement:
     """The guest time that one run of a command took, and the counters before and after it.
 
     `host_s` is the time by the host's clock, of which the guest had to wait `delayed_s` for a processor of
-    the host. `disk` is how the disks under test were used meanwhile, `used` how since power-on.
+    the host. `disk` is how the disks under test were used meanwhile, `used` how since power-on. The work
+    ended at `ended_s` of the guest's clock.
     """
 
     work: str
@@ -82,6 +84,7 @@ class Measurement:
     # What the emulator counted meanwhile, and in each part; empty if it did not.
     events: dict[str, int]
     part_events: dict[str, dict[str, int]]
+    ended_s: float = 0.0
     host_s: float = 0.0
     delayed_s: float = 0.0
     disk: DiskUse = UNUSED
@@ -149,4 +152,5 @@ def _read(work: str, values: dict[str, int], error: str) -> Measurement:
     parts = {name.removeprefix("part."): ns / 1e9 for name, ns in values.items() if name.startswith("part.")}
     # The name of a whole is empty.
     parts.pop("", None)
-    return Measurement(work, values["ns"] / 1e9, parts, idle / 1e9, before, after, {}, {})
+    seconds, ended_s = values["ns"] / 1e9, values["ended_us"] / 1e6
+    return Measurement(work, seconds, parts, idle / 1e9, before, after, {}, {}, ended_s)

@@ -1,42 +1,55 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real runs of a bench: what a mode writes and when, how long it takes, and what is written afterwards."""
 
+from pathlib import Path
+
 import pytest
 from riobed.bench import Bench, BenchSpec, bench_setups
 from riobed_results.store import DiskCounts, RunRow, open_store
 
 MODES = ("delayed-no-journal", "rio")
 WRITE_IOPS = 20
-# Of random bytes, and of nothing. The first needs the disk, the second only a processor.
+# Requests that wait for the disk when the work ends.
+QUEUED = 60
+# Of random bytes, of nothing, and of blocks apart. The first needs the disk, the second only a processor, the
+# third leaves its requests to the disk.
 WORKLOAD = """
 name: writing
-description: A MiB that is written and a loop.
+description: A MiB that is written, a loop, and blocks that are still to be written at the end.
 start: "true"
-check: "true"
-prepare: mkdir -p {dir} && head -c 1048576 /dev/urandom >/tmp/bytes
+check: cmp -s /tmp/bytes {dir}/file || exit 3
+prepare: >-
+  mkdir -p {dir} && head -c 1048576 /dev/urandom >/tmp/bytes && head -c 8388608 /dev/urandom >{dir}/prepared
 measure:
   write: cat /tmp/bytes >{dir}/file && sync
   loop: n=0; while [ $n -lt 20000 ]; do n=$((n + 1)); done
+  queue: >-
+    for n in $(seq 60); do
+    dd if=/tmp/bytes of={dir}/apart bs=4k count=1 seek=$((2 * n)) conv=notrunc status=none; done;
+    sync & sleep 1
 """
 
 
-@pytest.fixture(scope="module")
-def rows(tmp_path_factory: pytest.TempPathFactory) -> list[RunRow]:
+def made(folder: Path, workload: str, modes: tuple[str, ...], counted_rounds: int) -> list[RunRow]:
     """One round of each kind."""
-    folder = tmp_path_factory.mktemp("writing")
-    (folder / "workload.yaml").write_text(WORKLOAD)
+    (folder / "workload.yaml").write_text(workload)
     spec = BenchSpec.model_validate(
         {
             "name": "small",
-            "modes": MODES,
+            "modes": modes,
             "workloads": {"writing": {"path": folder}},
             "disks": {"slow": {"write_iops": WRITE_IOPS}},
             "machine": {"disk_mib": 64},
         }
-    ).model_copy(update={"rounds": 1, "counted_rounds": 1})
+    ).model_copy(update={"rounds": 1, "counted_rounds": counted_rounds})
     store = open_store(str(folder / "store.sqlite"), create=True)
     Bench(spec, bench_setups(spec, None), store).run(lambda row: None)
     return store.runs(store.campaign("small").id)
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> list[RunRow]:
+    return made(tmp_path_factory.mktemp("writing"), WORKLOAD, MODES, 1)
 
 
 def of(rows: list[RunRow], mode: str, kind: str = "time") -> RunRow:
@@ -59,17 +72,32 @@ def test_what_is_written_during_the_work_and_after_it(rows: list[RunRow]) -> Non
     assert used(delayed.disk_during).write_bytes > 1 << 20 > 100 * used(rio.disk_during).write_bytes
     assert used(rio.disk_after).write_bytes > 1 << 20 > 2 * used(delayed.disk_after).write_bytes
     assert used(rio.disk_after).write_requests > 0 and (rio.clean_s or 0) > 0
+    # What `prepare` wrote was on the disk before.
+    assert used(rio.disk_after).write_bytes < 4 << 20
+
+
+def test_what_waits_for_the_disk_at_the_end_takes_its_time_afterwards(rows: list[RunRow]) -> None:
+    delayed = of(rows, MODES[0])
+    after = used(delayed.disk_after).write_requests
+    assert after > QUEUED / 3
+    assert (delayed.clean_s or 0) > 0.5 * after / WRITE_IOPS
+
+
+def test_a_run_that_breaks_its_own_output_is_wrong(tmp_path: Path) -> None:
+    breaks = WORKLOAD.replace("sleep 1", "echo x >{dir}/file")
+    (row,) = made(tmp_path, breaks, ("rio",), 0)
+    assert (row.outcome, row.seconds) == ("wrong", None) and "the output is wrong" in row.detail
 
 
 def test_the_disk_takes_its_time(rows: list[RunRow]) -> None:
     delayed, rio = (of(rows, mode) for mode in MODES)
     for row in (delayed, rio):
-        assert set(row.parts) == {"write", "loop"}
+        assert set(row.parts) == {"write", "loop", "queue"}
         assert 0 < sum(row.parts.values()) <= row.seconds * 1.01
         assert row.host_s > 0.5 * row.seconds
     # A few requests may come at once; how long a guest takes beside its disk says nothing here.
     requests = used(delayed.disk_during).write_requests
-    assert delayed.parts["write"] > 0.5 * requests / WRITE_IOPS > 0.1
+    assert delayed.parts["write"] + delayed.parts["queue"] > 0.5 * requests / WRITE_IOPS > 0.1
 
 
 def test_instructions_are_those_of_the_parts(rows: list[RunRow]) -> None:
