@@ -108,7 +108,8 @@ class Bench:
         setup = self._setups[series.workload, series.vcpus]
         machine = self.spec.machine_of(series.disk, series.vcpus)
         accelerator = COUNTED if series.kind == "instructions" else setup.accelerator
-        return replace(setup, machine=machine, accelerator=accelerator)
+        # What `prepare` wrote is not left by the work.
+        return replace(setup, machine=machine, accelerator=accelerator, settled=True)
 
     def _run(self, planned: PlannedRun, guest: Guest, report: Callable[[RunRow], None]) -> None:
         """Make one run, again if it fails for our own reasons; EnvironmentFault if too many fail in a row."""

@@ -50,6 +50,8 @@ _TOGETHER = {"prepare": " || exit", "start": " >/dev/null 2>&1 &", "stop": ""}
 # Commands that put load on the file system under test; with `sync_on_close` their programs load a library.
 _LOADS = ("start", "measure")
 _SYNC_ON_CLOSE = "/usr/lib/riobed/sync-on-close.so"
+# In the Rio modes sync writes nothing. A file system that becomes read-only writes everything in every mode.
+_SETTLE = "mount -o remount,ro /mnt/test && mount -o remount,rw /mnt/test"
 _SNAPSHOT = "ready"
 _WARM = "warm"
 # Serial number of the swap disk in domain.xml.j2.
@@ -100,6 +102,8 @@ class GuestSetup:
     qemu: Path | None = None
     # Trace the file cache, for `riobed replay --trace`.
     trace: bool = False
+    # When the snapshot is taken, the disk has all that was written before.
+    settled: bool = False
     # Folder of the snapshot cache of deterministic guests, from which replays start; None: no cache.
     snapshots: Path | None = None
     # The back-end that makes its machine.
@@ -471,6 +475,11 @@ class Guest:
                 raise BootError(f"workload's prepare failed with status {done.status}: {error}")
             # A trial tests what is written after injection, not the prepared files.
             self.machine.run(["/bin/sync"], timeout=_PREPARE_S)
+        if self.setup.settled:
+            settled = self.machine.run(["/bin/sh", "-c", _SETTLE], timeout=_PREPARE_S)
+            if settled.status:
+                error = settled.stderr.decode("utf-8", "replace").strip()[-200:]
+                raise BootError(f"the file system cannot be remounted: {error}")
         self.cache = cache_use(self.machine.read_file("/proc/meminfo"), self.machine.config.memory)
         self.boot_id = self._read_boot_id()
 
