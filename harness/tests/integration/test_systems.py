@@ -9,6 +9,8 @@ from riobed.guest.config import MachineSpec, WorkloadSpec
 from riobed.guest.guest import Guest
 from riobed.guest.modes import cache_mode
 from riobed.guest.setup import guest_setup
+from riobed.measure import measure
+from riobed.products import CHECKOUT
 
 from .conftest import opened
 
@@ -47,3 +49,19 @@ def test_data_is_permanent_when_the_mode_says(tmp_path: Path, name: str, written
         while guest.machine.status(pid) is None:
             time.sleep(0.1)
         assert on_disk(guest) == closed
+
+
+@pytest.mark.parametrize(("name", "options", "files"), [
+    # Sources, their copies, objects and a program; files of all users' tasks; files that are made.
+    ("andrew", {"processes": 1, "files": 8, "rounds": 1}, 21), ("sdet", {}, 200), ("postmark", {}, 1556),
+])  # fmt: skip
+def test_each_file_of_a_workload_is_made_durable_at_close(
+    name: str, options: dict[str, int | str], files: int
+) -> None:
+    """Programs find the library in a root of their own and beside libraries of their own, too."""
+    setup = guest_setup(
+        MachineSpec(), None, WorkloadSpec(path=CHECKOUT / "workloads" / name, options=options)
+    )
+    with opened(setup, cache_mode("write-through-on-close"), f"closes-{name}") as guest:
+        guest.ready()
+        assert measure(guest, 7).disk.flushes >= files
