@@ -118,6 +118,8 @@ def test_what_losses_of_power_took_is_claimed_by_what_a_mode_promises(store: Sto
         kept | {"steps_lost": 2},
         gone | {"total_loss": True},
         gone | {"total_loss": False},
+        gone | {"total_loss": True, "fault_class": "kernel_text"},
+        planted("written", **{**gone, "total_loss": True}),
         spec="restart: power\n",
     )
     claims = {claim.key: claim.value for claim in campaign_claims(results)}

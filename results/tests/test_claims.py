@@ -3,13 +3,16 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
-from results_builders import Invoke, campaign, trial
+from results_builders import Invoke, campaign, fill, planted, recovered, trial
 from riobed_results.errors import StoreError
 from riobed_results.report.claims import Prose, folder_claims, read_claims
+from riobed_results.report.claims.campaign import compared
 from riobed_results.report.claims.claim import Claim, count, part
-from riobed_results.store.store import Store
+from riobed_results.store.provenance import KernelProvenance
+from riobed_results.store.store import Store, open_store
 
 RESULTS = Path(__file__).parents[1] / "published"
 PUBLISHED = sorted(path for path in RESULTS.iterdir() if path.is_dir())
@@ -85,6 +88,47 @@ def test_claims_are_published_and_checked_by_a_command(
     result = invoke("claims", folder)
     assert (result.exit_code, "2 hangs" in result.output, "1 crash" in result.output) == (1, True, False)
     assert len(read_claims(folder)) == len(claims)
+
+
+NVDIMM_KERNEL = KernelProvenance(release="6.12.107", build_id="beef", series_commit="feed")
+
+
+def publish(invoke: Invoke, folder: Path, path: Path, *rows: dict[str, Any], **campaign: Any) -> None:
+    """Publish a campaign of these rows in a subfolder of its name."""
+    store = path.with_name(f"{campaign['name']}.sqlite")
+    fill(open_store(str(store), create=True), *rows, **campaign)
+    assert invoke("publish", folder / campaign["name"], "--store", store).exit_code == 0
+
+
+def test_campaigns_in_subfolders_are_summed_up(invoke: Invoke, path: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "pmem"
+    dax = {"mode": "dax", "recovery": recovered(checksums=None)}
+    late = dax | {"recovery": recovered(phase="done"), "fault_class": "pointer"}
+    none = dax | {"restart": "power", "fault_class": "none"}
+    axes = {"modes": ["rio", "dax"], "classes": ["kernel_text", "pointer"]}
+    publish(
+        invoke, folder, path,
+        {}, {}, {"fault_class": "pointer"}, dax, dax | {"outcome": "stuck"}, dax | {"fault_class": "pointer"},
+        late, planted("written", "none"),
+        name="pmem", kernels={"dax": NVDIMM_KERNEL}, **axes,
+    )  # fmt: skip
+    publish(
+        invoke, folder, path, none, none | {"corruption": "unclassified"}, none | {"mode": "nv-cache"},
+        name="pmem-power", modes=["dax", "nv-cache"], classes=["none"], spec="restart: power\n",
+        kernels={"dax": NVDIMM_KERNEL, "nv-cache": NVDIMM_KERNEL},
+    )  # fmt: skip
+    claims = {claim.key: claim.value for claim in folder_claims(folder)}
+    assert (claims["modes"], claims["fault_classes"], claims["judged_per_cell_min"]) == (3, 2, 1)
+    assert (claims["power_no_fault_runs"], claims["power_no_fault_lost"]) == (3, 1)
+    assert (claims["planted_missed"], claims["pmem_modes"], claims["pmem_power_modes"]) == (1, 2, 2)
+    publish(invoke, folder, path, dax, name="third", **axes)
+    with pytest.raises(StoreError, match="mode dax ran on kernel 0123abcd, not beef"):
+        folder_claims(folder)
+
+
+def test_a_cell_without_a_row_is_the_smallest(store: Store) -> None:
+    results = fill(store, {}, modes=["rio"], classes=["kernel_text", "pointer"])
+    assert {claim.key: claim.value for claim in compared(results)}["judged_per_cell_min"] == 0
 
 
 def test_a_folder_without_rows_has_no_claims(tmp_path: Path) -> None:

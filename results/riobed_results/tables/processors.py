@@ -7,7 +7,6 @@ from pydantic import BaseModel
 
 from riobed_results.errors import StoreError
 from riobed_results.store import (
-    KERNEL,
     STORE_FILE,
     Provenance,
     Results,
@@ -44,10 +43,27 @@ def read_campaigns(folder: Path) -> list[Results]:
     StoreError if one cannot be read, or if they ran on different kernels.
     """
     found = [read_results(open_store(str(path.parent))) for path in sorted(folder.glob(f"*/{STORE_FILE}"))]
-    for results in found[1:]:
-        if difference := found[0].campaign.provenance.difference(results.campaign.provenance, KERNEL):
-            raise StoreError(f"{results.store}: {difference} as in {found[0].store}; keep these apart")
+    _one_kernel_a_mode(found)
     return sorted(found, key=lambda results: vcpus(results.campaign))
+
+
+def _one_kernel_a_mode(campaigns: list[Results]) -> None:
+    """Raise StoreError if campaigns have a mode in common that ran on different kernels.
+
+    The kernel of modes that have none of their own must be the same, whether such a mode is common or not.
+    """
+    first: dict[str, tuple[str, str]] = {}
+    for results in campaigns:
+        provenance = results.campaign.provenance
+        # None of the modes is called so: the kernel of those without one of their own.
+        for mode in ("", *in_order(results.campaign, "modes", ())):
+            build = provenance.kernel_of(mode).build_id
+            there, store = first.setdefault(mode, (build, results.store))
+            if build != there:
+                ran = f"mode {mode} ran on kernel" if mode else "kernel_build_id is"
+                raise StoreError(
+                    f"{results.store}: {ran} {build}, not {there} as in {store}; keep these apart"
+                )
 
 
 def processors_table(folder: Path) -> ProcessorsTable:

@@ -2,11 +2,13 @@
 """Claims of a campaign: figures common to all campaigns, and those that a single README adds."""
 
 import statistics
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
+from itertools import chain, product
 
 from riobed_results.report.claims.claim import Claim, count, is_result, number, part, probability, rows_of
-from riobed_results.report.claims.controls import CONTROL_SOURCES
+from riobed_results.report.claims.controls import CONTROL_SOURCES, CONTROL_SUMS
 from riobed_results.report.claims.crashes import CRASH_SOURCES
 from riobed_results.report.claims.special import SPECIAL
 from riobed_results.store import (
@@ -38,14 +40,10 @@ def campaign_claims(results: Results) -> list[Claim]:
 
 def plan(results: Results) -> Iterator[Claim]:
     """Return what the spec asked for."""
-    campaign, spec = results.campaign, stored_spec(results.campaign)
-    modes = in_order(campaign, "modes", (row.mode for row in results.rows))
-    classes = in_order(campaign, "fault_classes", (row.fault_class for row in results.rows))
-    classes = [name for name in classes if name not in CONTROLS]
+    spec = stored_spec(results.campaign)
+    modes, classes = axes(results)
     yield Claim(key="confidence", value=CONFIDENCE, text=f"{CONFIDENCE:.0%} interval".replace("%", " %"))
-    yield count("modes", len(modes), "mode")
     if classes:
-        yield count("fault_classes", len(classes), "fault class")
         yield count("cells", len(modes) * len(classes), "cell")
         if isinstance(faults := spec.get("faults"), int):
             yield count("faults_a_trial", faults, "fault a trial", "faults a trial")
@@ -56,6 +54,31 @@ def plan(results: Results) -> Iterator[Claim]:
     for key, noun in (("crashes_per_cell", "crashes"), ("max_trials_per_cell", "trials")):
         if isinstance(wanted := spec.get(key), int):
             yield Claim(key=key, value=wanted, text=f"{wanted} {noun} a cell")
+
+
+def compared(*campaigns: Results) -> Iterator[Claim]:
+    """Return what is compared: the modes and fault classes of all campaigns, and the smallest cell of any."""
+    modes, classes = (dict.fromkeys(chain(*names)) for names in zip(*map(axes, campaigns), strict=True))
+    yield count("modes", len(modes), "mode")
+    if classes:
+        yield count("fault_classes", len(classes), "fault class")
+        least = min(runs for results in campaigns for runs in _judged_by_cell(results))
+        yield count("judged_per_cell_min", least, "judged run in each cell", "judged runs in each cell")
+
+
+def axes(results: Results) -> tuple[list[str], list[str]]:
+    """Return a campaign's modes, and its fault classes without controls."""
+    modes = in_order(results.campaign, "modes", (row.mode for row in results.trials))
+    classes = in_order(results.campaign, "fault_classes", (row.fault_class for row in results.trials))
+    return modes, [name for name in classes if name not in CONTROLS]
+
+
+def _judged_by_cell(results: Results) -> list[int]:
+    """Return how many judged runs each cell has, those without any included."""
+    found: Counter[tuple[str, str]] = Counter()
+    for row in results.trials:
+        found[row.mode, row.fault_class] += row.times * (judged(row) and not row.late)
+    return [found[cell] for cell in product(*axes(results))]
 
 
 def outcomes(results: Results) -> Iterator[Claim]:
@@ -125,4 +148,6 @@ def _seconds(time: str) -> float:
     return datetime.fromisoformat(time).timestamp()
 
 
-SOURCES: tuple[Source, ...] = (plan, outcomes, *CRASH_SOURCES, *CONTROL_SOURCES, starts, times)
+# What is also computed over several campaigns.
+SUMS: tuple[Callable[..., Iterable[Claim]], ...] = (compared, *CONTROL_SUMS)
+SOURCES: tuple[Source, ...] = (compared, plan, outcomes, *CRASH_SOURCES, *CONTROL_SOURCES, starts, times)

@@ -10,6 +10,7 @@ from riobed_results.store import (
     LOSSES_OF_POWER,
     PANICS,
     Results,
+    Row,
     TrialRow,
     counted,
     cut_short,
@@ -114,9 +115,9 @@ def _panics(results: Results) -> list[TrialRow]:
     return [row for row in filter(PANIC.wants, results.rows) if row.mode not in LOSING_MODES]
 
 
-def panics(results: Results) -> Iterator[Claim]:
+def panics(*campaigns: Results) -> Iterator[Claim]:
     """Return how many panics on request there were, and how much was dirty then."""
-    rows = _panics(results)
+    rows = [row for results in campaigns for row in _panics(results)]
     if not rows:
         return
     yield count("panics", len(rows), "panic on request", "panics on request")
@@ -132,7 +133,8 @@ def panics(results: Results) -> Iterator[Claim]:
         "panics_per_mode_min", min(map(len, by_mode.values())), "panic in each mode", "panics in each mode"
     )
     # Those that crashed by themselves are no panics on request, but what they lost is a false alarm, too.
-    sound = [[row for row in _sound(results) if row.mode == mode] for mode in by_mode]
+    every = [row for results in campaigns for row in _sound(results)]
+    sound = [[row for row in every if row.mode == mode] for mode in by_mode]
     upper = max(share_of(sum(map(_alarm, mine)), len(mine)).high or 0.0 for mine in sound)
     yield number("false_positive_upper_max", upper, f"{100 * upper:.2f} %")
     shares = [row.recovery.dirty_share if row.recovery else 0.0 for row in rows]
@@ -140,23 +142,31 @@ def panics(results: Results) -> Iterator[Claim]:
         yield number(f"dirty_share_of_ram_{name}", share, f"{100 * share:.1f} % of RAM")
 
 
-def power(results: Results) -> Iterator[Claim]:
-    """Return what losses of power took: without a fault from modes that promise every step, and from others.
+def power(*campaigns: Results) -> Iterator[Claim]:
+    """Return what losses of power took, and of those without a fault, from which modes.
 
-    The latter are all modes that must lose what was not synced; the share is of those that lost every step.
+    Some modes promise every step. The others must lose what was not synced; the share is of those that lost
+    every step.
     """
-    if not (rows := list(filter(POWER.wants, results.trials))):
+    if not (rows := [row for results in campaigns for row in filter(POWER.wants, results.trials)]):
         return
-    losing = losing_modes(results.campaign)
-    volatile = [row for row in rows if row.mode in losing]
-    sound = [row for row in rows if row.mode not in losing and row.fault_class == "none"]
     yield count("power_losses", how_many(rows), "loss of power", "losses of power")
+    alone = [_without_a_fault(results) for results in campaigns]
+    sound = [row for kept, _ in alone for row in kept]
+    volatile = [row for _, losing in alone for row in losing]
     yield count("power_no_fault_runs", how_many(sound), "loss without a fault", "losses without a fault")
     lost = how_many(row for row in sound if row.corruption != "none" or row.lost_steps)
     yield part("power_no_fault_lost", lost, how_many(sound))
     if volatile:
         gone, total = how_many(row for row in volatile if row.lost_every_step), how_many(volatile)
         yield number("volatile_power_lost_share", gone / total, count_text(gone, total))
+
+
+def _without_a_fault(results: Results) -> tuple[list[Row], list[Row]]:
+    """Return a campaign's losses of power without a fault in modes that promise every step, and in others."""
+    losing = losing_modes(results.campaign)
+    rows = [row for row in results.trials if POWER.wants(row) and row.fault_class == "none"]
+    return [row for row in rows if row.mode not in losing], [row for row in rows if row.mode in losing]
 
 
 def restarts(results: Results) -> Iterator[Claim]:
@@ -192,9 +202,9 @@ def resets_in_recovery(results: Results) -> Iterator[Claim]:
         yield Claim(key=slug("resets_in", name), value=phases[name], text=f"{name} {phases[name]}")
 
 
-def planted(results: Results) -> Iterator[Claim]:
+def planted(*campaigns: Results) -> Iterator[Claim]:
     """Return how many planted changes were found, and how many were classified correctly."""
-    rows = list(filter(PLANTED.wants, results.rows))
+    rows = [row for results in campaigns for row in filter(PLANTED.wants, results.rows)]
     if not rows:
         return
     found = list(filter(found_by, rows))
@@ -222,4 +232,6 @@ def parked(results: Results) -> Iterator[Claim]:
         yield part("restarts_differ", sum(bool(row.restart_differs) for row in compared), len(compared))
 
 
+# Those that are also computed over several campaigns.
+CONTROL_SUMS = (resets, panics, losses, power, planted)
 CONTROL_SOURCES = (parked, resets, resets_in_recovery, panics, losses, power, restarts, planted)

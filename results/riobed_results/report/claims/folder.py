@@ -7,9 +7,8 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 
 from riobed_results.errors import StoreError
-from riobed_results.report.claims.campaign import campaign_claims
+from riobed_results.report.claims.campaign import SUMS, campaign_claims
 from riobed_results.report.claims.claim import Claim, slug
-from riobed_results.report.claims.controls import losses, resets
 from riobed_results.report.claims.cost import cost_claims
 from riobed_results.report.claims.performance import performance_claims
 from riobed_results.report.claims.replays import AGAIN_FILE, again_claims, read_again, replay_claims
@@ -66,8 +65,8 @@ def _of_store(results: Results) -> list[Claim]:
 
 
 def several_claims(campaigns: list[Results]) -> list[Claim]:
-    """Return the sums over some campaigns, and the claims of each with its name before the key."""
-    sums = [*resets(*campaigns), *losses(*campaigns)]
+    """Return what is true of some campaigns together, and the claims of each with its name before the key."""
+    sums = [claim for source in SUMS for claim in source(*campaigns)]
     return sums + [
         claim.model_copy(update={"key": slug(results.campaign.name, claim.key)})
         for results in campaigns
