@@ -19,7 +19,8 @@ static const struct option all[] = {
 	{ "done", required_argument, NULL, 'o' },     { "intent", required_argument, NULL, 'i' },
 	{ "oldest", required_argument, NULL, 'k' },   { "pool-mib", required_argument, NULL, 'm' },
 	{ "api", required_argument, NULL, 'a' },      { "bug", required_argument, NULL, 'b' },
-	{ "json", no_argument, NULL, 'j' },	      { NULL, 0, NULL, 0 },
+	{ "platform", required_argument, NULL, 'l' }, { "json", no_argument, NULL, 'j' },
+	{ NULL, 0, NULL, 0 },
 };
 
 static const char *const bugs[] = {
@@ -65,6 +66,13 @@ static enum bug bug(const char *command)
 	die(EXIT_USAGE, "%s: --bug must be none, missing-add, missing-flush or late-flush", command);
 }
 
+static bool lies(const char *command)
+{
+	if (strcmp(optarg, "honest") && strcmp(optarg, "lying"))
+		die(EXIT_USAGE, "%s: --platform must be honest or lying", command);
+	return !strcmp(optarg, "lying");
+}
+
 static void set(struct options *options, const char *command, int letter)
 {
 	switch (letter) {
@@ -98,6 +106,9 @@ static void set(struct options *options, const char *command, int letter)
 		break;
 	case 'b':
 		options->bug = bug(command);
+		break;
+	case 'l':
+		options->lying = lies(command);
 		break;
 	case 'j':
 		options->json = true;

@@ -21,6 +21,7 @@ struct options {
 	uint64_t done;
 	uint64_t intent;	/* the step in flight; 0: none */
 	uint64_t oldest;	/* OLDEST_NONE: as done */
+	bool lying;		/* the platform says that the processor's caches survive a loss of power */
 	bool json;
 };
 

@@ -131,6 +131,28 @@ def test_told_to_stop_it_ends_after_a_step(pmemobj: Pmemobj, tmp_path: Path) -> 
     assert intent == 0 and pmemobj.kinds(root, "tx", done) == []
 
 
+@pytest.mark.parametrize("platform", ["honest", "lying"])
+def test_the_platform_is_what_pmdk_is_told_of_it(pmemobj: Pmemobj, tmp_path: Path, platform: str) -> None:
+    """PMDK reads its environment when it is loaded. What it then does not flush only a guest can lose."""
+    pmemobj.prepare(tmp_path, "tx")
+    options = [
+        "--dir",
+        str(tmp_path),
+        "--seed",
+        str(SEED),
+        "--platform",
+        platform,
+        "--progress",
+        "/dev/stdout",
+    ]
+    argv = [pmemobj.binary, "run", *options]
+    with subprocess.Popen(argv, env=ENVIRONMENT, stdout=subprocess.PIPE) as run:
+        assert run.stdout and run.stdout.readline()
+        told = b"PMEM_NO_FLUSH=1" in Path(f"/proc/{run.pid}/environ").read_bytes().split(b"\0")
+        run.kill()
+    assert told == (platform == "lying")
+
+
 @pytest.mark.parametrize("api", APIS)
 def test_what_is_reported_is_there_after_a_loss_of_memory(pmemobj: Pmemobj, tmp_path: Path, api: str) -> None:
     """What was not synced is gone."""
@@ -378,6 +400,7 @@ def test_a_run_meets_the_damage_and_ends(
         "", "other", "run", "run --dir . --seed 1 x", "run --dir . --seed x",
         "run --dir . --seed 1 --api pmem",
         "run --dir . --seed 1 --bug all", "run --dir . --seed 1 --api atomic --bug missing-add",
+        "run --dir . --seed 1 --platform other",
         "prepare --dir . --pool-mib 7", "prepare --dir . --pool-mib 9999", "prepare --dir . --seed 1",
         "run --dir . --seed 1 --progress port:70000", "verify --dir . --seed 1", "verify --dir",
         "verify --dir . --seed 1 --done 5 --intent 7", "verify --dir . --seed 1 --done 5 --oldest 6",
