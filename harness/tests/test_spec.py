@@ -14,6 +14,7 @@ from riobed.bench import load_bench
 from riobed.errors import UsageError
 from riobed.faults import CLASSES, SiteFilter
 from riobed.guest import all_modes
+from riobed.guest.workload import load_workload
 from riobed.plan import CampaignSpec, comparable, load_spec, spec_data, stored_spec
 from riobed.products import CHECKOUT, Fragment
 
@@ -22,7 +23,7 @@ GOOD = "name: quick\nmodes: [write-through, rio]\nfault_classes: [kernel_text]\n
 RUNTIME = GOOD.replace("kernel_text", "allocation")
 LINES = GOOD + "restart: power-lines\nmachine: {nvdimm_mib: 64, "
 PLANT = GOOD + "controls: {planted: 1}\nparameters: {planted: {kinds: "
-SPECS = sorted([*FOLDER.glob("*.yaml"), *FOLDER.glob("*/spec.yaml")])
+SPECS = sorted(path for path in FOLDER.rglob("*.yaml") if path.name != "modes.yaml")
 
 
 @pytest.fixture
@@ -94,10 +95,12 @@ def test_controls_may_be_left_out_on_purpose(path: Path) -> None:
 @pytest.mark.parametrize("path", SPECS, ids=lambda path: path.name)
 def test_the_specs_of_the_repository_are_valid(path: Path) -> None:
     if "workloads:" in path.read_text():
-        folders = [each.path for each in load_bench(path).workloads.values()]
+        workloads = [*load_bench(path).workloads.values()]
     else:
-        folders = load_spec(path).workload.folders
-    assert all((folder / "workload.yaml").is_file() for folder in folders)
+        workload = load_spec(path).workload
+        workloads = [workload, *workload.beside]
+    for each in workloads:
+        assert each.options.keys() <= load_workload(each.path).options.keys()
 
 
 OWN = """
