@@ -14,7 +14,7 @@
 enum effect {
 	NO_EFFECT,
 	FLUSH,		/* CLWB, CLFLUSHOPT: in effect after the next fence */
-	FLUSH_NOW,	/* CLFLUSH, which is ordered by itself */
+	FLUSH_NOW,	/* CLFLUSH: in effect at once, for its line alone */
 	FENCE,		/* SFENCE, MFENCE, locked instructions, XCHG with memory */
 	FLUSH_ALL,	/* WBINVD */
 	NON_TEMPORAL,	/* a store past the caches: in effect after the next fence */

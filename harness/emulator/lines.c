@@ -89,6 +89,22 @@ static void make_durable(void)
 	nr_noted = 0;
 }
 
+/*
+ * CLFLUSH is ordered with stores and with other CLFLUSH (SDM, volume 2, CLFLUSH), and not with CLWB, CLFLUSHOPT or stores
+ * past the caches that wait for a fence. What was noted of the line itself is older.
+ */
+static void make_line_durable(uint64_t line)
+{
+	forget_if_void();
+	for (size_t i = 0; i < nr_noted;)
+		if (noted[i].line == line)
+			noted[i] = noted[--nr_noted];
+		else
+			i++;
+	memcpy(durable + line * LINE, stored + line * LINE, LINE);
+	state->written_lines++;
+}
+
 static void fenced(unsigned int vcpu, void *data)
 {
 	(void)vcpu;
@@ -169,7 +185,7 @@ static void flushed(unsigned int vcpu, void *data)
 	const struct flush *flush = data;
 	const struct operand *operand = &flush->operand;
 	uint64_t address = operand->displacement + (operand->relative ? flush->next : 0);
-	uint64_t physical;
+	uint64_t physical, line;
 
 	(void)vcpu;
 	if (operand->base >= 0)
@@ -183,9 +199,11 @@ static void flushed(unsigned int vcpu, void *data)
 	if (physical - start >= size)
 		return;
 	state->flushes++;
-	note((physical - start) / LINE);
+	line = (physical - start) / LINE;
 	if (flush->now)
-		make_durable();
+		make_line_durable(line);
+	else
+		note(line);
 }
 
 static void watch_flush(struct qemu_plugin_insn *insn, const struct operand *operand, bool now)
