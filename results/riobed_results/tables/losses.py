@@ -11,6 +11,8 @@ from riobed_results.tables.controls import on_request
 
 # In the order in which riorecover runs them.
 PHASES = ("registry", "save", "metadata", "e2fsck", "data")
+# Before these, on machines with a cache of the disk in the NVDIMM, or with further disks.
+FIRST_PHASES = ("cache", "others")
 MIB = 1 << 20
 _BY = {"sysrq": "SysRq", "nmi": "NMI"}
 
@@ -50,7 +52,7 @@ def _recovery_crash_lines(rows: Sequence[Row]) -> dict[str, Value]:
     phases: Counter[str] = Counter()
     for row in hit:
         phases[str(row.cut_short)] += row.times
-    named = dict.fromkeys([*PHASES, *phases])
+    named = dict.fromkeys([*(name for name in FIRST_PHASES if phases[name]), *PHASES, *phases])
     return {
         "Resets in recovery": how_many(hit),
         **{f"in its phase {name}": phases[name] for name in named},

@@ -198,7 +198,7 @@ def resets_in_recovery(results: Results) -> Iterator[Claim]:
     yield part("restored", sum(row.corruption == "none" for row in hit), len(hit))
     for mode, found in Counter(row.mode for row in hit).items():
         yield count(slug("resets_in_recovery", mode), found, f"in {mode}", f"in {mode}")
-    for name in PHASES:
+    for name in dict.fromkeys([*PHASES, *filter(None, phases)]):
         yield Claim(key=slug("resets_in", name), value=phases[name], text=f"{name} {phases[name]}")
 
 
