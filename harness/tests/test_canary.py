@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from riobed.errors import InfraError
 from riobed.guest.layout import MIB
 from riobed.vm import CanaryHits, Nvdimm, canary_hits, make_nvdimm
 from riobed.vm.canary import BLOCK
@@ -49,6 +50,14 @@ def test_what_is_used_is_no_canary(nvdimm: Nvdimm) -> None:
     assert nvdimm.path.read_bytes()[:USED] == bytes(USED)
     store(nvdimm, 0, USED - 1)
     assert canary_hits(nvdimm) == CanaryHits(0, None)
+
+
+@pytest.mark.parametrize("left", [USED - 1, USED + MIB + 7])
+def test_an_nvdimm_that_was_cut_short_is_our_own_failure(nvdimm: Nvdimm, left: int) -> None:
+    with nvdimm.path.open("r+b") as file:
+        file.truncate(left)
+    with pytest.raises(InfraError, match=f"has {left} bytes, want {nvdimm.size}" if left > USED else "want"):
+        canary_hits(nvdimm)
 
 
 def test_a_block_copied_to_another_is_seen(nvdimm: Nvdimm) -> None:

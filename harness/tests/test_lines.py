@@ -10,7 +10,7 @@ import pytest
 from riobed.guest.layout import MIB
 from riobed.products import CHECKOUT
 from riobed.vm import LostLines, Nvdimm, Plugin, make_nvdimm
-from riobed.vm.lines import LINE, NAME, lose_lines, settle
+from riobed.vm.lines import LINE, NAME, flip_bit, lose_lines, settle
 from riobed.vm.machine import MachineConfig
 
 SIZE = 4 * MIB
@@ -67,6 +67,25 @@ def test_the_seed_decides_alone(config: MachineConfig) -> None:
         lose_lines(config, seed)
         outcomes.append(content(config))
     assert outcomes[0] == outcomes[1] != outcomes[2]
+
+
+def test_what_is_changed_from_outside_is_durable(config: MachineConfig) -> None:
+    """A line with a store in it that is not."""
+    store(config, 5)
+    flip_bit(config, 5 * LINE, 3)
+    for seed in range(20):
+        store(config, 5)
+        lose_lines(config, seed)
+        assert content(config)[5 * LINE] == 1 << 3
+
+
+def test_a_store_into_the_canary_is_never_lost(config: MachineConfig) -> None:
+    assert config.nvdimm
+    config = replace(config, nvdimm=replace(config.nvdimm, canary=MIB))
+    lines = range((SIZE - MIB) // LINE, SIZE // LINE)
+    store(config, *lines)
+    stored = content(config)
+    assert lose_lines(config, 1996) == LostLines(0, 0) and content(config) == stored
 
 
 def test_without_the_plugin_all_is_durable(config: MachineConfig) -> None:

@@ -266,8 +266,11 @@ class Guest:
         swap_size = Layout(config.memory).swap_size if config.swap_disk else 0
         more = sum(device.size for device in config.devices)
         nvdimm = config.nvdimm.size if config.nvdimm else 0
+        # Beside it the plugin has what of it is durable, which no snapshot has.
+        durable = nvdimm if self.setup.loses_lines else 0
         # The disks, their snapshots with memory in them, and memory itself.
-        need_room(config.folder, 2 * (disk_size + more) + swap_size + 2 * (config.memory + nvdimm))
+        memory = 2 * (config.memory + nvdimm) + durable
+        need_room(config.folder, 2 * (disk_size + more) + swap_size + memory)
         make_empty_disk(config.test_disk, disk_size)
         for device in config.devices:
             make_empty_disk(device.path, device.size)

@@ -7,6 +7,7 @@ Each difference is a stray store, because no request of a file system leads ther
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from riobed.errors import InfraError
 from riobed.vm.machine import Nvdimm
 
 BLOCK = 4096
@@ -32,7 +33,7 @@ def lay_canary(nvdimm: Nvdimm) -> None:
 
 
 def canary_hits(nvdimm: Nvdimm) -> CanaryHits:
-    """Compare an NVDIMM's file with the pattern."""
+    """Compare an NVDIMM's file with the pattern; InfraError if it is too short."""
     # Late: it takes a fifth of a second, and most commands do not need it.
     import numpy as np
 
@@ -41,6 +42,8 @@ def canary_hits(nvdimm: Nvdimm) -> CanaryHits:
         at = file.seek(nvdimm.used)
         for wanted in _pattern(nvdimm.canary):
             found = file.read(len(wanted))
+            if len(found) < len(wanted):
+                raise InfraError(f"NVDIMM {nvdimm.path} has {at + len(found)} bytes, want {nvdimm.size}")
             if found != wanted:
                 differ = np.flatnonzero(np.frombuffer(found, np.uint8) != np.frombuffer(wanted, np.uint8))
                 blocks += len(np.unique(differ // BLOCK))

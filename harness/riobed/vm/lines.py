@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from riobed.errors import InfraError
 from riobed.products import Manifest
 from riobed.vm.machine import LostLines, MachineConfig, Nvdimm, Plugin
 from riobed.vm.plugins import compiled
@@ -43,7 +44,10 @@ def settle(config: MachineConfig) -> None:
 
 
 def lose_lines(config: MachineConfig, seed: int) -> LostLines | None:
-    """Keep or drop each line of a paused machine's NVDIMM that is not durable; None without the plugin."""
+    """Keep or drop each line of a paused machine's NVDIMM that is not durable; None without the plugin.
+
+    The canary loses none: what differs there is to be seen, and nobody's.
+    """
     # Late: it takes a fifth of a second, and most commands do not need it.
     import numpy as np
 
@@ -52,7 +56,7 @@ def lose_lines(config: MachineConfig, seed: int) -> LostLines | None:
     drawn = np.random.default_rng(seed)
     found = lost = 0
     with nvdimm.path.open("r+b") as stored, _state(config).open("r+b") as state:
-        for at, now, durable in _chunks(stored, state, nvdimm.size):
+        for at, now, durable in _chunks(stored, state, nvdimm.used):
             lines = np.flatnonzero((now != durable).any(axis=1))
             dropped = lines[drawn.random(len(lines)) < 0.5]
             found, lost = found + len(lines), lost + len(dropped)
@@ -61,6 +65,21 @@ def lose_lines(config: MachineConfig, seed: int) -> LostLines | None:
                 stored.write(durable[line].tobytes())
     settle(config)
     return LostLines(found, lost)
+
+
+def flip_bit(config: MachineConfig, byte: int, bit: int) -> None:
+    """Change a bit of a machine's NVDIMM from outside, so that no loss of power takes the change back."""
+    if not (nvdimm := config.nvdimm):
+        raise InfraError(f"{config.name}: it has no NVDIMM")
+    places = [(nvdimm.path, byte)]
+    if _watched(config):
+        places.append((_state(config), _CONTENT + byte))
+    for path, at in places:
+        with path.open("r+b") as file:
+            file.seek(at)
+            old = file.read(1)[0]
+            file.seek(at)
+            file.write(bytes([old ^ 1 << bit]))
 
 
 def _watched(config: MachineConfig) -> Nvdimm | None:
