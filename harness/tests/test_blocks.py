@@ -43,7 +43,7 @@ def test_a_block_of_the_nvdimm_changes_where_the_file_system_is_on_it(tmp_path: 
     guest: Any = SimpleNamespace(machine=machine, mode=cache_mode(mode))
     change = at_once(Bit(7, 3))
     if mode == "dax":
-        assert change_on_disk(guest, 2, change) == Bit(7, 3)
+        assert change_on_disk(guest, 2, change) == Bit(7, 3, where="nvdimm")
         content = bytearray(MIB)
         content[2 * PAGE + 7] = 1 << 3
     else:

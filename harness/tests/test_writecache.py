@@ -5,7 +5,7 @@ import struct
 
 import pytest
 from riobed.errors import InfraError
-from riobed.trial.writecache import cached
+from riobed.trial.writecache import cached, entry
 
 BLOCK = 4096
 UNUSED = (1 << 64) - 1
@@ -26,6 +26,8 @@ def test_the_newest_copy_that_is_used_counts(block: int, index: int) -> None:
     place = cached(memory, block * BLOCK + 33)
     assert place is not None
     assert (memory[place], place % BLOCK) == (index, 33)
+    begin = entry(memory, block * BLOCK + 33)
+    assert begin and memory[begin : begin + 16] == struct.pack("<QQ", block * 8, ENTRIES[index][1])
 
 
 @pytest.mark.parametrize("block", [2, 3])

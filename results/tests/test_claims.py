@@ -109,7 +109,7 @@ def test_campaigns_in_subfolders_are_summed_up(invoke: Invoke, path: Path, tmp_p
     publish(
         invoke, folder, path,
         {}, {}, {"fault_class": "pointer"}, dax, dax | {"outcome": "stuck"}, dax | {"fault_class": "pointer"},
-        late, planted("written", "none"),
+        late, planted("written", "none"), planted("block", "unclassified", {"where": "nvdimm"}, mode="dax"),
         name="pmem", kernels={"dax": NVDIMM_KERNEL}, **axes,
     )  # fmt: skip
     publish(
@@ -121,6 +121,9 @@ def test_campaigns_in_subfolders_are_summed_up(invoke: Invoke, path: Path, tmp_p
     assert (claims["modes"], claims["fault_classes"], claims["judged_per_cell_min"]) == (3, 2, 1)
     assert (claims["power_no_fault_runs"], claims["power_no_fault_lost"]) == (3, 1)
     assert (claims["planted_missed"], claims["pmem_modes"], claims["pmem_power_modes"]) == (1, 2, 2)
+    assert [claim.text for claim in folder_claims(folder) if claim.key == "planted_found_block_nvdimm"] == [
+        "1 of 1"
+    ]
     publish(invoke, folder, path, dax, name="third", **axes)
     with pytest.raises(StoreError, match="mode dax ran on kernel 0123abcd, not beef"):
         folder_claims(folder)

@@ -12,8 +12,7 @@ def _on_ext4(mode: CacheMode) -> bool:
 
 
 def _has_journal(mode: CacheMode) -> bool:
-    # A journal on the NVDIMM is not looked for.
-    without = mode.restores_memory or "rio" in mode.mount.split(",") or mode.nvdimm == "journal"
+    without = mode.restores_memory or "rio" in mode.mount.split(",")
     return _on_ext4(mode) and not without and not any("^has_journal" in word for word in mode.mkfs)
 
 
@@ -27,6 +26,7 @@ _HAS: dict[Kind, Callable[[CacheMode], bool]] = {
     "bitmap": _on_ext4,
     "xattr": _on_ext4,
     "journal": _has_journal,
+    "writecache": lambda mode: _on_ext4(mode) and mode.nvdimm == "cache",
     "canary": lambda mode: mode.nvdimm is not None,
 }
 

@@ -10,7 +10,7 @@ from riobed.errors import InfraError
 from riobed.guest import GUEST_DIR, PAGE, Guest, Layout, registry
 from riobed.trial.ext4 import Bit
 from riobed.trial.writecache import cached
-from riobed.vm import WritesDisk
+from riobed.vm import WritesDisk, flip_bit
 
 MOUNT_POINT = str(PurePosixPath(GUEST_DIR).parent)
 # Frozen, a file system has written everything to its place, and its journal is empty.
@@ -69,24 +69,31 @@ def change_on_disk(guest: Guest, block: int, choose: Choose) -> Bit | None:
     if not (found := choose(content)):
         return None
     byte, value = block * PAGE + found.offset, content[found.offset] ^ 1 << found.bit
-    _write_device(guest, byte, value)
+    if (place := _in_nvdimm(guest, byte)) is not None:
+        changed = change_nvdimm(guest, place, found)
+    elif isinstance(guest.machine, WritesDisk):
+        guest.machine.write_disk(byte, value)
+        changed = found._replace(where="disk")
+    else:
+        raise InfraError(f"planted: {guest.machine.config.name} cannot write its disk from outside")
     if _on_disk(guest, block)[found.offset] != value:
         raise InfraError(f"planted: the disk's byte {byte} cannot be written")
-    return found
+    return changed
 
 
-def _write_device(guest: Guest, byte: int, value: int) -> None:
-    """Set a byte of the device under test from outside: on the disk, or in the NVDIMM if that has it."""
-    machine, nvdimm, use = guest.machine, guest.machine.config.nvdimm, guest.mode.nvdimm
-    if use in ("filesystem", "cache") and nvdimm:
-        with registry.mapped(nvdimm.path) as memory:
-            place = byte if use == "filesystem" else cached(memory, byte)
-            if place is not None:
-                memory[place] = value
-                return
-    if not isinstance(machine, WritesDisk):
-        raise InfraError(f"planted: {machine.config.name} cannot write its disk from outside")
-    machine.write_disk(byte, value)
+def change_nvdimm(guest: Guest, place: int, bit: Bit) -> Bit:
+    """Change the bit of the NVDIMM's byte at `place` from outside."""
+    flip_bit(guest.machine.config, place, bit.bit)
+    return bit._replace(where="nvdimm")
+
+
+def _in_nvdimm(guest: Guest, byte: int) -> int | None:
+    """Return where the NVDIMM has a byte of the device under test; None if only the disk has it."""
+    nvdimm = guest.machine.config.nvdimm
+    if guest.mode.nvdimm != "cache" or not nvdimm:
+        return byte if guest.mode.nvdimm == "filesystem" else None
+    with registry.mapped(nvdimm.path) as memory:
+        return cached(memory, byte)
 
 
 def _on_disk(guest: Guest, block: int) -> bytes:

@@ -8,7 +8,7 @@ import re
 import struct
 from collections.abc import Iterator
 from random import Random
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from riobed.errors import InfraError
 
@@ -39,11 +39,12 @@ _SIZE_BITS = 20
 
 
 class Bit(NamedTuple):
-    """Bit `bit` of byte `offset` of a block, and what it is part of."""
+    """Bit `bit` of byte `offset` of a block, what it is part of, and the device it was changed on, if any."""
 
     offset: int
     bit: int
     part: str = ""
+    where: Literal["nvdimm", "disk"] | None = None
 
 
 def inode_place(said: bytes) -> tuple[int, int]:

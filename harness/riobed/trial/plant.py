@@ -17,7 +17,8 @@ class Plant:
 
     For kind `entry`, `bit` is one of the 256 bits of the entry of the page at `offset`. For ext4's own
     structures, `offset` is in block `block` of the device, `part` says what of the structure it is, and `of`
-    is the block in use that a bitmap no longer has. For kind `canary`, `offset` is in the NVDIMM.
+    is the block in use that a bitmap no longer has. For kinds `canary` and `writecache`, `offset` is in the
+    NVDIMM. `where` is the device that was changed from outside; None in memory, and for what the guest wrote.
 
     The workload was at rest or in the middle of `step`. `e2fsck`: whether it named the change after the
     crash; None if it was not asked.
@@ -30,6 +31,7 @@ class Plant:
     block: int | None = None
     part: str | None = None
     of: int | None = None
+    where: Literal["nvdimm", "disk"] | None = None
     during: Literal["rest", "step"] = "rest"
     step: int | None = None
     e2fsck: bool | None = None

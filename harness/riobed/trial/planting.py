@@ -9,15 +9,16 @@ not. In every mode, `written` is a legal write to the wrong file, which updates 
 
 ext4's own structures are changed in memory if the mode restores that, else on the disk: a name in a
 `directory`, permissions, owner or size in an `inode`, the value of an `xattr`, the bit of a block in use in a
-`bitmap`, and what is committed in the `journal`. `canary` changes a bit of the NVDIMM's canary, which is in
-no file.
+`bitmap`, and what is committed in the `journal`, on the disk or the NVDIMM. `writecache` changes which block
+of the disk a block of dm-writecache's cache is taken for. `canary` changes a bit of the NVDIMM's canary,
+which is in no file.
 
 The workload has stopped, or stands still in the middle of a step until the reset. In neither case can it
 write over the change.
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from riobed.errors import InfraError
@@ -29,6 +30,8 @@ from riobed.trial.blocks import at_once, change_on_disk, paused, settle
 from riobed.trial.ext4 import Bit
 from riobed.trial.extents import place
 from riobed.trial.plant import Plant, files
+from riobed.trial.writecache import BLOCK_BITS, entry
+from riobed.vm import flip_bit
 
 PLANTED = "planted"
 
@@ -81,16 +84,36 @@ def _in_dirty_page(guest: Guest, rng: random.Random, kind: Kind) -> Plant:
         return Plant(kind, page.ino, page.index * PAGE + byte, bit)
 
 
-def _block(guest: Guest, rng: random.Random) -> Plant:
+def _placed(guest: Guest, rng: random.Random) -> Iterator[tuple[int, int, int]]:
+    """Yield inode and offset of random bytes of files, and where each is on the device under test."""
     for _ in range(_DRAWS):
         ino, offset, name = _byte_of_a_file(guest, rng)
         settle(guest)
         extents = guest.machine.run(["/bin/sh", "-c", 'filefrag -e -v -b1 "$0"', name])
-        if (on_disk := place(extents.stdout, offset)) is not None:
-            bit = rng.randrange(8)
-            change_on_disk(guest, on_disk // PAGE, at_once(Bit(on_disk % PAGE, bit)))
-            return Plant("block", ino, offset, bit)
+        if (byte := place(extents.stdout, offset)) is not None:
+            yield ino, offset, byte
+
+
+def _block(guest: Guest, rng: random.Random) -> Plant:
+    for ino, offset, on_disk in _placed(guest, rng):
+        bit = rng.randrange(8)
+        changed = change_on_disk(guest, on_disk // PAGE, at_once(Bit(on_disk % PAGE, bit)))
+        return Plant("block", ino, offset, bit, where=changed and changed.where)
     raise InfraError(f"planted: none of {_DRAWS} bytes has an address on the disk")
+
+
+def _writecache(guest: Guest, rng: random.Random) -> Plant:
+    """The cache takes a file's block for another one of the disk, and has none, or an older one, of that."""
+    if not (nvdimm := guest.machine.config.nvdimm):
+        raise InfraError("planted: the machine has no NVDIMM")
+    for ino, _, on_disk in _placed(guest, rng):
+        with registry.mapped(nvdimm.path) as memory:
+            byte = entry(memory, on_disk)
+        if byte is not None:
+            at, bit = divmod(rng.randrange(*BLOCK_BITS), 8)
+            flip_bit(guest.machine.config, byte + at, bit)
+            return Plant("writecache", ino, byte + at, bit, where="nvdimm")
+    raise InfraError(f"planted: none of {_DRAWS} blocks is in the cache of the disk")
 
 
 def _written(guest: Guest, rng: random.Random) -> Plant:
@@ -118,9 +141,8 @@ def _canary(guest: Guest, rng: random.Random) -> Plant:
     if not nvdimm or not nvdimm.canary:
         raise InfraError("planted: the machine has no canary")
     byte, bit = nvdimm.used + rng.randrange(nvdimm.canary), rng.randrange(8)
-    with registry.mapped(nvdimm.path) as memory:
-        memory[byte] ^= 1 << bit
-    return Plant("canary", 0, byte, bit)
+    flip_bit(guest.machine.config, byte, bit)
+    return Plant("canary", 0, byte, bit, where="nvdimm")
 
 
 _KINDS: dict[str, Callable[[Guest, random.Random], Plant]] = {
@@ -128,6 +150,7 @@ _KINDS: dict[str, Callable[[Guest, random.Random], Plant]] = {
     "entry": _entry,
     "block": _block,
     "written": _written,
+    "writecache": _writecache,
     "canary": _canary,
     **structures.KINDS,
 }

@@ -9,8 +9,9 @@ from pathlib import PurePosixPath
 
 from riobed.errors import InfraError
 from riobed.guest import GUEST_DIR, PAGE, Guest
+from riobed.guest.filesystems import NVDIMM_DEVICE
 from riobed.trial import ext4
-from riobed.trial.blocks import MOUNT_POINT, at_once, change_block, change_on_disk
+from riobed.trial.blocks import MOUNT_POINT, at_once, change_block, change_nvdimm, change_on_disk
 from riobed.trial.ext4 import Bit
 from riobed.trial.plant import Plant, files, listing
 
@@ -98,15 +99,19 @@ def bitmap(guest: Guest, rng: random.Random) -> Plant:
 def journal(guest: Guest, rng: random.Random) -> Plant:
     """Change a bit of a committed transaction that is not checkpointed."""
     guest.machine.run(["/bin/sync", "--file-system", MOUNT_POINT])
-    if not (logged := ext4.logged_blocks(_debugfs(guest, "logdump -a", "-D"))):
+    outside = guest.mode.nvdimm == "journal"
+    dump = f"logdump -a -f {NVDIMM_DEVICE}" if outside else "logdump -a"
+    if not (logged := ext4.logged_blocks(_debugfs(guest, dump, "-D"))):
         raise InfraError("planted: no committed transaction is in the journal alone")
     number, what = rng.choice(logged)
+    chosen = Bit(rng.randrange(PAGE), rng.randrange(8), what)
+    if outside:
+        return _plant("journal", 0, number, change_nvdimm(guest, number * PAGE + chosen.offset, chosen))
     (block,) = ext4.numbers(_debugfs(guest, f"bmap <{ext4.JOURNAL_INO}> {number}")) or [0]
     if not block:
         raise InfraError(f"planted: debugfs does not find block {number} of the journal")
-    chosen = Bit(rng.randrange(PAGE), rng.randrange(8), what)
-    change_on_disk(guest, block, at_once(chosen))
-    return _plant("journal", ext4.JOURNAL_INO, block, chosen)
+    changed = change_on_disk(guest, block, at_once(chosen))
+    return _plant("journal", ext4.JOURNAL_INO, block, changed or chosen)
 
 
 KINDS: dict[str, Callable[[Guest, random.Random], Plant]] = {
@@ -122,7 +127,7 @@ def named_by_e2fsck(plant: Plant, log: bytes) -> bool | None:
 
 
 def _plant(kind: str, ino: int, block: int, bit: Bit, of: int | None = None) -> Plant:
-    return Plant(kind, ino, bit.offset, bit.bit, block=block, part=bit.part or None, of=of)
+    return Plant(kind, ino, bit.offset, bit.bit, block=block, part=bit.part or None, of=of, where=bit.where)
 
 
 def _drawn(what: str, draw: Callable[[], Plant | None]) -> Plant:

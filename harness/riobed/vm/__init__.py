@@ -10,7 +10,7 @@ from riobed.vm.connection import connect
 from riobed.vm.driver import Driver, driver
 from riobed.vm.emulator import COUNTED, REPEATABLE, SINGLE_THREADED
 from riobed.vm.host import LEAST_ROOM, find_tool, need_room, run_inside, run_tool
-from riobed.vm.lines import line_plugin
+from riobed.vm.lines import flip_bit, line_plugin
 from riobed.vm.machine import (
     UNUSED,
     CachePolicy,
@@ -57,6 +57,7 @@ __all__ = [
     "connect",
     "driver",
     "find_tool",
+    "flip_bit",
     "line_plugin",
     "make_nvdimm",
     "memory_files",

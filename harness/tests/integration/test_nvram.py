@@ -15,10 +15,13 @@ from riobed.guest.layout import MIB, NVDIMM_START
 from riobed.guest.modes import cache_mode
 from riobed.guest.registry import mapped
 from riobed.guest.setup import check_mode, guest_setup
+from riobed.plan.planted import kinds_in
 from riobed.plan.spec import CampaignSpec
 from riobed.trial.recover import read_recovery
+from riobed.trial.rows import trial_row
 from riobed.vm import CanaryHits
 from riobed_results.store.recovery_report import ENDED, RecoveryReport, cut_short
+from riobed_results.tables.controls import expected, found_by
 
 from .conftest import MEMTEST, need_kernel, opened, reset, shell, trial
 from .test_kernel import run_kunit
@@ -64,6 +67,19 @@ def test_a_changed_bit_of_it_is_found(guest: Guest, spec: CampaignSpec) -> None:
     record = trial(guest, spec, "nvram/block", **planned)
     assert record.check is not None and not record.check.equal
     assert record.plant is not None and record.check.differences[0].offset == record.plant.offset
+
+
+@pytest.mark.parametrize("kind", ["journal", "writecache"])
+def test_a_changed_bit_of_what_a_mode_keeps_there_is_found(
+    guest: Guest, spec: CampaignSpec, kind: str
+) -> None:
+    if kind not in kinds_in(guest.mode, ["journal", "writecache"]):
+        pytest.skip(f"the mode has no {kind}")
+    record = trial(guest, spec, f"nvram/{kind}", fault_class="planted", change=kind, warmup_s=0.5)
+    row = trial_row(record, 1, 1, "2026-01-02T03:04:05.000+00:00", "")
+    assert found_by(row) and expected(row) == row.corruption, (record.plant, record.check)
+    # Of the file system's own journal in nv-cache either may have the newest copy.
+    assert record.plant is not None and record.plant.where in ("nvdimm", "disk")
 
 
 def test_a_changed_bit_of_the_canary_is_found(guest: Guest, spec: CampaignSpec) -> None:

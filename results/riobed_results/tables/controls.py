@@ -39,6 +39,7 @@ KINDS = {
     "xattr": ("in an extended attribute", "direct"),
     "bitmap": ("in a bitmap", "direct"),
     "journal": ("in the journal", "unclassified"),
+    "writecache": ("in the metadata of dm-writecache", "unclassified"),
     "canary": ("in the canary", "direct"),
 }
 # Recovery may put these right, or they are in no file; then another oracle has to find them.

@@ -18,7 +18,17 @@ from riobed.faults.parameters import Parameters
 from riobed.faults.sites.catalogue import Catalogue
 
 Kind = Literal[
-    "stray", "entry", "block", "written", "directory", "inode", "bitmap", "xattr", "journal", "canary"
+    "stray",
+    "entry",
+    "block",
+    "written",
+    "directory",
+    "inode",
+    "bitmap",
+    "xattr",
+    "journal",
+    "writecache",
+    "canary",
 ]
 
 

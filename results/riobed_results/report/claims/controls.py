@@ -5,7 +5,7 @@ import statistics
 from collections import Counter
 from collections.abc import Iterator
 
-from riobed_results.report.claims.claim import Claim, count, interval, number, part, slug
+from riobed_results.report.claims.claim import Claim, count, interval, number, of, part, slug
 from riobed_results.store import (
     LOSSES_OF_POWER,
     PANICS,
@@ -213,6 +213,7 @@ def planted(*campaigns: Results) -> Iterator[Claim]:
     yield part("planted_found", len(found), len(rows))
     yield part("planted_classed", sum(row.corruption == expected(row) for row in found), len(rows))
     yield count("planted_missed", missed, "planted change missed", "planted changes missed")
+    yield from _planted_by_place(rows)
     # In stores of one kind after another in turn, at rest and in a step.
     if any(map(during, rows)):
         least = min(Counter((row.mode, kind(row)) for row in rows).values())
@@ -220,6 +221,16 @@ def planted(*campaigns: Results) -> Iterator[Claim]:
         yield Claim(key="planted_kinds_min", value=least, text=f"{least} of each kind in each mode")
         in_step = sum(during(row) == "step" for row in rows)
         yield count("planted_in_step", in_step, "change in a step", "changes in a step")
+
+
+def _planted_by_place(rows: list[TrialRow]) -> Iterator[Claim]:
+    """Return how many changes of each kind on each device were found; old stores do not say where."""
+    places: dict[tuple[str, str], list[TrialRow]] = {}
+    for row in rows:
+        if where := row.faults[0].params.get("where"):
+            places.setdefault((kind(row), where), []).append(row)
+    for (name, where), mine in places.items():
+        yield of(slug("planted_found", name, where), how_many(filter(found_by, mine)), len(mine))
 
 
 def parked(results: Results) -> Iterator[Claim]:
