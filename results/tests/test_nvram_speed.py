@@ -11,6 +11,7 @@ import yaml
 from results_builders import Invoke, campaign, measured
 from riobed_results.errors import StoreError, StoreUsageError
 from riobed_results.report.claims.folder import folder_claims
+from riobed_results.report.claims.performance import performance_claims
 from riobed_results.report.publish import publish
 from riobed_results.store.queries import Results, read_results
 from riobed_results.store.store import Store, open_store
@@ -78,6 +79,27 @@ def test_work_that_writes_no_files_has_no_traffic(store: Store) -> None:
     rows = rows_of(bench(store, written_bytes=None))
     assert rows["as-swap", "fast"].disk_traffic is rows["as-swap", "fast"].nvdimm_traffic is None
     assert rows["as-swap", "fast"].delay_s is not None
+
+
+def test_the_papers_order_is_told_by_paired_ratios(store: Store) -> None:
+    """Swap space takes half of the time of none, memory the same but for chance; there is no journal."""
+    results = bench(store, workload="allocator")
+    with store.session() as session:
+        for number, seconds in enumerate((0.9, 3.3, 8.0)):
+            fields = {"disk": "fast", "workload": "allocator"}
+            session.add(measured(results.campaign.id, "as-memory", number, seconds, **fields))
+    results = read_results(store)
+    told = {(each.key, each.disk): each.holds for each in speed_table(results).orders}
+    assert told == {
+        ("memory helps", "fast"): True,
+        ("swap helps", "fast"): True,
+        ("memory over swap", "fast"): None,
+        ("swap helps", "slow"): True,
+    }
+    claims = {claim.key: claim.value for claim in performance_claims(results)}
+    assert claims["order_swap_helps_allocator_fast"] == "holds"
+    assert claims["order_memory_over_swap_allocator_fast"] == "cannot be told"
+    assert campaign_pages(results)["nvram-speed"].grids[-2].title == "fast: does the paper's order hold?"
 
 
 @pytest.mark.parametrize("machine", [{}, {"nvdimm_mib": 0}])

@@ -16,7 +16,9 @@ from riobed_results.errors import StoreUsageError
 from riobed_results.store import Provenance, Results, RunRow
 from riobed_results.tables.cost import Ratio
 from riobed_results.tables.nvram import has_nvdimm
-from riobed_results.tables.performance import MIB, Runs, ratio, runs_of
+from riobed_results.tables.paper_nvram import ORDERS
+from riobed_results.tables.performance import MIB, Runs, Said, ratio, runs_of, said_of
+from riobed_results.tables.performance_page import statements_grid
 from riobed_results.tables.render import Grid, Page, csv_text, printable
 from riobed_results.tables.table import RunTable, campaign_page
 
@@ -70,13 +72,17 @@ class SpeedRow(BaseModel):
 
 
 class SpeedTable(BaseModel):
-    """The computed table; `base` is the mode over which ratios are, the delays are those of a line."""
+    """The computed table; `base` is the mode over which ratios are, the delays are those of a line.
+
+    `orders`: whether what "NVRAM in the cloud" says of the order of modes holds.
+    """
 
     campaign: str
     base: str
     read_ns: float
     write_ns: float
     rows: list[SpeedRow]
+    orders: list[Said]
     environment: Provenance
 
 
@@ -97,12 +103,13 @@ def speed_table(
     def delay_s(read: float, written: float) -> float:
         return (read * read_ns + written * write_ns) / 1e9
 
-    rows = []
+    rows, orders = [], []
     for workload, disk, vcpus in dict.fromkeys(map(_place, _timed(of_mode))):
         timed = {
             mode: {run.round: run for run in _timed({mode: runs}) if _place(run) == (workload, disk, vcpus)}
             for mode, runs in of_mode.items()
         }
+        orders += said_of(ORDERS.get(workload.partition("-")[0], ()), (workload, disk, vcpus), timed)
         # What the processor does is counted on a disk without limits, for all disks.
         alike = [run for run in _counted(of_mode) if (run.workload, run.vcpus) == (workload, vcpus)]
         for mode in (mode for mode in of_mode if timed[mode]):
@@ -115,6 +122,7 @@ def speed_table(
         read_ns=read_ns,
         write_ns=write_ns,
         rows=rows,
+        orders=orders,
         environment=results.campaign.provenance,
     )
 
@@ -190,7 +198,8 @@ NOTE = (
     "{read_ns:g} ns for one that is read and {write_ns:g} ns for one that is written (the defaults are of "
     "an Intel Optane module, arXiv:1903.05714), one after the other, so that it is the most. Seconds are "
     "without it: an emulated NVDIMM is as fast as RAM, and an emulated processor many times slower than a "
-    "real one."
+    "real one. Order: whether the other mode takes at least as long as the first named, by the paired ratios "
+    "of their seconds, which have no delay in them; it cannot be told if the interval has 1 in it."
 )
 _HEAD = (
     "System", "runs", "s", "over", "MiB to files", "to disks", "per MiB",
@@ -207,6 +216,9 @@ def speed_page(table: SpeedTable) -> Page:
         title = f"{printable(workload)} on {printable(disk)}" + (f", {vcpus} vCPUs" if vcpus > 1 else "")
         head = [f"over {printable(table.base)}" if name == "over" else name for name in _HEAD]
         grids.append(Grid(title, head, list(map(_cells, rows)), []))
+    for disk in dict.fromkeys(each.disk for each in table.orders):
+        said = [each for each in table.orders if each.disk == disk]
+        grids.append(statements_grid(f"{printable(disk)}: does the paper's order hold?", said))
     return campaign_page(table, grids, NOTE.format(**table.model_dump()), _csv(table))
 
 

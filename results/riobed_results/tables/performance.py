@@ -204,8 +204,14 @@ def interval(values: list[float]) -> Ratio:
 
 def _said(cell: Cell, runs: Runs) -> list[Said]:
     workload, disk, vcpus, _ = cell
+    return said_of(STATEMENTS, (workload, disk, vcpus), runs) if workload in TIMES[BASE] else []
+
+
+def said_of(statements: Iterable[Statement], place: tuple[str, str, int], runs: Runs) -> list[Said]:
+    """Return whether statements hold for runs of one workload, disk and number of processors, if all ran."""
+    workload, disk, vcpus = place
     found = []
-    for each in STATEMENTS if workload in TIMES[BASE] else ():
+    for each in statements:
         ratios = {mode: known for mode in each.modes if (known := ratio(runs, mode, each.over))}
         if len(ratios) == len(each.modes):
             said = {"key": each.key, "text": each.text, "workload": workload, "disk": disk, "vcpus": vcpus}

@@ -47,7 +47,8 @@ def performance_page(table: PerformanceTable) -> Page:
                 grids += [_seconds(place, here), _ratios(place, here, table.base), *_rates(place, here)]
                 grids += _uses(place, here)
                 said = [said for said in table.said if (said.disk, said.vcpus) == (disk, vcpus)]
-                grids += [_statements(place, said)] if said else []
+                what = f"{place}: does the paper's ratio to Rio without protection hold?"
+                grids += [statements_grid(what, said)] if said else []
             else:
                 processors = f", {vcpus} vCPUs" if vcpus > 1 else ""
                 grids.append(_instructions(processors, here, table.base))
@@ -165,15 +166,14 @@ def _plain(value: float | None) -> str:
     return "" if value is None else f"{value:.1f}"
 
 
-def _statements(place: str, said: list[Said]) -> Grid:
+def statements_grid(title: str, said: list[Said]) -> Grid:
+    """Return a grid that says whether statements hold, by workload."""
     workloads = list(dict.fromkeys(each.workload for each in said))
     body = []
     for text in dict.fromkeys(each.text for each in said):
         cells = {each.workload: _holds(each) for each in said if each.text == text}
         body.append([text, *(cells.get(workload, "") for workload in workloads)])
-    return Grid(
-        f"{place}: does the paper's ratio to Rio without protection hold?", ["Paper", *workloads], body, []
-    )
+    return Grid(title, ["Paper", *workloads], body, [])
 
 
 def _holds(said: Said) -> str:

@@ -10,7 +10,13 @@ from riobed_results.store import Results, stored_spec
 from riobed_results.tables.cost import Ratio
 from riobed_results.tables.nvram import has_nvdimm
 from riobed_results.tables.nvram_speed import speed_table
-from riobed_results.tables.performance import PerformanceRow, PerformanceTable, performance_table, runs_of
+from riobed_results.tables.performance import (
+    PerformanceRow,
+    PerformanceTable,
+    Said,
+    performance_table,
+    runs_of,
+)
 
 # Digits after the point: times scatter by more than their second digit.
 _DIGITS = {"instructions": 3, "time": 2}
@@ -27,7 +33,7 @@ def performance_claims(results: Results) -> list[Claim]:
         *_highest(results),
         *_waited(table),
         *(claim for row in table.rows for claim in _row(row)),
-        *_said(table),
+        *_said("paper", table.said),
         *_nvdimm(results),
     ]
 
@@ -80,7 +86,9 @@ def _nvdimm(results: Results) -> Iterator[Claim]:
     """Return what disks and the NVDIMM had to take for what the work wrote, and the delays of the NVDIMM."""
     if not has_nvdimm(results.campaign):
         return
-    for row in speed_table(results).rows:
+    table = speed_table(results)
+    yield from _said("order", table.orders)
+    for row in table.rows:
         key = slug(row.mode, row.workload, row.disk, *([f"{row.vcpus} vcpus"] if row.vcpus > 1 else []))
         for what, traffic in (("disk", row.disk_traffic), ("nvdimm", row.nvdimm_traffic)):
             if traffic is not None:
@@ -103,10 +111,10 @@ def _row(row: PerformanceRow) -> Iterator[Claim]:
             yield number(f"{key}_written_{when}", use.written_mib, f"{use.written_mib:.1f} MiB")
 
 
-def _said(table: PerformanceTable) -> Iterator[Claim]:
-    for said in table.said:
+def _said(prefix: str, statements: list[Said]) -> Iterator[Claim]:
+    for said in statements:
         vcpus = [f"{said.vcpus} vcpus"] if said.vcpus > 1 else []
-        key = slug("paper", said.key, said.workload, said.disk, *vcpus)
+        key = slug(prefix, said.key, said.workload, said.disk, *vcpus)
         yield Claim(key=key, value=_WORDS[said.holds], text=_WORDS[said.holds])
         for mode, found in said.ratios.items():
             yield number(slug(key, mode), found.median, _text(found, 2))
