@@ -30,7 +30,7 @@ from pytest_riobed.program import Program
 
 # The file system under test.
 FOLDER = "/mnt/test"
-Cause = Literal["reset", "panic", "power"]
+Cause = Literal["reset", "panic", "power", "power-lines"]
 # What memory is overwritten with at a loss of power is drawn from this.
 _NOISE_SEED = 1
 _PANIC_S = 30.0
@@ -108,20 +108,24 @@ class CrashGuest:
         """Crash the guest, reset it with RAM kept, and recover its file cache; return riorecover's report.
 
         `by` selects a reset without warning, a kernel panic followed by a reset, or a loss of power: a reset
-        that disks and an NVDIMM survive, and RAM does not. Afterwards the production kernel runs again. If
-        recovery or that kernel does not come up, the guest is reset once more, as a machine in use would be;
-        a kernel that did not come up is a warning. With `production=False` stage 0 keeps running, which saves
-        a boot, but has little memory and cannot be crashed. RecoveryFailed if the
-        file system cannot be mounted, or if only memory holds what could not be restored.
+        that disks and an NVDIMM survive, and RAM does not. `power-lines` also takes some of the cache lines
+        of the NVDIMM that were not flushed and fenced; the marker must have `power_lines=True`, because the
+        emulator watches all stores from the start. Afterwards the production kernel runs again. If recovery
+        or that kernel does not come up, the guest is reset once more, as a machine in use would be; a kernel
+        that did not come up is a warning. With `production=False` stage 0 keeps running, which saves a boot,
+        but has little memory and cannot be crashed. RecoveryFailed if the file system cannot be mounted, or
+        if only memory holds what could not be restored.
         """
         if by not in get_args(Cause):
             raise UsageError(f"crash by {by!r}: there are {', '.join(get_args(Cause))}")
+        if by.startswith("power") and (by == "power-lines") != self._guest.setup.loses_lines:
+            raise UsageError(f"crash by {by!r}: a guest with power_lines=True has power-lines, others power")
         if not self._production:
             raise UsageError("the guest is in stage 0, whose crash says nothing: leave out production=False")
         if by == "panic":
             self._panic()
         self._production = False
-        report = self._recover(f"until the {by}", power_lost=by == "power")
+        report = self._recover(f"until the {by}", power_lost=by.startswith("power"))
         if self._program:
             self._program.cut()
             self._program = None

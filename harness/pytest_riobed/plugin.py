@@ -73,7 +73,8 @@ def riobed_guest(request: pytest.FixtureRequest, riobed_guests: Guests) -> Itera
     marker = request.node.get_closest_marker(_MARKER)
     arguments: dict[str, Any] = dict(marker.kwargs) if marker else {}
     with _one_line():
-        guest = riobed_guests.get(request.param, arguments.pop("packages", ()), arguments)
+        packages, power_lines = arguments.pop("packages", ()), bool(arguments.pop("power_lines", False))
+        guest = riobed_guests.get(request.param, packages, arguments, power_lines)
         request.node.stash[_guest_key] = guest
         guest.begin()
     yield guest

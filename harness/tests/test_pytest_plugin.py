@@ -86,6 +86,7 @@ def test_where_nothing_is_set_up_it_says_so(pytester: pytest.Pytester, nothing_s
         ("memory_mib=3", "marker riobed: memory_mib: "),
         ("disk_mib='much'", "marker riobed: disk_mib: "),
         ("package=['sqlite3']", "marker riobed: package: "),
+        ("power_lines=True", "marker riobed: power_lines: want nvdimm_mib and one emulated processor"),
         ("packages='sqlite3'", "packages='sqlite3': want a list of names"),
     ],
 )
@@ -160,8 +161,10 @@ def guest(machine: ScriptedMachine) -> CrashGuest:
 
 
 def test_wrong_use_of_a_guest(guest: CrashGuest, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"^crash by 'fire': there are reset, panic, power$"):
+    with pytest.raises(UsageError, match=r"^crash by 'fire': there are reset, panic, power, power-lines$"):
         guest.crash_and_recover(by=cast(Any, "fire"))
+    with pytest.raises(UsageError, match=r"^crash by 'power-lines': a guest with power_lines=True has "):
+        guest.crash_and_recover(by="power-lines")
     with pytest.raises(UsageError, match=rf"^put: {tmp_path}/no does not exist$"):
         guest.put(tmp_path / "no", "x")
     guest.start("one")
