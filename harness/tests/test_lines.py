@@ -58,6 +58,14 @@ def test_each_line_that_is_not_durable_is_kept_or_dropped(config: MachineConfig)
     assert lose_lines(config, 1997) == LostLines(0, 0) and content(config) == found
 
 
+def test_flushes_of_unknown_lines_are_told_once(config: MachineConfig) -> None:
+    """Their number is the fifth in the plugin's file."""
+    with (config.folder / NAME).open("r+b") as state:
+        state.seek(4 * 8)
+        state.write((3).to_bytes(8, "little"))
+    assert [lose_lines(config, 1), lose_lines(config, 1)] == [LostLines(0, 0, 3), LostLines(0, 0, 0)]
+
+
 def test_the_seed_decides_alone(config: MachineConfig) -> None:
     outcomes = []
     for seed in (7, 7, 8):

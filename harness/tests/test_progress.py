@@ -208,6 +208,21 @@ def test_what_streams_say_together() -> None:
     assert streams.reported["failed"] == "3:EIO/9:mismatch"
 
 
+def test_seconds_are_lost_from_the_last_step_that_is_kept() -> None:
+    heard = Progress(SEED)
+    assert heard.seconds_lost(0) is None
+    heard.feed(record("S", 0) + record("I", 1), 10.0)
+    heard.feed(record("D", 1) + record("I", 2) + record("D", 2), 10.5)
+    heard.feed(record("I", 3), 10.75)
+    heard.feed(record("D", 3) + record("I", 4), 12.0)
+    assert [heard.seconds_lost(lost) for lost in (0, 1, 2, 3)] == [0.0, 1.5, 1.5, 2.0]
+    assert heard.seconds_lost(None) is None
+    # What was done before the harness listened was done at no known time.
+    warm = fed(*STREAM[:3])
+    warm.feed(STREAM[3], 7.0)
+    assert (warm.seconds_lost(0), warm.seconds_lost(1)) == (0.0, None)
+
+
 def test_lines_are_kept_with_the_time_at_which_they_were_heard() -> None:
     heard = fed(record("S", 0))
     assert heard.told.text(9.0) == b""

@@ -321,10 +321,10 @@ def test_after_a_loss_of_power_only_modes_that_say_so_may_lose_steps(
 
 
 def test_the_row_has_what_a_loss_of_power_took_of_the_nvdimm(crashing: Recovering) -> None:
-    crashing.lines = LostLines(12, 5)
+    crashing.lines = LostLines(12, 5, 2)
     done = ran(crashing, a_record(restart="power-lines"))
     row = trial_row(done, 1, 1, "2026-01-02T03:04:05.000+00:00", "")
-    assert (row.restart, row.lines_open, row.lines_lost) == ("power-lines", 12, 5)
+    assert (row.restart, row.lines_open, row.lines_lost, row.unknown_flushes) == ("power-lines", 12, 5, 2)
     assert crashing.losses == [done.planned.noise_seed]
 
 

@@ -85,7 +85,7 @@ def test_losses_of_power_are_a_table_of_their_own(store: Store) -> None:
     results = filled(
         store,
         power | {"steps_lost": 0, "steps_done": 9},
-        power | {"steps_lost": 4, "steps_done": 9},
+        power | {"steps_lost": 4, "seconds_lost": 1.25, "steps_done": 9},
         power | {"steps_lost": 9, "steps_done": 9},
         power | {"corruption": "unclassified", "check": differing(3), "total_loss": True},
         power | {"corruption": "unclassified", "check": differing(2), "fault_class": "kernel_text"},
@@ -101,6 +101,8 @@ def test_losses_of_power_are_a_table_of_their_own(store: Store) -> None:
         "Lost every step": 2,
         "Steps lost, median": 4.0,
         "Steps lost, most": 9,
+        "Seconds lost, median": 1.25,
+        "Seconds lost, most": 1.25,
     }
     assert column(results, NO_FAULT)["Resets"] == 1
     pages = campaign_pages(results)

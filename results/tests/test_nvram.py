@@ -37,12 +37,13 @@ def test_each_kind_of_crash_is_a_line(store: Store) -> None:
         dax(fault_class="none"),
         dax(fault_class="panic", crash_title=PANICS["nmi"]),
         dax(**BAD, restart="power"),
-        dax(restart="power-lines"),
+        dax(restart="power-lines", lines_open=12, lines_lost=5, unknown_flushes=1),
+        dax(restart="power-lines", lines_open=2, lines_lost=0, unknown_flushes=0),
         # None of these is a judged run without a change of ours.
         dax(outcome="infra_error"),
         dax(recovery=recovered(phase="done")),
         planted("canary", "none", {"offset": 1 << 26}, mode="dax", **hit),
-        POWER | {"mode": "delayed", "steps_lost": 2, "steps_done": 9},
+        POWER | {"mode": "delayed", "steps_lost": 2, "seconds_lost": 0.25, "steps_done": 9},
         POWER | {"mode": "delayed", "steps_lost": 0, "steps_done": 9},
         POWER | {"mode": "delayed", "steps_lost": 9, "steps_done": 9},
         POWER | BAD | {"mode": "delayed"},
@@ -58,9 +59,11 @@ def test_each_kind_of_crash_is_a_line(store: Store) -> None:
     assert line.share.low == pytest.approx(0.147, abs=0.001)
     sound = lines["dax", "reset", False]
     assert (sound.runs, sound.corrupted, sound.canary_hit) == (2, 0, 0)
+    line = lines["dax", "power-lines", True]
+    assert (line.lines_open_median, line.lines_lost_median, line.unknown_flushes) == (7, 2.5, 1)
     late = lines["delayed", "power", True]
     assert (late.runs, late.corrupted, late.lost_steps, late.canary) == (4, 1, 2, 0)
-    assert (late.steps_lost_median, late.steps_lost_most) == (2, 9)
+    assert (late.steps_lost_median, late.steps_lost_most, late.seconds_lost_most) == (2, 9, 0.25)
 
 
 def test_what_nobody_could_count_is_no_zero(store: Store) -> None:
@@ -75,10 +78,9 @@ def test_what_nobody_could_count_is_no_zero(store: Store) -> None:
         "0 of 1",
         "0",
         "0",
-        "-",
-        "-",
+        *"-------",
     ]
-    assert body["delayed"][-5:] == ["-", "-", "1", "1", "1"]
+    assert body["delayed"][-10:] == [*"--111-----"]
 
 
 @pytest.mark.parametrize("spec", ["", "machine: {nvdimm_mib: 0}\n", "machine: 3\n"])

@@ -19,7 +19,7 @@ from riobed_results.store.store import Store, open_store
 from riobed_results.store.tally import how_many, numbers
 
 NAMES = [field.name for field in fields(Facts)]
-ADDED = ("canary_hits", "canary_offset", "lines_open", "lines_lost")
+ADDED = ("canary_hits", "canary_offset", "lines_open", "lines_lost", "seconds_lost", "unknown_flushes")
 COUNTS = ("requested", "faults_injected", "faults_watched", "faults_activated", "differences", "mismatches")
 
 
@@ -109,6 +109,8 @@ def test_a_store_without_some_columns_has_them_once_it_is_written_to(store: Stor
     with sqlite3.connect(path) as database:
         for column in ADDED:
             database.execute(f"ALTER TABLE trials DROP COLUMN {column}")
+        for column in ("lines_open", "lines_lost", "seconds_lost", "unknown_flushes"):
+            database.execute(f"ALTER TABLE digests DROP COLUMN {column}")
     before = path.read_bytes()
     (old,) = read_results(open_store(str(path))).rows
     assert (old.crash_title, old.canary) == ("old", None) and path.read_bytes() == before
@@ -116,6 +118,7 @@ def test_a_store_without_some_columns_has_them_once_it_is_written_to(store: Stor
     open_store(str(path), create=True).add_trial(added)
     new = read_results(open_store(str(path))).rows[-1]
     assert (new.canary_hits, new.canary_offset, new.canary, new.lines_open) == (2, 1 << 33, True, 3)
+    assert numbers(read_results(open_store(str(path))).tally("lines_open"), "lines_open") == [3]
 
 
 def test_a_damaged_digest_is_told_in_one_line(store: Store, path: Path) -> None:

@@ -121,6 +121,8 @@ class Progress:
     # The lines that were fed with a time. Those of a stream begin with its number.
     told: Told = field(default_factory=Told, compare=False)
     stream: int | None = None
+    # When it was heard that so many steps were done; None if it was fed without a time.
+    _heard: list[tuple[float | None, int]] = field(default_factory=list, compare=False)
     _rest: bytes = b""
 
     def feed(self, data: bytes, at: float | None = None) -> bool:
@@ -133,7 +135,10 @@ class Progress:
         if len(self._rest) > _LONGEST:
             self._rest = b""
             self.damaged += 1
+        before = self.done
         good = [self._take(line) for line in lines if line]
+        if any(good) and (not self._heard or self.done > before):
+            self._heard.append((at, self.done))
         if at is not None:
             for line, valid in zip(filter(None, lines), good, strict=True):
                 self._keep(at, line, valid)
@@ -176,6 +181,17 @@ class Progress:
         name = name if _NAME.fullmatch(name) else "unknown"
         if not self.errors or self.errors[-1].step < step:
             self.errors.append(StepError(step, name, *words))
+
+    def seconds_lost(self, steps: int | None) -> float | None:
+        """Return how long before the last of the steps done the last one was heard of that is not lost.
+
+        `steps` of those done are lost. None if nobody knows, as of steps before the harness listened.
+        """
+        if steps is None or not self._heard:
+            return None
+        kept = next((at for at, done in self._heard if done >= self.done - steps), None)
+        last = self._heard[-1][0] if self._heard[-1][1] == self.done else None
+        return None if kept is None or last is None else round(last - kept, 3)
 
     @property
     def failed(self) -> str:
@@ -221,6 +237,10 @@ class Streams:
         self._half[number] = halves[whole:]
         upper, lower = halves[:whole:2].translate(_UPPER), halves[1:whole:2].translate(_LOWER)
         return part.feed(bytes(map(or_, upper, lower)), at)
+
+    def seconds_lost(self, steps: int | None) -> float | None:
+        """Return None: no step of all of them is the last one."""
+        return None
 
     @property
     def done(self) -> int:

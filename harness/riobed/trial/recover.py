@@ -129,10 +129,12 @@ def restart(guest: Guest, record: TrialRecord, how: Restart | None) -> None:
             record.lines = machine.power_loss(record.planned.noise_seed)
         elif how:
             machine.reset()
+        # At once: what is heard after the boot would seem to be that late.
+        hear(machine, record.progress)
         if record.planned.recovery_reset_s is not None and not record.interruption:
             cut_recovery_short(guest, record, record.planned.recovery_reset_s)
         wait_stage0(machine)
-        # The workload may have run until the moment of the reset.
+        # Some of it may have been on its way.
         hear(machine, record.progress)
         if machine.progress.full:
             raise InfraError("the progress log is full, so it is not known which steps were done")

@@ -82,10 +82,12 @@ def _add_verdict(row: TrialRow, record: TrialRecord, verdict: Verdict) -> None:
         row.files_lost, row.bytes_lost = record.check.files_lost, record.check.bytes_lost
         row.total_loss = record.check.total_loss
         row.steps_lost = record.check.steps_lost
+        row.seconds_lost = record.progress.seconds_lost(row.steps_lost)
     if record.canary:
         row.canary_hits, row.canary_offset = record.canary.blocks, record.canary.first
     if record.lines:
         row.lines_open, row.lines_lost = record.lines.found, record.lines.lost
+        row.unknown_flushes = record.lines.unknown_flushes
     if record.observation and record.observation.crash:
         row.time_to_crash_s = round(record.observation.seconds, 3)
         row.log_damage = record.observation.crash.damage or None

@@ -19,6 +19,7 @@ NAME = "lines"
 LINE = 64
 # struct state of lines.c: the first number in it is the epoch. CONTENT is where the durable content begins.
 _EPOCH = 8
+_UNKNOWN_FLUSHES = 4 * 8
 _CONTENT = 4096
 _CHUNK = 1 << 20
 
@@ -63,8 +64,9 @@ def lose_lines(config: MachineConfig, seed: int) -> LostLines | None:
             for line in dropped:
                 stored.seek(at + int(line) * LINE)
                 stored.write(durable[line].tobytes())
+        unknown = _number(state, _UNKNOWN_FLUSHES)
     settle(config)
-    return LostLines(found, lost)
+    return LostLines(found, lost, unknown)
 
 
 def flip_bit(config: MachineConfig, byte: int, bit: int) -> None:
@@ -91,11 +93,16 @@ def _state(config: MachineConfig) -> Path:
 
 
 def _begin_epoch(state: Any) -> None:
-    """Tell the plugin to forget what it has noted."""
-    state.seek(0)
-    epoch = int.from_bytes(state.read(_EPOCH), "little")
-    state.seek(0)
-    state.write((epoch + 1).to_bytes(_EPOCH, "little"))
+    """Tell the plugin to forget what it has noted, and count flushes of unknown lines anew."""
+    epoch = _number(state, 0)
+    for at, value in ((0, epoch + 1), (_UNKNOWN_FLUSHES, 0)):
+        state.seek(at)
+        state.write(value.to_bytes(_EPOCH, "little"))
+
+
+def _number(state: Any, at: int) -> int:
+    state.seek(at)
+    return int.from_bytes(state.read(_EPOCH), "little")
 
 
 def _write_changed(file: Any, at: int, wanted: bytes) -> None:

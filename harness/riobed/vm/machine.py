@@ -61,10 +61,14 @@ class Nvdimm:
 
 @dataclass(frozen=True)
 class LostLines:
-    """How many cache lines of an NVDIMM were not durable at a loss of power, and how many of them it took."""
+    """How many cache lines of an NVDIMM were not durable at a loss of power, and how many of them it took.
+
+    `unknown_flushes` since the last power-on or snapshot named a line that is not known.
+    """
 
     found: int
     lost: int
+    unknown_flushes: int = 0
 
 
 @dataclass(frozen=True)

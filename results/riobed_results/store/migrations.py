@@ -44,16 +44,25 @@ _SINCE_3 = (
     ("trials", "dirty_share", "FLOAT"),
 )
 _SINCE_4 = (("victim", "TEXT"), ("boot", "TEXT"), ("steps_lost", "INTEGER"))  # of trials
-# Columns that stores of schema 4 lack if they were made before there were canaries, lines, known sizes of
-# measured work, or sittings.
+# Columns that stores of schema 4 lack if they were made before there were canaries, lines, seconds lost, known
+# sizes of measured work, or sittings.
 _ADDED = (
     ("canary_hits", "INTEGER"),
     ("canary_offset", "BIGINT"),
     ("lines_open", "INTEGER"),
     ("lines_lost", "INTEGER"),
+    ("seconds_lost", "FLOAT"),
+    ("unknown_flushes", "INTEGER"),
+)
+_ADDED_TO_DIGESTS = (
+    ("seconds_lost", "FLOAT"),
+    ("lines_open", "INTEGER"),
+    ("lines_lost", "INTEGER"),
+    ("unknown_flushes", "INTEGER"),
 )
 # `sitting` came with the outcome `wrong`.
 _ADDED_TO_RUNS = (("written_bytes", "BIGINT"), ("sitting", "TEXT"))
+_ALL_ADDED = {"trials": _ADDED, "digests": _ADDED_TO_DIGESTS, "runs": _ADDED_TO_RUNS}
 _AT_ONCE = 1000  # trials
 # Part of a crash's detail, between the observation's detail and the reason why recovery failed.
 _DAMAGE = re.compile(r"(?:^|; )damaged log: (.*?)(?=; recovery failed: |$)", re.DOTALL)
@@ -91,14 +100,15 @@ def complete(session: Session) -> None:
 
 def lacks_columns(connection: sa.Connection) -> bool:
     """Whether a store of schema 4 lacks a column that was added later."""
-    return bool(_missing(connection, "trials", _ADDED) or _missing(connection, "runs", _ADDED_TO_RUNS))
+    return any(_missing(connection, table, added) for table, added in _ALL_ADDED.items())
 
 
 def add_columns(connection: sa.Connection) -> None:
     """Give a store the columns that were added later. A program that knows none can go on writing to it."""
-    _add_missing(connection, "trials", _ADDED)
-    if _missing(connection, "runs", _ADDED_TO_RUNS):
-        _add_missing(connection, "runs", _ADDED_TO_RUNS)
+    old_runs = _missing(connection, "runs", _ADDED_TO_RUNS)
+    for table, added in _ALL_ADDED.items():
+        _add_missing(connection, table, added)
+    if old_runs:
         _make_runs_anew(connection)
 
 

@@ -202,11 +202,13 @@ class TrialRow(Base):
     `files_lost` and `bytes_lost`: of what the workload's model has, not there or wrong, None if nobody could
     count; `total_loss`: no file of it is right, or the file system cannot be mounted. `steps_lost`: of the
     `steps_done`, the newest ones that are not in the files, which are as they were before these; None if the
-    files are not as after any step, or nobody could count. `canary_hits`: how many blocks of 4096 bytes of
+    files are not as after any step, or nobody could count. `seconds_lost`: in how many seconds of the trial's
+    clock the harness heard of these steps. `canary_hits`: how many blocks of 4096 bytes of
     the NVDIMM's canary, in which nobody stores anything, differed after the crash, and `canary_offset` the
     offset in the NVDIMM of the first such byte; None where the mode has no canary. `lines_open`: how many
     cache lines of the NVDIMM were not durable when power was lost, and `lines_lost` how many of them it took;
-    None unless the emulator knew (restart `power-lines`).
+    `unknown_flushes`: how many flushes since the snapshot named a line that the emulator could not tell, so
+    that it may be among these. None unless the emulator watched (restart `power-lines`).
 
     `worker` names the guest, `snapshot` the memory that it started from (the first digits of its SHA-256),
     `boot` the boot of the production kernel that this memory comes from: the number in the registry, which
@@ -270,10 +272,12 @@ class TrialRow(Base):
     bytes_lost: Mapped[int | None] = mapped_column(sa.BigInteger, default=None)
     total_loss: Mapped[bool | None] = mapped_column(default=None)
     steps_lost: Mapped[int | None] = mapped_column(default=None)
+    seconds_lost: Mapped[float | None] = mapped_column(default=None)
     canary_hits: Mapped[int | None] = mapped_column(default=None)
     canary_offset: Mapped[int | None] = mapped_column(sa.BigInteger, default=None)
     lines_open: Mapped[int | None] = mapped_column(default=None)
     lines_lost: Mapped[int | None] = mapped_column(default=None)
+    unknown_flushes: Mapped[int | None] = mapped_column(default=None)
     requested: Mapped[int] = mapped_column(default=0)
     injected: Mapped[int] = mapped_column(default=0)
     activated: Mapped[int] = mapped_column(default=0)
@@ -771,6 +775,10 @@ class DigestRow(Base):
     files_lost: Mapped[int | None] = mapped_column(sa.BigInteger)
     bytes_lost: Mapped[int | None] = mapped_column(sa.BigInteger)
     steps_lost: Mapped[int | None]
+    seconds_lost: Mapped[float | None]
+    lines_open: Mapped[int | None]
+    lines_lost: Mapped[int | None]
+    unknown_flushes: Mapped[int | None]
     time_to_crash_s: Mapped[float | None]
     guest_s: Mapped[float | None]
     cache_share: Mapped[float | None]

@@ -80,7 +80,7 @@ NO_FAULT = Design(
 
 
 def _power_lines(rows: Sequence[Row]) -> dict[str, Value]:
-    steps = numbers(rows, "steps_lost")
+    steps, seconds = numbers(rows, "steps_lost"), numbers(rows, "seconds_lost")
     return {
         "Losses of power": how_many(rows),
         "without a fault": how_many(row for row in rows if row.fault_class == "none"),
@@ -89,6 +89,8 @@ def _power_lines(rows: Sequence[Row]) -> dict[str, Value]:
         "Lost every step": how_many(row for row in rows if row.lost_every_step),
         "Steps lost, median": float(statistics.median(steps)) if steps else None,
         "Steps lost, most": max(steps) if steps else None,
+        "Seconds lost, median": round(statistics.median(seconds), 2) if seconds else None,
+        "Seconds lost, most": round(max(seconds), 2) if seconds else None,
     }
 
 
@@ -100,10 +102,11 @@ POWER = Design(
     "back. A mode that keeps files in memory alone (rio) has promised nothing for that, so it loses all of "
     "them. Lost newest steps: the files are as after one earlier step of the workload. Modes that write "
     "later (delayed) may do that; in all others each difference is a changed file. Lost every step: as "
-    "before the first one, or no file is right. Steps lost: of trials whose files are as after some step.",
+    "before the first one, or no file is right. Steps lost: of trials whose files are as after some step. "
+    "Seconds lost: in which the workload reported these steps (-: not recorded).",
     wants=powerless,
     lines=_power_lines,
-    numbers=("steps_lost",),
+    numbers=("steps_lost", "seconds_lost"),
 )
 
 

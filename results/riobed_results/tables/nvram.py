@@ -33,8 +33,9 @@ class Line(BaseModel):
     """The judged runs of a mode that ended in one kind of crash, with `faults` or without.
 
     `corrupted` are those after which a file differed. In `canary` of the runs there was a canary; it was hit
-    in `canary_hit` of them, and in `hit_alone` no file differed then. `steps_lost`: median and most, of the
-    runs whose files are as after some step; None if there is none.
+    in `canary_hit` of them, and in `hit_alone` no file differed then. `steps_lost` and `seconds_lost`:
+    median and most, of the runs whose files are as after some step; `lines_*`: of those whose emulator knew
+    which lines of the NVDIMM were durable, and `unknown_flushes` in all of them. None if there is none.
     """
 
     mode: str
@@ -52,6 +53,11 @@ class Line(BaseModel):
     lost_steps: int
     steps_lost_median: float | None
     steps_lost_most: int | None
+    seconds_lost_median: float | None
+    seconds_lost_most: float | None
+    lines_open_median: float | None
+    lines_lost_median: float | None
+    unknown_flushes: int | None
 
 
 class NvramTable(BaseModel):
@@ -73,10 +79,13 @@ def wanted(row: Row) -> bool:
     return judged(row) and not planted(row) and not row.late
 
 
+_NUMBERS = ("steps_lost", "seconds_lost", "lines_open", "lines_lost", "unknown_flushes")
+
+
 def nvram_table(results: Results) -> NvramTable:
     """Compute the table; StoreError if the campaign's machines have no NVDIMM, or nothing was judged."""
     campaign = results.campaign
-    rows = results.tally("steps_lost", wants=wanted) if has_nvdimm(campaign) else []
+    rows = results.tally(*_NUMBERS, wants=wanted) if has_nvdimm(campaign) else []
     if not rows:
         raise results.without("judged runs of machines with an NVDIMM")
     modes = in_order(campaign, "modes", (row.mode for row in rows))
@@ -101,7 +110,8 @@ def _faulty(row: Row) -> bool:
 
 
 def _line(rows: Sequence[Row], mode: str, crash: Crash, faults: bool) -> Line:
-    runs, steps = how_many(rows), numbers(rows, "steps_lost")
+    runs = how_many(rows)
+    steps, seconds, opened, lost, unknown = (numbers(rows, name) for name in _NUMBERS)
     bad = [row for row in rows if row.corruption != "none"]
     hit = [row for row in rows if row.canary]
     return Line(
@@ -118,9 +128,18 @@ def _line(rows: Sequence[Row], mode: str, crash: Crash, faults: bool) -> Line:
         canary_hit=how_many(hit),
         hit_alone=how_many(row for row in hit if row.corruption == "none"),
         lost_steps=how_many(row for row in rows if row.lost_steps),
-        steps_lost_median=statistics.median(steps) if steps else None,
+        steps_lost_median=_median(steps),
         steps_lost_most=max(steps, default=None),
+        seconds_lost_median=_median(seconds),
+        seconds_lost_most=max(seconds, default=None),
+        lines_open_median=_median(opened),
+        lines_lost_median=_median(lost),
+        unknown_flushes=sum(unknown) if unknown else None,
     )
+
+
+def _median(values: Sequence[float]) -> float | None:
+    return statistics.median(values) if values else None
 
 
 _HEAD = [
@@ -137,6 +156,11 @@ _HEAD = [
     "Lost newest steps",
     "Steps lost, median",
     "most",
+    "Seconds lost, median",
+    "most",
+    "Lines open, median",
+    "lost, median",
+    "Unknown flushes",
 ]
 NOTE = (
     "Judged runs, however they ended; planted changes are left out. Crash: whether the machine was reset, "
@@ -147,7 +171,10 @@ NOTE = (
     "left such files. Direct: checksums or the canary tell of a stray store; indirect: checksums were "
     "kept and tell of none; unclassified: nothing tells. Canary: a part of the NVDIMM in which nobody "
     "stores anything; hit: it differs after the crash, of the runs in which there was one; hit alone: and "
-    "no file differs. Steps lost: of runs whose files are as after some step."
+    "no file differs. Steps lost: of runs whose files are as after some step. Seconds lost: in which the "
+    "workload reported these steps. Lines open: cache lines of the NVDIMM that were not durable when power "
+    "was lost; lost: those of them that it took. Unknown flushes: of lines that the emulator could not tell, "
+    "in all runs; a line that one of them named counts as open."
 )
 
 
@@ -167,7 +194,6 @@ def nvram_page(table: NvramTable) -> Page:
 
 def _cells(line: Line) -> list[str]:
     alone = str(line.hit_alone) if line.canary else UNKNOWN
-    median, most = line.steps_lost_median, line.steps_lost_most
     return [
         printable(line.mode),
         line.crash,
@@ -177,9 +203,14 @@ def _cells(line: Line) -> list[str]:
         *map(str, (line.direct, line.indirect, line.unclassified)),
         *((f"{line.canary_hit} of {line.canary}", alone) if line.canary else (UNKNOWN, UNKNOWN)),
         str(line.lost_steps),
-        UNKNOWN if median is None else f"{median:g}",
-        UNKNOWN if most is None else str(most),
+        *map(_number, (line.steps_lost_median, line.steps_lost_most)),
+        *(_number(value and round(value, 2)) for value in (line.seconds_lost_median, line.seconds_lost_most)),
+        *map(_number, (line.lines_open_median, line.lines_lost_median, line.unknown_flushes)),
     ]
+
+
+def _number(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:g}"
 
 
 NVRAM = CampaignTable(
