@@ -9,6 +9,7 @@
 /* Each returns the exit status. */
 int command_prepare(const struct options *options);
 int command_run(const struct options *options);
+int command_places(const struct options *options);
 int command_verify(const struct options *options);
 
 /* The path of the pool in --dir, in a buffer that the next call uses again. */

@@ -16,6 +16,7 @@ static const struct {
 } commands[] = {
 	{ "prepare", command_prepare, "Dma" },
 	{ "run", command_run, "DSmapnbl" },
+	{ "places", command_places, "Dma" },
 	{ "verify", command_verify, "DSmaOikj" },
 };
 
@@ -27,6 +28,8 @@ static const char help[] =
 "  pmemobj run --dir D --seed S [--api A] [--pool-mib N] [--steps N] [--progress PATH] [--bug B]\n"
 "      [--platform P]\n"
 "      do steps, for ever or N of them\n"
+"  pmemobj places --dir D [--api A] [--pool-mib N]\n"
+"      say where the objects are: offset, bytes and file of each\n"
 "  pmemobj verify --dir D --seed S --done N [--intent N+1] [--oldest K] [--api A] [--pool-mib N] [--json]\n"
 "      compare the pool with what must be in it after those steps\n"
 "\n"

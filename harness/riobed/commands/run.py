@@ -62,7 +62,8 @@ def run_spec(spec: CampaignSpec, store: str, logs: Path | None, where: Where) ->
         check_mode(mode, spec.mode(mode), setup)
     setup = replace(setup, snapshots=beside(store, "snapshots"))
     can_plant = bool(setup.workload and setup.workload.stop)
-    spec = spec.with_controls(can_plant)
+    # Where only some bytes count, a spec has to choose the kinds that change these.
+    spec = spec.with_controls(can_plant and not (setup.workload and setup.workload.places))
     if PLANTED in spec.classes and not can_plant:
         raise UsageError(
             f"spec: fault class {PLANTED}: the workload has no stop command; give it one in workload.yaml"

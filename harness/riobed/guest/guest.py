@@ -417,6 +417,11 @@ class Guest:
         return {name: self._filled("check", text, seed) for name, text in self._workload.checks.items()}
 
     @property
+    def names_places(self) -> bool:
+        """Whether the workload says which bytes its check looks at, rather than all of its files."""
+        return self._workload.places is not None
+
+    @property
     def _workload(self) -> workloads.Workload:
         if not self.setup.workload:
             raise InfraError("a guest without a workload has no commands")

@@ -80,13 +80,15 @@ class Workload(BaseModel):
     `programs` are Debian packages with a program of the same name, which ./NAME runs, with its own libraries;
     `build` comes after them and finds what the packages have in ./unpacked, which is then removed.
 
-    After `stop` the workload finishes its current step and ends. `measure` is work of fixed size for
-    `riobed bench` and `riobed cost`; it starts from where `prepare` ended. It may have parts, which are done
-    one after the other and timed apart: a command for each by its name. `measure_operations` is a number: how
-    many operations on files that is, by what the workload does, not by what the kernel makes of it.
-    `measure_mib` is how many MiB it writes to files. Either may be a sum of numbers, with + between them.
-    `check_measured` is the check after `measure`, if that of a crash cannot judge it: it may be a command for
-    each of some parts, by name, of what that part leaves to the next one.
+    After `stop` the workload finishes its current step and ends. `places` then says which bytes `check`
+    looks at, if not at all of its files: a line with offset, length and path in {dir} for each piece.
+
+    `measure` is work of fixed size for `riobed bench` and `riobed cost`; it starts from where `prepare`
+    ended. It may have parts, which are done one after the other and timed apart: a command for each by its
+    name. `measure_operations` is a number: how many operations on files that is, by what the workload does,
+    not by what the kernel makes of it. `measure_mib` is how many MiB it writes to files. Either may be a sum
+    of numbers, with + between them. `check_measured` is the check after `measure`, if that of a crash cannot
+    judge it: it may be a command for each of some parts, by name, of what that part leaves to the next one.
     `fill` is for modes with a `cache_share`.
     """
 
@@ -100,6 +102,7 @@ class Workload(BaseModel):
     prepare: str | None = None
     start: str
     stop: str | None = None
+    places: str | None = None
     measure: Parts | None = None
     measure_operations: str | None = None
     measure_mib: str | None = None
@@ -184,7 +187,7 @@ def load_workload(folder: Path) -> Workload:
     for name in (workload.fill.option, workload.fill.plus) if workload.fill else ():
         if name and name not in workload.options:
             raise UsageError(f"workload {path}: fill: there is no option {name!r}")
-    templates = {key: getattr(workload, key) for key in ("prepare", "start", "stop", "check")}
+    templates = {key: getattr(workload, key) for key in ("prepare", "start", "stop", "places", "check")}
     templates |= {f"measure.{part}".rstrip("."): text for part, text in workload.measured.items()}
     templates |= {f"check_measured.{part}".rstrip("."): text for part, text in workload.checks.items()}
     for key, template in templates.items():

@@ -220,7 +220,7 @@ class CampaignSpec(ComparesModes):
         return self
 
     def with_controls(self, can_plant: bool) -> "CampaignSpec":
-        """Return the spec with default controls filled in; `can_plant`: the workload can be stopped."""
+        """Return the spec with default controls filled in; `can_plant`: any byte will do."""
         if self.controls is not None:
             return self
         possible: list[Control] = ["none", "planted"] if can_plant else ["none"]

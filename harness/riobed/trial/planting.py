@@ -18,12 +18,12 @@ write over the change.
 """
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from riobed.errors import InfraError
 from riobed.faults import Kind
-from riobed.guest import PAGE, Guest, registry
+from riobed.guest import GUEST_DIR, PAGE, Guest, registry
 from riobed.guest.layout import ENTRY_SIZE
 from riobed.trial import structures
 from riobed.trial.blocks import at_once, change_on_disk, paused, settle
@@ -130,10 +130,22 @@ def _written(guest: Guest, rng: random.Random) -> Plant:
 
 
 def _byte_of_a_file(guest: Guest, rng: random.Random) -> tuple[int, int, str]:
-    """Return inode, offset and name of a random byte."""
-    listed = files(guest)
-    size, ino, name = rng.choices(listed, [size for size, *_ in listed])[0]
-    return ino, rng.randrange(size), name
+    """Return inode, offset and name of a random byte that the workload's check looks at."""
+    pieces = [(0, size, ino, name) for size, ino, name in files(guest)]
+    if guest.names_places:
+        pieces = _places(guest, {name: ino for _, _, ino, name in pieces})
+    start, size, ino, name = rng.choices(pieces, [size for _, size, *_ in pieces])[0]
+    return ino, start + rng.randrange(size), name
+
+
+def _places(guest: Guest, inos: Mapping[str, int]) -> list[tuple[int, int, int, str]]:
+    """Return offset, length, inode and name of each piece that the workload names; InfraError without one."""
+    told = guest.machine.run(guest.command("places", seed=0))
+    lines = [line.split(" ", 2) for line in told.stdout.decode("utf-8", "replace").splitlines()]
+    found = [(int(start), int(size), f"{GUEST_DIR}/{path}") for start, size, path in lines]
+    if told.status or not found or any(name not in inos for _, _, name in found):
+        raise InfraError("planted: the workload does not say where its bytes are")
+    return [(start, size, inos[name], name) for start, size, name in found]
 
 
 def _canary(guest: Guest, rng: random.Random) -> Plant:

@@ -131,6 +131,22 @@ def test_told_to_stop_it_ends_after_a_step(pmemobj: Pmemobj, tmp_path: Path) -> 
     assert intent == 0 and pmemobj.kinds(root, "tx", done) == []
 
 
+@pytest.mark.parametrize("api", APIS)
+def test_a_changed_bit_where_objects_are_said_to_be_is_found(
+    pmemobj: Pmemobj, copied: Callable[[str], Path], api: str
+) -> None:
+    root, rng = copied(api), random.Random(9)
+    told = pmemobj("places", "--dir", root, "--api", api)
+    pieces = [line.split() for line in told.stdout.splitlines()]
+    assert told.returncode == 0 and len(pieces) > 100
+    for start, size, path in rng.sample(pieces, 5):
+        offset = int(start) + rng.randrange(int(size))
+        flip(root / path, offset)
+        assert "content" in pmemobj.kinds(root, api, STEPS), (start, size)
+        flip(root / path, offset)
+    assert pmemobj.kinds(root, api, STEPS) == []
+
+
 @pytest.mark.parametrize("platform", ["honest", "lying"])
 def test_the_platform_is_what_pmdk_is_told_of_it(pmemobj: Pmemobj, tmp_path: Path, platform: str) -> None:
     """PMDK reads its environment when it is loaded. What it then does not flush only a guest can lose."""
