@@ -44,8 +44,8 @@ _SINCE_3 = (
     ("trials", "dirty_share", "FLOAT"),
 )
 _SINCE_4 = (("victim", "TEXT"), ("boot", "TEXT"), ("steps_lost", "INTEGER"))  # of trials
-# Columns that stores of schema 4 lack if they were made before there were canaries, lines, seconds lost, known
-# sizes of measured work, or sittings.
+# Columns that stores of schema 4 lack if they were made before there were canaries, lines, seconds lost,
+# known sizes of measured work, or sittings.
 _ADDED = (
     ("canary_hits", "INTEGER"),
     ("canary_offset", "BIGINT"),
