@@ -28,8 +28,7 @@ def rehearse(guest: Guest, seed: int) -> str | None:
     for name, text in guest.measured(seed).items():
         done = guest.machine.run(["/bin/sh", "-c", text], timeout=_PART_S)
         if done.status:
-            error = done.stderr.decode("utf-8", "replace").strip()[-200:]
-            raise InfraError(f"the part {name} failed with status {done.status}: {error}")
+            raise InfraError(f"the part {name} failed with status {done.status}: {done.error}")
         if name in checks and (wrong := _checked(guest, checks[name])):
             return f"after {name}: {wrong}"
     return None

@@ -157,8 +157,7 @@ def prepare(guest: Guest, variant: Variant) -> None:
         script += f"cat >/run/batch; cat /run/batch >{INJECTOR}\n"
     ended = guest.machine.run(["/bin/sh", "-ec", script], stdin=variant.batch.encode())
     if ended.status:
-        error = ended.stderr.decode("utf-8", "replace").strip()[-200:]
-        raise InfraError(f"{guest.machine.config.name}: {variant.name}: status {ended.status}: {error}")
+        raise InfraError(f"{guest.machine.config.name}: {variant.name}: status {ended.status}: {ended.error}")
 
 
 def _stored(out: Path, series: Series) -> set[tuple[str, str, int, str]]:

@@ -486,8 +486,7 @@ class Guest:
         if self.setup.settled:
             settled = self.machine.run(["/bin/sh", "-c", _SETTLE], timeout=_PREPARE_S)
             if settled.status:
-                error = settled.stderr.decode("utf-8", "replace").strip()[-200:]
-                raise BootError(f"the file system cannot be remounted: {error}")
+                raise BootError(f"the file system cannot be remounted: {settled.error}")
         self.cache = cache_use(self.machine.read_file("/proc/meminfo"), self.machine.config.memory)
         self.boot_id = self._read_boot_id()
 
@@ -557,5 +556,4 @@ class Guest:
         """Start the trace after the snapshot, which is then the same with and without a trace."""
         started = self.machine.run(["/usr/bin/staprun", "-b", "1", "-L", _TRACE])
         if started.status:
-            error = started.stderr.decode("utf-8", "replace").strip()[-200:]
-            raise InfraError(f"the trace does not start: {error}")
+            raise InfraError(f"the trace does not start: {started.error}")

@@ -37,6 +37,6 @@ def settle(guest: Guest, work: Measurement) -> Settled:
     machine = guest.machine
     ended = machine.run(["/bin/bash", "-c", _SCRIPT], timeout=_CLEAN_S)
     if ended.status or not ended.stdout.strip().isdigit():
-        error = ended.stderr.decode("utf-8", "replace").strip()[-200:] or f"it said {ended.stdout[-200:]!r}"
+        error = ended.error or f"it said {ended.stdout[-200:]!r}"
         raise InfraError(f"{machine.config.name}: the file system does not become read-only: {error}")
     return Settled(machine.disk_use().since(work.used), int(ended.stdout) / 1e6 - work.ended_s)

@@ -142,7 +142,10 @@ def _places(guest: Guest, inos: Mapping[str, int]) -> list[tuple[int, int, int, 
     """Return offset, length, inode and name of each piece that the workload names; InfraError without one."""
     told = guest.machine.run(guest.command("places", seed=0))
     lines = [line.split(" ", 2) for line in told.stdout.decode("utf-8", "replace").splitlines()]
-    found = [(int(start), int(size), f"{GUEST_DIR}/{path}") for start, size, path in lines]
+    try:
+        found = [(int(start), int(size), f"{GUEST_DIR}/{path}") for start, size, path in lines]
+    except ValueError:
+        found = []
     if told.status or not found or any(name not in inos for _, _, name in found):
         raise InfraError("planted: the workload does not say where its bytes are")
     return [(start, size, inos[name], name) for start, size, name in found]

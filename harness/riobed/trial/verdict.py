@@ -36,7 +36,7 @@ class Verdict:
 
 def read_check(result: ExecResult) -> CheckReport:
     """Parse the result of the workload's check; InfraError if the check itself failed."""
-    error = result.stderr.decode("utf-8", "replace").strip()[-200:]
+    error = result.error
     if result.status not in (_EQUAL, _DIFFERS):
         raise InfraError(f"the workload's check failed with status {result.status}: {error}")
     try:

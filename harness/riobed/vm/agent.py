@@ -39,6 +39,11 @@ class ExecResult:
     stdout: bytes
     stderr: bytes
 
+    @property
+    def error(self) -> str:
+        """The end of what it said on standard error."""
+        return self.stderr.decode("utf-8", "replace").strip()[-200:]
+
 
 @contextmanager
 def _known_form() -> Iterator[None]:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from riobed_results.report.claims.claim import Claim, count, interval, number, of, part, slug
 from riobed_results.store import (
-    LOSSES_OF_POWER,
     PANICS,
     Results,
     Row,
@@ -29,6 +28,7 @@ from riobed_results.tables.losses import (
     RECOVERY_CRASH,
     RESTARTS,
     loss_lines,
+    powerless,
 )
 from riobed_results.tables.planted import PLANTED, during
 from riobed_results.tables.proportions import count_text, share_of
@@ -81,12 +81,9 @@ def _sound(results: Results) -> list[TrialRow]:
     """Return the runs without a fault, those included that crashed by themselves."""
     return [
         row
-        for row in results.rows
-        if judged(row)
-        and row.fault_class in ("none", "panic")
-        and row.mode not in LOSING_MODES
-        and row.restart not in LOSSES_OF_POWER
-        and cut_short(row.recovery) is None
+        for row in filter(judged, results.rows)
+        if row.mode not in LOSING_MODES
+        and (NO_FAULT.wants(row) or (row.fault_class == "panic" and not powerless(row)))
     ]
 
 
