@@ -25,6 +25,7 @@ BOOT_S = 120.0
 # tenths of a second for a trial's 128 MiB and half a minute for the GiB of a soak.
 RECOVERY_S = 300.0
 _POLL_S = 0.02
+_ANSWER_S = 1.0
 # Lines of the console that an error carries.
 _TAIL = 30
 
@@ -77,5 +78,6 @@ def _wait_for(machine: Machine, good: bytes, bad: list[bytes], timeout: float) -
 
     if not wait_until(machine, look, timeout):
         raise boot_error(machine, f"no '{good.decode()}' within {timeout:.0f} s")
-    if not machine.agent_answers(timeout):
+    # In short waits, so that a machine that ends meanwhile ends the whole wait.
+    if not wait_until(machine, lambda: machine.agent_answers(_ANSWER_S), timeout):
         raise boot_error(machine, f"'{good.decode()}', but no agent within {timeout:.0f} s")
