@@ -6,6 +6,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -148,3 +149,18 @@ def test_stores_through_pinned_pages(program: Callable[[str], str], tmp_path: Pa
         pytest.skip(done.stderr)
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(list(tmp_path.glob("pinned.*"))) == 4
+
+
+@pytest.mark.parametrize("damage", [b"", os.urandom(8 * 4096)], ids=["right", "overwritten"])
+def test_mappings_that_come_and_go(program: Callable[[str], str], tmp_path: Path, damage: bytes) -> None:
+    process = subprocess.Popen(
+        [program("remapped"), "1", SEED, "3"], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    )
+    while damage and process.poll() is None:
+        with suppress(FileNotFoundError), (tmp_path / "remapped").open("r+b") as file:
+            file.write(damage)
+    said = process.communicate()[0]
+    if damage:
+        assert process.returncode == 1 and "differs" in said, said
+    else:
+        assert (process.returncode, said.count(" mappings\n")) == (0, 3)

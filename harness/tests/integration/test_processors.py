@@ -10,10 +10,13 @@ from riobed.guest.guest import Guest
 from riobed.guest.modes import cache_mode
 from riobed.guest.setup import guest_setup
 from riobed.plan.spec import CampaignSpec
+from riobed.products import CHECKOUT
+from riobed.soak.kernel import counters, mismatches
 from riobed.trial.record import TrialRecord
 
-from .conftest import MEMTEST, UD2, FaultIn, opened, trial
+from .conftest import MEMTEST, UD2, FaultIn, compiled, opened, trial
 from .test_kernel import run_kunit
+from .test_open_pages import check_closed
 
 
 @pytest.fixture(scope="module", params=[2, 4])
@@ -51,3 +54,17 @@ def test_a_window_ends_for_other_processors_too(guest: Guest) -> None:
     results = run_kunit(guest)
     assert {verdict for verdict, _, _ in results} == {"ok"}
     assert ("ok", "rio_test_other_cpu", "") in results
+
+
+def test_mappings_of_a_page_come_and_go_on_all_processors(guest: Guest) -> None:
+    """While the page is stored into and written out, until the program's time is up."""
+    guest.ready()
+    source = CHECKOUT / "workloads/stress/src/remapped/remapped.c"
+    guest.machine.write_file("/run/remapped", compiled(guest, source, "-O1 -D_GNU_SOURCE"))
+    run = "chmod 755 /run/remapped; cd /mnt/test; exec /run/remapped 20 7 4"
+    pid = guest.machine.spawn(["/bin/sh", "-c", run])
+    while not (ended := guest.machine.status(pid)):
+        assert mismatches(counters(guest.machine, "verify")) == 0
+    assert ended.status == 0, ended.stdout + ended.stderr
+    assert ended.stdout.count(b" mappings\n") == 4, ended.stdout
+    check_closed(guest)
