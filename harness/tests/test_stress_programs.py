@@ -2,6 +2,7 @@
 """The stress suite's own programs, on the host: `steps check` accepts what was done and nothing else."""
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -149,6 +150,33 @@ def test_stores_through_pinned_pages(program: Callable[[str], str], tmp_path: Pa
         pytest.skip(done.stderr)
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(list(tmp_path.glob("pinned.*"))) == 4
+
+
+def contents(tree: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in tree.rglob("*") if has_content(path)}
+
+
+def test_a_write_in_flight_may_have_changed_a_file_and_not_yet_its_size(steps: str, tree: Path) -> None:
+    """The reset came when the part of the file that was there before was written."""
+    before: dict[Path, bytes] = {}
+    for count in range(100, 400):
+        subprocess.run(["chattr", "-R", "-f", "-i", "-a", str(tree)], check=False)
+        shutil.rmtree(tree)
+        tree.mkdir()
+        log = run(steps, tree, count)
+        after = contents(tree)
+        changed = [path for path in after if after[path] != before.get(path)]
+        if before.keys() == after.keys() and len(changed) == 1:
+            old, new = before[changed[0]], after[changed[0]]
+            # One that inserts keeps the end.
+            if len(old) < len(new) and not new.startswith(old) and not new.endswith(old[-64:]):
+                break
+        before = after
+        log.unlink()
+    os.truncate(changed[0], len(before[changed[0]]))
+    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:-1]))
+    status, said = check(steps, tree, log)
+    assert status == 0 and "one in flight" in said, said
 
 
 @pytest.mark.parametrize("damage", [b"", os.urandom(8 * 4096)], ids=["right", "overwritten"])

@@ -62,11 +62,10 @@ static off_t wrong_byte(int file, const struct node *node, const struct node *ol
 	return -1;
 }
 
+/* A step in flight that writes into a file makes it longer or leaves its size as it is. */
 static bool size_right(off_t size, const struct node *node, const struct node *old)
 {
-	if (size == node->size)
-		return true;
-	return old && (size >= node->size) != (size > old->size);
+	return old ? old->size <= size && size <= node->size : size == node->size;
 }
 
 static void compare_flags(int file, const char *path, const struct node *node)
