@@ -8,7 +8,8 @@ one line and exits with its `exit_code`.
 import inspect
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Annotated, Any
 import typer
 
 from riobed_results.errors import StoreError, StoreUsageError
-from riobed_results.files import write_whole
+from riobed_results.files import replacing
 from riobed_results.report.blind import check_cases, write_cases
 from riobed_results.report.claims import read_claims, unbacked, write_claims
 from riobed_results.report.publish import publish
@@ -127,19 +128,20 @@ def trials(
 ) -> None:
     """List the trials of a campaign; json and parquet have every column, oracles and definitions."""
     results = read_results(open_store(store), campaign, faults=form is not TrialsFormat.TEXT)
-    name, rows = results.campaign.name, results.rows
-    if not rows:
+    name = results.campaign.name
+    if not results.trials:
         raise results.without("trials yet")
     if form is TrialsFormat.JSON:
-        emit(trials_json(name, rows), output)
+        emit(trials_json(name, results.stream()), output)
     elif form is TrialsFormat.PARQUET:
         if output is None:
             raise StoreUsageError("trials: Parquet is not text; give a file with --output")
-        emit(trials_parquet(name, rows), output)
+        with _writing(output) as new:
+            trials_parquet(name, results.stream(), new)
     else:
         to_terminal = output is None and sys.stdout.isatty()
         width = shutil.get_terminal_size().columns if to_terminal else PIPE_WIDTH
-        emit(trials_text(rows, width), output)
+        emit(trials_text(results, width), output)
 
 
 def log(
@@ -253,13 +255,21 @@ def mount(app: typer.Typer) -> None:
     app.command("adjudicate")(adjudicate_corruptions)
 
 
-def emit(content: str | bytes, output: Path | None) -> None:
+def emit(content: str | bytes | Iterable[str], output: Path | None) -> None:
     """Print `content`, or write the file `output` atomically; StoreError if it cannot be written."""
+    parts = [content] if isinstance(content, str | bytes) else content
     if output is None:
-        typer.echo(content, nl=False)
+        for part in parts:
+            typer.echo(part, nl=False)
         return
-    data = content if isinstance(content, bytes) else content.encode()
+    with _writing(output) as new, new.open("wb") as file:
+        file.writelines(part if isinstance(part, bytes) else part.encode() for part in parts)
+
+
+@contextmanager
+def _writing(output: Path) -> Iterator[Path]:
     try:
-        write_whole(output, data)
+        with replacing(output.resolve()) as new:
+            yield new
     except OSError as error:
         raise StoreError(f"output {output}: {error.strerror}; choose another file") from error

@@ -16,8 +16,12 @@ def replacing(path: Path, *, durable: bool = False) -> Iterator[Path]:
     """Give the block a temporary path to write to; the file replaces `path` when the block succeeds.
 
     If the block raises, `path` is unchanged and the temporary file is removed. With `durable`, file and name
-    are on disk on return. Raises OSError if it cannot be written.
+    are on disk on return. A device or pipe cannot be replaced, so the path is then its own. Raises OSError if
+    it cannot be written.
     """
+    if path.exists() and not path.is_file():
+        yield path
+        return
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
         new = Path(folder) / path.name
         yield new
@@ -30,9 +34,6 @@ def replacing(path: Path, *, durable: bool = False) -> Iterator[Path]:
 
 def write_whole(path: Path, data: bytes, *, durable: bool = False) -> None:
     """Write `data` to the file atomically, replacing its content; OSError if it cannot be written."""
-    if path.exists() and not path.is_file():
-        path.write_bytes(data)  # a device or pipe cannot be replaced
-        return
     with replacing(path.resolve(), durable=durable) as new:
         new.write_bytes(data)
 

@@ -9,10 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 from results_builders import Invoke, faults, fill, planted
 from riobed_results.errors import StoreUsageError
+from riobed_results.store import export, queries
 from riobed_results.store.models import FaultRow, TrialRow
 from riobed_results.store.oracles import oracles
 from riobed_results.store.queries import read_results
 from riobed_results.store.store import Store, open_store
+from riobed_results.tables import trials
 from riobed_results.tables.rates import direct, sensitivity
 from riobed_results.tables.trials import trials_json
 
@@ -46,6 +48,24 @@ def test_every_column_of_every_row_comes_back(invoke: Invoke, store: Store, path
     assert set(read[1]["faults"][0]) == {c.key for c in FaultRow.__table__.columns}
 
 
+@pytest.mark.parametrize("form", ["text", "json", "parquet"])
+def test_a_list_that_is_read_in_parts_is_that_of_a_whole(
+    invoke: Invoke, store: Store, path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    every: list[dict[str, Any]] = [{"position": number, "faults": faults(2)} for number in range(7)]
+    every[4] |= {"corruption": "indirect", "corruption_where": "disk"}
+    fill(store, *every)
+    lists = []
+    for part in (1000, 3, 7):
+        for place in (queries, export, trials):
+            for name in ("_ROWS_AT_ONCE", "_GROUP", "_AT_ONCE"):
+                monkeypatch.setattr(place, name, part, raising=False)
+        output = path.with_name(f"trials-{part}")
+        invoke("trials", "--store", path, "--format", form, "--output", output)
+        lists.append(pq.read_table(output) if form == "parquet" else output.read_text())
+    assert lists[0] == lists[1] == lists[2]
+
+
 def test_types_do_not_depend_on_the_rows(invoke: Invoke, store: Store, path: Path) -> None:
     """Files of two campaigns can be read as one."""
     fill(store, {"outcome": "survived"}, name="bare")
@@ -69,7 +89,7 @@ def test_a_terminal_gets_no_parquet(invoke: Invoke, store: Store, path: Path) ->
 def test_an_export_counts_as_the_tables_do(name: str) -> None:
     """Whoever has the export needs no definition of ours to compute the table of sensitivity."""
     results = read_results(open_store(str(Path(__file__).parents[1] / "published" / name)))
-    rows = json.loads(trials_json(name, results.rows))
+    rows = json.loads("".join(trials_json(name, results.rows)))
     for table in (sensitivity(results), direct(results)):
         for rate in table.rates:
             for mode, cell in rate.cells.items():

@@ -11,7 +11,7 @@ from riobed_results.report.publish import worth_keeping
 from riobed_results.report.report import report
 from riobed_results.store.location import REPORT_FILE
 from riobed_results.store.logs import ARCHIVE, Links, Logs, member_name
-from riobed_results.store.queries import read_results, trial_rows
+from riobed_results.store.queries import read_results
 from riobed_results.store.store import open_store
 from riobed_results.tables.registry import FOLDER_TABLES, campaign_pages
 from riobed_results.tables.render import render
@@ -68,7 +68,7 @@ def test_the_report_comes_out_of_the_store_again(folder: Path) -> None:
 @every_campaign
 def test_a_published_folder_has_its_logs_and_says_what_it_is(folder: Path) -> None:
     store = open_store(str(folder))
-    named = worth_keeping(trial_rows(store, store.campaign().id))
+    named = worth_keeping(read_results(store))
     logs = Logs(folder)
     # A campaign in which nothing went wrong has no log to keep.
     assert logs.members == {member_name(log) for log in named} and (folder / ARCHIVE).is_file() == bool(named)

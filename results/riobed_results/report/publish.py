@@ -24,6 +24,7 @@ from riobed_results.store import (
     FaultRow,
     Links,
     Logs,
+    Results,
     RunRow,
     Store,
     TrialRow,
@@ -50,13 +51,13 @@ def publish(store: Store, name: str | None, logs: Path, folder: Path) -> None:
     """
     from riobed_results.report.report import report  # its plots take a second to import
 
-    results = read_results(store, name)
+    results = read_results(store, name, faults=False)
     campaign, pages = results.campaign, campaign_pages(results)
     if not pages:
         raise results.without("results yet")
     if (folder / STORE_FILE).exists():
         raise StoreError(f"{folder}: has a {STORE_FILE} already; remove it or choose another folder")
-    chosen = worth_keeping(results.rows)
+    chosen = worth_keeping(results)
     source = Logs(logs)
     missing = [log for log in chosen if log not in source]
     if missing:
@@ -75,17 +76,17 @@ def publish(store: Store, name: str | None, logs: Path, folder: Path) -> None:
     write_claims(folder)
 
 
-def worth_keeping(rows: list[TrialRow]) -> list[str]:
+def worth_keeping(results: Results) -> list[str]:
     """Return the logs of all judged trials.
 
     Of stores before schema 3: of all trials with corruption or without a production kernel afterwards, and of
     the first trial with each crash title.
     """
-    if judges_all(rows):
-        return list(dict.fromkeys(row.log for row in rows if judged(row) and row.log))
+    if judges_all(results.trials):
+        return list(dict.fromkeys(row.log for row in results.stream() if judged(row) and row.log))
     logs: dict[str, None] = {}
     titles: set[str] = set()
-    for row in rows:
+    for row in results.stream():
         if row.outcome != "crash" or row.log is None:
             continue
         title = row.crash_title or ""

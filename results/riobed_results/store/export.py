@@ -4,14 +4,17 @@
 An export also has what follows from a row by riobed's definitions, so that nobody needs riobed for it.
 """
 
-import io
 import json
+from collections.abc import Iterable
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from riobed_results.store.definitions import corrupted_by, counted_by
 from riobed_results.store.models import Base, FaultRow, TrialRow, columns, values
 from riobed_results.store.oracles import oracles
 
+_GROUP = 1000  # trials in a row group of Parquet
 _FOLLOWS = {"oracles": oracles, "counted_by": counted_by, "corrupted_by": corrupted_by}
 
 
@@ -20,8 +23,8 @@ def follows(row: TrialRow) -> dict[str, list[str]]:
     return {name: of(row) for name, of in _FOLLOWS.items()}
 
 
-def trials_parquet(campaign: str, rows: list[TrialRow]) -> bytes:
-    """Return a Parquet file, one row per trial: `campaign`, every column, what `follows`, and `faults`.
+def trials_parquet(campaign: str, rows: Iterable[TrialRow], path: Path) -> None:
+    """Write a Parquet file, one row per trial: `campaign`, every column, what `follows`, and `faults`.
 
     `faults` is a list of structs, what follows are lists of names.
 
@@ -35,19 +38,15 @@ def trials_parquet(campaign: str, rows: list[TrialRow]) -> bytes:
     schema = pa.schema(
         [pa.field("campaign", pa.string()), *_fields(TrialRow), *names, pa.field("faults", faults)]
     )
-    table = pa.Table.from_pylist(
-        [
-            {"campaign": campaign}
-            | _values(row)
-            | follows(row)
-            | {"faults": [_values(fault) for fault in row.faults]}
-            for row in rows
-        ],
-        schema=schema,
-    )
-    out = io.BytesIO()
-    pq.write_table(table, out, compression="zstd")
-    return out.getvalue()
+    left = iter(rows)
+    with pq.ParquetWriter(path, schema, compression="zstd") as file:
+        while some := list(islice(left, _GROUP)):
+            file.write_table(pa.Table.from_pylist([_whole(campaign, row) for row in some], schema=schema))
+
+
+def _whole(campaign: str, row: TrialRow) -> dict[str, Any]:
+    faults = [_values(fault) for fault in row.faults]
+    return {"campaign": campaign} | _values(row) | follows(row) | {"faults": faults}
 
 
 def _fields(model: type[Base]) -> list[Any]:

@@ -70,11 +70,14 @@ class Results:
     @cached_property
     def rows(self) -> list[TrialRow]:
         """All trials with everything that is stored; `tally` takes far less time and memory."""
-        return [
-            row
-            for row in trial_rows(self.source, self.campaign.id, faults=self.faults)
-            if row.id <= self.last
-        ]
+        return list(self.stream())
+
+    def stream(self) -> Iterator[TrialRow]:
+        """Read the same trials some at a time, and keep none."""
+        for row in stream_rows(self.source, self.campaign.id, faults=self.faults):
+            if row.id > self.last:
+                return
+            yield row
 
     @cached_property
     def runs(self) -> list[RunRow]:
@@ -322,15 +325,25 @@ def kernels(campaign: CampaignRow) -> dict[str, str]:
 
 def trial_rows(store: Store, campaign_id: int, *, faults: Faults = True) -> list[TrialRow]:
     """Return all rows of a campaign in the order they were added, with or without their faults."""
+    return list(stream_rows(store, campaign_id, faults=faults))
+
+
+def stream_rows(store: Store, campaign_id: int, *, faults: Faults = True) -> Iterator[TrialRow]:
+    """Read all rows of a campaign in the order they were added, some at a time."""
     query = sa.select(TrialRow).where(TrialRow.campaign_id == campaign_id).order_by(TrialRow.id)
     if faults is True:
         query = query.options(selectinload(TrialRow.faults))
-    with store.session() as session:
-        rows = list(session.scalars(query))
-        for row in rows:
-            if not isinstance(faults, bool) and row.fault_class in faults:
-                session.refresh(row, ["faults"])
-    return rows
+    rows: list[TrialRow] = []
+    while not rows or len(rows) == _ROWS_AT_ONCE:
+        after = rows[-1].id if rows else 0
+        with store.session() as session:
+            rows = list(session.scalars(query.where(TrialRow.id > after).limit(_ROWS_AT_ONCE)))
+            for row in rows:
+                if not isinstance(faults, bool) and row.fault_class in faults:
+                    session.refresh(row, ["faults"])
+        if not rows:
+            return
+        yield from rows
 
 
 def result_at(store: Store, campaign_id: int, position: int) -> TrialRow | None:

@@ -40,7 +40,7 @@ CLASSES = [*TEXT, "kernel_heap", "kernel_stack", "allocation", "copy_overrun", "
 CONTROLS = ["none", "panic", "planted"]
 DRAWN = 3000  # trials drawn; the others repeat them
 FAULTS = 17  # a trial
-TABLE_S, REPORT_S, START_S, MEMORY_MIB = 10.0, 60.0, 10.0, 1024
+TABLE_S, LIST_S, REPORT_S, START_S, MEMORY_MIB = 10.0, 3600.0, 60.0, 10.0, 1024
 PHASES = ("restore", "warm_up", "inject", "watch", "reset", "report", "check")
 
 
@@ -48,7 +48,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--trials", type=int, default=1_000_000)
     parser.add_argument("--store", help="store to make, or to use if it is there (default: a temporary one)")
-    parser.add_argument("--only", nargs="*", help="names of tables, 'report' or 'start'")
+    parser.add_argument("--only", nargs="*", help="names of tables, formats of trials, 'report' or 'start'")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="riobed-scale-") as folder:
         store = given.store or f"{folder}/store.sqlite"
@@ -67,11 +67,18 @@ def runs(store: str, folder: Path) -> list[tuple[str, list[str], float]]:
     """Return what to measure: its name, its command, and the seconds it may take."""
     riobed = [sys.executable, "-m", "riobed_results"]
     start = f"from {Path(__file__).stem} import start; start({store!r})"
-    tables = [
-        (table.name, [*riobed, "table", table.name, "--store", store], TABLE_S) for table in CAMPAIGN_TABLES
+    from_store = ["--store", store]
+    tables = [(table.name, [*riobed, "table", table.name, *from_store], TABLE_S) for table in CAMPAIGN_TABLES]
+    lists = [
+        (
+            form,
+            [*riobed, "trials", "--store", store, "--format", form, "--output", f"{folder}/trials"],
+            LIST_S,
+        )
+        for form in ("text", "json", "parquet")
     ]
-    report = [*riobed, "report", "--store", store, "--output", str(folder / "report.html")]
-    return [("start", [sys.executable, "-c", start], START_S), *tables, ("report", report, REPORT_S)]
+    report = [*riobed, "report", *from_store, "--output", str(folder / "report.html")]
+    return [("start", [sys.executable, "-c", start], START_S), *tables, *lists, ("report", report, REPORT_S)]
 
 
 def start(store: str) -> None:
