@@ -159,7 +159,7 @@ def contents(tree: Path) -> dict[Path, bytes]:
 def test_a_write_in_flight_may_have_changed_a_file_and_not_yet_its_size(steps: str, tree: Path) -> None:
     """The reset came when the part of the file that was there before was written."""
     before: dict[Path, bytes] = {}
-    for count in range(100, 400):
+    for count in range(190, 400):
         subprocess.run(["chattr", "-R", "-f", "-i", "-a", str(tree)], check=False)
         shutil.rmtree(tree)
         tree.mkdir()

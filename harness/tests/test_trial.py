@@ -44,6 +44,7 @@ class ReadyGuest(Guest):
     reports_steps = True
     streams = 0
     beside = ()
+    outside = b""
     parking = None
     repeatable = False
     snapshot = "feed"

@@ -22,7 +22,8 @@ from riobed.guest.modes import CacheMode, Device
 from riobed.guest.parking import Parking
 from riobed.guest.registry import mapped
 from riobed.guest.snapshots import keep_snapshot, restore_disks
-from riobed.guest.workload import Beside, Workload
+from riobed.guest.tree import read_listing, script
+from riobed.guest.workload import GUEST_DIR, Beside, Workload
 from riobed.products import KernelPart, Manifest
 from riobed.vm import (
     REPEATABLE,
@@ -226,6 +227,8 @@ class Guest:
         self._warm: WarmStart | None = None
         # The file cache when the snapshot was taken; None if that was in another process.
         self.cache: CacheUse | None = None
+        # What was outside the workloads' folders then, as a script of riobed.guest.tree lists it.
+        self.outside = b""
         # Which boot of the production kernel the snapshot's memory comes from, as 16 hexadecimal digits.
         self.boot_id = ""
         folder = machine.config.folder
@@ -313,9 +316,9 @@ class Guest:
             self._prepare()
             self._save()
             if kept:
-                keep_snapshot(self.machine, kept, self.boot_id)
+                keep_snapshot(self.machine, kept, self._known)
         if kept:
-            self.boot_id = restore_disks(self.machine, kept)
+            self._known = restore_disks(self.machine, kept)
             self.machine.start()
             self.machine.load(_SNAPSHOT)
         self._memory = self._hash_memory()
@@ -489,6 +492,31 @@ class Guest:
                 raise BootError(f"the file system cannot be remounted: {settled.error}")
         self.cache = cache_use(self.machine.read_file("/proc/meminfo"), self.machine.config.memory)
         self.boot_id = self._read_boot_id()
+        self.outside = self.list_outside()
+
+    def list_outside(self) -> bytes:
+        """List what no workload changes: all that is outside their folders. Empty if one does not say so.
+
+        TreeError if it cannot be listed.
+        """
+        text = self._outside
+        return read_listing(self.machine, text, _PREPARE_S) if text else b""
+
+    @property
+    def _outside(self) -> str:
+        workloads_here = [self.setup.workload, *(beside.workload for beside in self.beside)]
+        if not all(workload and workload.confined for workload in workloads_here):
+            return ""
+        return script([GUEST_DIR, *(beside.place.dir for beside in self.beside)], times=True)
+
+    @property
+    def _known(self) -> dict[str, str]:
+        """What is known of the snapshot beside its images."""
+        return {"boot_id": self.boot_id, "outside": self.outside.decode("latin-1")}
+
+    @_known.setter
+    def _known(self, kept: dict[str, str]) -> None:
+        self.boot_id, self.outside = kept["boot_id"], kept["outside"].encode("latin-1")
 
     def _read_boot_id(self) -> str:
         """Return what the registry says, because recovery reports that of the memory it finds.
@@ -535,6 +563,7 @@ class Guest:
             config.workload_image and config.workload_image.name,
             setup.options,
             setup.machine.disk_mib,
+            self._outside,
             self.mode.model_dump(mode="json", exclude={"summary"}),
             setup.stage0_kernel(self.mode).build_id,
             setup.products(self.mode).image.key,

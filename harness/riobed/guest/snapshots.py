@@ -17,14 +17,14 @@ from riobed.errors import EnvironmentFault
 from riobed.vm import Machine, MachineConfig, make_nvdimm, need_room
 
 _SUMS = "sha256.json"
-# A key of that file that names no disk.
-_BOOT_ID = "boot_id"
+# Keys of that file that name no disk.
+_KNOWN = ("boot_id", "outside")
 
 
-def keep_snapshot(machine: Machine, kept: Path, boot_id: str) -> None:
+def keep_snapshot(machine: Machine, kept: Path, known: dict[str, str]) -> None:
     """Copy the disks of a guest that has just been saved to the cache, unless another worker was first.
 
-    `boot_id` names the boot that its memory comes from. EnvironmentFault if there is no room.
+    `known` has what is known of it, under the names of _KNOWN. EnvironmentFault if there is no room.
     """
     disks = _disks(machine.config)
     with _explained(kept.parent):
@@ -32,15 +32,15 @@ def keep_snapshot(machine: Machine, kept: Path, boot_id: str) -> None:
         with tempfile.TemporaryDirectory(dir=kept.parent, ignore_cleanup_errors=True) as made:
             for disk in disks:
                 shutil.copyfile(disk, Path(made) / disk.name)
-            sums = {disk.name: _hash(Path(made) / disk.name) for disk in disks} | {_BOOT_ID: boot_id}
+            sums = {disk.name: _hash(Path(made) / disk.name) for disk in disks} | known
             (Path(made) / _SUMS).write_text(json.dumps(sums), encoding="utf-8")
             # rename(2) does not replace a folder that is not empty (ENOTEMPTY).
             with suppress(OSError):
                 Path(made).rename(kept)
 
 
-def restore_disks(machine: Machine, kept: Path) -> str:
-    """End a guest and give it the cached disks; return the boot_id that they were kept with.
+def restore_disks(machine: Machine, kept: Path) -> dict[str, str]:
+    """End a guest and give it the cached disks; return what was known of them when they were kept.
 
     EnvironmentFault if they are missing or damaged.
     """
@@ -54,12 +54,12 @@ def restore_disks(machine: Machine, kept: Path) -> str:
             shutil.copyfile(kept / disk.name, disk)
         # If the host went down, files may hold less than was written to them.
         sums = _sums(kept)
-        boot_id = str(sums.pop(_BOOT_ID, ""))
+        known = {name: str(sums.pop(name, "")) for name in _KNOWN}
         if sums != {disk.name: _hash(disk) for disk in _disks(machine.config)}:
             raise EnvironmentFault(
                 f"{kept}: this snapshot is damaged; remove it (replays of its trials may then differ)"
             )
-    return boot_id
+    return known
 
 
 def _sums(kept: Path) -> dict[str, str]:

@@ -89,7 +89,8 @@ class Workload(BaseModel):
     not by what the kernel makes of it. `measure_mib` is how many MiB it writes to files. Either may be a sum
     of numbers, with + between them. `check_measured` is the check after `measure`, if that of a crash cannot
     judge it: it may be a command for each of some parts, by name, of what that part leaves to the next one.
-    `fill` is for modes with a `cache_share`.
+    `fill` is for modes with a `cache_share`. A workload is `confined` if after `prepare` it changes nothing
+    outside {dir}: then what is there is compared after a crash, too.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -113,6 +114,7 @@ class Workload(BaseModel):
     streams: Annotated[int, Field(ge=0, le=STREAMS)] = 0
     options: dict[str, str | int] = {}
     fill: Fill | None = None
+    confined: bool = False
 
     @property
     def built_by(self) -> str | None:

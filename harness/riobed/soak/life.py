@@ -8,9 +8,9 @@ from riobed_results.tables.soak import SoakRow
 from riobed.crash import formats
 from riobed.errors import BootError, InfraError
 from riobed.guest import Guest, boot_production, wait_stage0
+from riobed.guest.tree import Tree, differences, list_tree
 from riobed.soak.kernel import complaints, counters, dirty_kib, mismatches, not_settled
 from riobed.soak.suite import Turn
-from riobed.soak.tree import Tree, differences, list_tree
 from riobed.trial import read_recovery
 from riobed.vm import ExecResult, Machine
 

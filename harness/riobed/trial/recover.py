@@ -18,6 +18,7 @@ from riobed.errors import BootError, InfraError, complaint
 from riobed.guest import Beside, Guest, Parking, boot_production, wait_stage0
 from riobed.trial.hear import hear
 from riobed.trial.interrupt import interrupt_recovery
+from riobed.trial.outside import check_outside
 from riobed.trial.progress import progress
 from riobed.trial.record import TrialRecord
 from riobed.trial.verdict import read_check
@@ -156,8 +157,9 @@ def judge(guest: Guest, record: TrialRecord) -> None:
             reported["oldest"] = 0
         argv = guest.command("check", seed=record.planned.workload_seed, **reported)
         record.check = read_check(guest.machine.run(argv, timeout=_CHECK_S))
-        if guest.beside:
-            beside = [check_beside(guest, record, each) for each in guest.beside]
+        beside = [check_beside(guest, record, each) for each in guest.beside]
+        beside += [check_outside(guest)] if guest.outside else []
+        if beside:
             record.check = CheckReport.model_validate(record.check.model_dump() | {"beside": beside})
     if not record.check.all_equal:
         keep_recovery_log(guest, record)

@@ -25,7 +25,7 @@ def test_rio_loses_nothing_in_resets(guest_in: GuestIn, spec: CampaignSpec) -> N
     for number in range(RESETS):
         record = no_fault_trial(guest_in("rio"), spec, number)
         assert record.check is not None and record.recovery is not None
-        assert record.check.differences == [] and record.check.equal, number
+        assert record.check.differences == [] and record.check.all_equal, number
         assert record.recovery.entries.rejected == 0
         assert record.progress.done > 0
         restored += record.recovery.data.pages
@@ -53,6 +53,16 @@ def test_the_load_goes_on_beside_damaged_files(rio: Guest) -> None:
     assert frozen.keys() >= {error.path for error in record.progress.errors}
     assert {entry["how"] for entry in frozen.values()} == {"mismatch"}
     assert {entry["found"] for entry in frozen.values()} == {"differs"}
+
+
+def test_damage_outside_the_folders_of_workloads_is_found(rio: Guest) -> None:
+    record = record_of("outside")
+    warm_up(rio, record, start_workload(rio, record))
+    shell(rio, "cd /mnt/test; chmod 700 .; touch new; touch lost+found/not-judged")
+    recover(rio, record)
+    assert record.check and record.check.equal and not record.check.all_equal
+    found = {(each.path, each.kind) for each in record.check.differences}
+    assert found == {("outside/.", "attributes"), ("outside/./new", "extra")}
 
 
 def test_no_driver_of_the_guest_has_a_part_in_telling_the_steps(rio: Guest) -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 from riobed.errors import InfraError
-from riobed.soak import tree
-from riobed.soak.tree import Entry, Tree, differences, parse
+from riobed.guest import tree
+from riobed.guest.tree import Entry, Tree, differences, parse
 
 
 def listing_of(folder: Path) -> bytes:
     """What the guest's shell prints, printed by this host's."""
-    script = tree._SCRIPT.replace("cd /mnt/test", f"cd '{folder}'")
+    script = tree.script().replace("cd /mnt/test", f"cd '{folder}'")
     return subprocess.run(["/bin/sh", "-c", script], capture_output=True, check=True).stdout
 
 
