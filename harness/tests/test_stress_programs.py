@@ -173,6 +173,8 @@ def test_a_write_in_flight_may_have_changed_a_file_and_not_yet_its_size(steps: s
                 break
         before = after
         log.unlink()
+    else:
+        raise AssertionError("no step of that kind")
     os.truncate(changed[0], len(before[changed[0]]))
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:-1]))
     status, said = check(steps, tree, log)

@@ -492,15 +492,15 @@ class Guest:
                 raise BootError(f"the file system cannot be remounted: {settled.error}")
         self.cache = cache_use(self.machine.read_file("/proc/meminfo"), self.machine.config.memory)
         self.boot_id = self._read_boot_id()
-        self.outside = self.list_outside()
+        self.outside = self.list_outside(_PREPARE_S)
 
-    def list_outside(self) -> bytes:
+    def list_outside(self, timeout: float) -> bytes:
         """List what no workload changes: all that is outside their folders. Empty if one does not say so.
 
-        TreeError if it cannot be listed.
+        TreeError if something of it is unreadable, AgentLost if it takes over `timeout` seconds.
         """
         text = self._outside
-        return read_listing(self.machine, text, _PREPARE_S) if text else b""
+        return read_listing(self.machine, text, timeout) if text else b""
 
     @property
     def _outside(self) -> str:

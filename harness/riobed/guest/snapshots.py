@@ -12,19 +12,20 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from riobed.errors import EnvironmentFault
 from riobed.vm import Machine, MachineConfig, make_nvdimm, need_room
 
 _SUMS = "sha256.json"
-# Keys of that file that name no disk.
-_KNOWN = ("boot_id", "outside")
+# The key of that file that names no disk.
+_KNOWN = "known"
 
 
 def keep_snapshot(machine: Machine, kept: Path, known: dict[str, str]) -> None:
     """Copy the disks of a guest that has just been saved to the cache, unless another worker was first.
 
-    `known` has what is known of it, under the names of _KNOWN. EnvironmentFault if there is no room.
+    `known` is what restore_disks() is to return. EnvironmentFault if there is no room.
     """
     disks = _disks(machine.config)
     with _explained(kept.parent):
@@ -32,7 +33,7 @@ def keep_snapshot(machine: Machine, kept: Path, known: dict[str, str]) -> None:
         with tempfile.TemporaryDirectory(dir=kept.parent, ignore_cleanup_errors=True) as made:
             for disk in disks:
                 shutil.copyfile(disk, Path(made) / disk.name)
-            sums = {disk.name: _hash(Path(made) / disk.name) for disk in disks} | known
+            sums = {disk.name: _hash(Path(made) / disk.name) for disk in disks} | {_KNOWN: known}
             (Path(made) / _SUMS).write_text(json.dumps(sums), encoding="utf-8")
             # rename(2) does not replace a folder that is not empty (ENOTEMPTY).
             with suppress(OSError):
@@ -54,15 +55,15 @@ def restore_disks(machine: Machine, kept: Path) -> dict[str, str]:
             shutil.copyfile(kept / disk.name, disk)
         # If the host went down, files may hold less than was written to them.
         sums = _sums(kept)
-        known = {name: str(sums.pop(name, "")) for name in _KNOWN}
-        if sums != {disk.name: _hash(disk) for disk in _disks(machine.config)}:
+        known = sums.pop(_KNOWN, None)
+        if not isinstance(known, dict) or sums != {disk.name: _hash(disk) for disk in _disks(machine.config)}:
             raise EnvironmentFault(
                 f"{kept}: this snapshot is damaged; remove it (replays of its trials may then differ)"
             )
     return known
 
 
-def _sums(kept: Path) -> dict[str, str]:
+def _sums(kept: Path) -> dict[str, Any]:
     try:
         return dict(json.loads((kept / _SUMS).read_bytes()))
     except (FileNotFoundError, TypeError, ValueError):

@@ -12,10 +12,12 @@ MOUNT = "/mnt/test"
 # A listing reads every file, in an emulated guest.
 _LIST_S = 1800.0
 _END = b"end of listing"
+# What find and xargs end with if something could not be read.
+_UNREADABLE = (1, 123)
 
 
 class TreeError(InfraError):
-    """The file system under test could not be listed."""
+    """A part of the file system under test cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -46,23 +48,24 @@ def script(without: Collection[str] = (), times: bool = False) -> str:
 
 
 def read_listing(machine: Machine, text: str, timeout: float = _LIST_S) -> bytes:
-    """Run a script() in the guest; TreeError if it fails there."""
+    """Run a script() in the guest; TreeError if there is something unreadable, InfraError if it fails."""
     result = machine.run(["/bin/sh", "-c", text], timeout=timeout)
     if result.status:
         said = result.stderr.decode("utf-8", "replace").strip().splitlines() or ["says nothing"]
-        raise TreeError(f"listing of the file system under test, status {result.status}: {said[-1]}")
+        kind = TreeError if result.status in _UNREADABLE else InfraError
+        raise kind(f"listing of the file system under test, status {result.status}: {said[-1]}")
     return result.stdout
 
 
 def list_tree(machine: Machine) -> Tree:
-    """Return everything below the mount point; TreeError if the guest cannot list it."""
+    """Return everything below the mount point; InfraError if the guest cannot list it."""
     return parse(read_listing(machine, script()))
 
 
 def parse(listing: bytes) -> Tree:
-    """Parse what a script() prints; TreeError if it is incomplete or not a listing."""
+    """Parse what a script() prints; InfraError if it is incomplete or not a listing."""
     if not listing.endswith(_END):
-        raise TreeError("listing of the file system under test: cut short")
+        raise InfraError("listing of the file system under test: cut short")
     # Names are not empty, so an empty one ends the first part.
     fields = listing.removesuffix(_END).split(b"\0")
     try:
@@ -73,7 +76,7 @@ def parse(listing: bytes) -> Tree:
             for path, kind, attributes, link in zip(*(fields[n:middle:4] for n in range(4)), strict=True)
         }
     except (StopIteration, ValueError):
-        raise TreeError("listing of the file system under test: is malformed") from None
+        raise InfraError("listing of the file system under test: is malformed") from None
 
 
 def _hash(line: bytes) -> tuple[bytes, str]:

@@ -14,12 +14,15 @@ NAME = "outside"
 _MOST = 100
 
 
-def check_outside(guest: Guest) -> dict[str, Any]:
-    """Compare, and return a report as a workload's check does (riobed_results.store.CheckReport)."""
+def check_outside(guest: Guest, timeout: float) -> dict[str, Any]:
+    """Compare, and return a report as a workload's check does (riobed_results.store.CheckReport).
+
+    What cannot be read is a difference. AgentLost if reading takes over `timeout` seconds.
+    """
     before = parse(guest.outside)
     files = {path for path, entry in before.items() if entry.kind == "f"}
     try:
-        found = list(changes(before, parse(guest.list_outside())))
+        found = list(changes(before, parse(guest.list_outside(timeout))))
     except TreeError as error:
         found = [(path, "unreadable", str(error)) for path in sorted(before)]
     lost = [path for path, _, _ in found if path in files]

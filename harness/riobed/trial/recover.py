@@ -158,7 +158,7 @@ def judge(guest: Guest, record: TrialRecord) -> None:
         argv = guest.command("check", seed=record.planned.workload_seed, **reported)
         record.check = read_check(guest.machine.run(argv, timeout=_CHECK_S))
         beside = [check_beside(guest, record, each) for each in guest.beside]
-        beside += [check_outside(guest)] if guest.outside else []
+        beside += [check_outside(guest, _CHECK_S)] if guest.outside else []
         if beside:
             record.check = CheckReport.model_validate(record.check.model_dump() | {"beside": beside})
     if not record.check.all_equal:

@@ -30,7 +30,7 @@ def test_a_round_warms_up_once(guest: Guest, spec: CampaignSpec, fault_in: Fault
         base = {"mode": "rio-protected", "warmup_s": 1.0, "run_on_s": 0.2, "round_seed": round_seed}
         record = trial(guest, spec, f"warm/{name}", *faults, **base | planned)
         assert record.check is not None and record.check.all_equal
-        assert len(record.check.beside) == 1
+        assert [report.workload for report in record.check.beside] == ["andrew", "outside"]
         assert record.recovery is not None and record.recovery.boot_id == record.boot == guest.boot_id
         return record
 

@@ -37,7 +37,10 @@ class CheckReport(BaseModel):
 
     @property
     def beside(self) -> list["CheckReport"]:
-        """The reports on workloads that ran beside the judged one, each with its name as `workload`."""
+        """The reports on workloads that ran beside the judged one, each with its name as `workload`.
+
+        That on what is outside the folders of confined workloads has the name `outside`.
+        """
         listed = self._printed("beside")
         return list(map(CheckReport.model_validate, listed)) if isinstance(listed, list) else []
 

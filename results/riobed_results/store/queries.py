@@ -333,17 +333,17 @@ def stream_rows(store: Store, campaign_id: int, *, faults: Faults = True) -> Ite
     query = sa.select(TrialRow).where(TrialRow.campaign_id == campaign_id).order_by(TrialRow.id)
     if faults is True:
         query = query.options(selectinload(TrialRow.faults))
-    rows: list[TrialRow] = []
-    while not rows or len(rows) == _ROWS_AT_ONCE:
-        after = rows[-1].id if rows else 0
+    after = 0
+    while True:
         with store.session() as session:
             rows = list(session.scalars(query.where(TrialRow.id > after).limit(_ROWS_AT_ONCE)))
             for row in rows:
                 if not isinstance(faults, bool) and row.fault_class in faults:
                     session.refresh(row, ["faults"])
-        if not rows:
-            return
         yield from rows
+        if len(rows) < _ROWS_AT_ONCE:
+            return
+        after = rows[-1].id
 
 
 def result_at(store: Store, campaign_id: int, position: int) -> TrialRow | None:

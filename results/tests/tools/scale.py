@@ -70,11 +70,7 @@ def runs(store: str, folder: Path) -> list[tuple[str, list[str], float]]:
     from_store = ["--store", store]
     tables = [(table.name, [*riobed, "table", table.name, *from_store], TABLE_S) for table in CAMPAIGN_TABLES]
     lists = [
-        (
-            form,
-            [*riobed, "trials", "--store", store, "--format", form, "--output", f"{folder}/trials"],
-            LIST_S,
-        )
+        (form, [*riobed, "trials", *from_store, "--format", form, "--output", f"{folder}/{form}"], LIST_S)
         for form in ("text", "json", "parquet")
     ]
     report = [*riobed, "report", *from_store, "--output", str(folder / "report.html")]

@@ -12,7 +12,8 @@ def soak_claims(soaks: dict[str, Soak]) -> list[Claim]:
     every = [row for soak in soaks.values() for row in soak.rows]
     resets: Counter[int] = Counter()
     for soak in soaks.values():
-        resets[soak.environment.vcpus] += len(soak.rows)
+        # One when the stressor has ended, or those while it ran.
+        resets[soak.environment.vcpus] += sum(row.resets or 1 for row in soak.rows)
     return [
         *(claim for name, soak in soaks.items() for claim in _sums(name, soak.rows)),
         *_sums("all", every),
@@ -34,4 +35,5 @@ def _sums(name: str, rows: list[SoakRow]) -> list[Claim]:
         count(slug(name, "pages"), sum(row.recovery.restored_pages for row in rows if row.recovery), "page"),
         count(slug(name, "files"), sum(row.files or 0 for row in rows), "file"),
         count(slug(name, "different"), sum(row.files_different or 0 for row in rows), "different file"),
+        count(slug(name, "resets_under_stress"), sum(row.resets or 0 for row in rows), "reset"),
     ]
