@@ -79,10 +79,11 @@ def test_the_pages_of_a_difference(offset: int, length: int, pages: list[int]) -
     assert found.places == tuple(Place(75, page) for page in pages)
 
 
-def test_what_is_gone_has_no_page_and_a_hole_no_block() -> None:
+def test_what_is_gone_has_no_page_nor_have_attributes_and_a_hole_has_no_block() -> None:
     machine = Asked({"tree/g": 80}, {"80 0": "0", "80 1": "17 (uninit)"})
-    gone, hole = of(machine, {"differences": [difference(), difference(path="tree/g", length=8192)]})
-    assert gone.places == ()
+    seen = [difference(), difference(path="tree/g", kind="metadata", length=0)]
+    gone, attributes, hole = of(machine, {"differences": [*seen, difference(path="tree/g", length=8192)]})
+    assert gone.places == attributes.places == ()
     assert hole.places == (Place(80, 0), Place(80, 1, 17))
 
 

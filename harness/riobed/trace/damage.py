@@ -19,6 +19,8 @@ from riobed.trial import TrialRecord
 # Limits on how many damages are followed, and how many pages of each.
 _MOST = 32
 _MOST_PAGES = 4
+# Of this kind is what lies in a file's inode, so in none of its pages.
+_ATTRIBUTES = "metadata"
 _NUMBER = re.compile(rb"\d{1,18}")
 # An empty line if there is none; debugfs has the same exit status either way.
 _INODES = f'cd {GUEST_DIR} && for f; do stat -c %i -- "$f" 2>/dev/null || echo; done'
@@ -73,7 +75,7 @@ def _differences(guest: Guest, check: CheckReport | None) -> list[Damage]:
     known = check.differences[:_MOST] if check else []
     inodes = _inodes(guest, [each.path for each in known])
     return [
-        Damage(_words(each), _pages(ino, each.offset, each.length))
+        Damage(_words(each), () if each.kind == _ATTRIBUTES else _pages(ino, each.offset, each.length))
         for each, ino in zip(known, inodes, strict=True)
     ]
 

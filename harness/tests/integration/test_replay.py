@@ -57,7 +57,8 @@ def test_the_way_to_a_planted_change(tmp_path: Path) -> None:
         trace = answer["trace"]
         plant = trace["planted"]
         assert plant["kind"] == kind
-        (damaged,) = trace["damaged"]
+        # A legal write to a twin changes its time, too, which is in no page.
+        (damaged,) = [damage for damage in trace["damaged"] if damage["place"]]
         assert (damaged["place"]["ino"], damaged["place"]["index"]) == (plant["ino"], plant["offset"] // PAGE)
         # The check names the file, and of a stray change the checksums name the page.
         assert len(damaged["what"]) == (2 if kind == "stray" else 1)
