@@ -338,7 +338,12 @@ def soak(
     memory: Annotated[
         int | None, typer.Option(help="MiB of RAM.", show_default="512, and 256 more for each further CPU")
     ] = None,
-    disk: Annotated[int, typer.Option(min=32, max=16384, help="MiB of the file system under test.")] = 1024,
+    disk: Annotated[
+        int | None,
+        typer.Option(
+            min=32, max=16384, help="MiB of the file system under test.", show_default="twice the memory"
+        ),
+    ] = None,
     vcpus: Annotated[int, typer.Option(min=1, max=4, help="Virtual CPUs, and workers of a stressor.")] = 1,
     folder: Annotated[
         Path | None,
@@ -356,7 +361,9 @@ def soak(
     place = folder or Path("campaigns") / f"soak-{mode}"
     # With too little memory for its workers, a stressor is killed, which is a complaint of the kernel's.
     ram = memory or 512 + 256 * (vcpus - 1)
-    request = Request(mode, minutes, seed, only or [], suite.resolve(), ram, disk, vcpus, place)
+    # One of them has a file larger than memory.
+    room = disk or min(2 * ram, 16384)
+    request = Request(mode, minutes, seed, only or [], suite.resolve(), ram, room, vcpus, place)
     try:
         status = run_soak(request, "json" if as_json else "md", connect)
         write_claims(place)
