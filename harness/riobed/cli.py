@@ -361,9 +361,8 @@ def soak(
     place = folder or Path("campaigns") / f"soak-{mode}"
     # With too little memory for its workers, a stressor is killed, which is a complaint of the kernel's.
     ram = memory or 512 + 256 * (vcpus - 1)
-    # One of them has a file larger than memory.
-    room = disk or min(2 * ram, 16384)
-    request = Request(mode, minutes, seed, only or [], suite.resolve(), ram, room, vcpus, place)
+    # The file of stressor `eviction` is larger than memory.
+    request = Request(mode, minutes, seed, only or [], suite.resolve(), ram, disk or 2 * ram, vcpus, place)
     try:
         status = run_soak(request, "json" if as_json else "md", connect)
         write_claims(place)

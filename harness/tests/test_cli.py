@@ -17,6 +17,7 @@ from riobed import soak as soak_room
 from riobed.commands import doctor, run
 from riobed.commands import shell as interactive
 from riobed.errors import BootError, EnvironmentFault, InfraError, RiobedError, UsageError
+from riobed.soak.session import Request
 from riobed_results.store.store import open_store
 
 SPEC = "name: quick\nmodes: [rio]\nfault_classes: [kernel_text]\n"
@@ -176,6 +177,20 @@ def test_what_is_interrupted_says_how_to_go_on(riobed: Command) -> None:
     for module, name, command in [(run, "run_campaign", "run spec.yaml"), (soak_room, "soak", "soak")]:
         riobed.fails(module, name, KeyboardInterrupt())
         assert riobed.refusal(*command.split()) == (130, "stopped; run the same command to go on")
+
+
+def test_the_disk_of_a_soak_holds_more_than_memory(riobed: Command) -> None:
+    """Stressor `eviction` writes a file of five quarters of it."""
+    asked: list[Request] = []
+
+    def note(request: Request, *_: object) -> int:
+        asked.append(request)
+        raise KeyboardInterrupt
+
+    riobed.patch(soak_room, "soak", note)
+    for options in ("--vcpus 4", "--memory 2048", "--disk 64"):
+        riobed("soak", *options.split())
+    assert [each.disk_mib > each.memory_mib * 5 / 4 for each in asked] == [True, True, False]
 
 
 @pytest.mark.parametrize("status", [0, 1, 3, 137])
