@@ -28,12 +28,13 @@ VICTIM = "uptime_proc_show"
 DIRECT_MAP = 0xFFFF888000000000
 CHECKED = "rio-protected-code"
 KINDS = ["clean", "dirty", "metadata", "registry"]
-# Clean file data needs a write-out; then some that is newer than the disk.
+# Clean file data needs a write-out; then some that is newer than the disk. The stray store's byte is
+# that of an address; no page has it already.
 FILES = """
-cd /mnt/test; head -c 20000 /dev/urandom >clean
+cd /mnt/test; yes | head -c 20000 >clean
 echo 1 >/sys/module/rio/parameters/reliability_writes
 echo 0 >/sys/module/rio/parameters/reliability_writes
-head -c 20000 /dev/urandom >dirty; stat -c %i clean dirty
+yes | head -c 20000 >dirty; stat -c %i clean dirty
 """
 
 
