@@ -150,10 +150,13 @@ def _seed_pair(hits: dict[str, dict[tuple[str, str, str], bool]], first: str, ot
     )
 
 
-def rate_page(table: RateTable, note: str) -> Page:
-    """Return the page: shares, and p-values if there are modes to compare."""
+def rate_page(table: RateTable, title: str, note: str) -> Page:
+    """Return the page: shares, and p-values if there are modes to compare.
+
+    A report has several of these tables below each other, so the grids have the title of theirs.
+    """
     shares = Grid(
-        "Shares",
+        title,
         ["Counted", *(name for mode in table.modes for name in (printable(mode), "95 % interval"))],
         [[rate.title, *_cells(rate, table.modes)] for rate in table.rates],
         [],
@@ -161,7 +164,7 @@ def rate_page(table: RateTable, note: str) -> Page:
     compared = list(dict.fromkeys((pair.first, pair.second) for rate in table.rates for pair in rate.pairs))
     names = [printable(f"{first}, {second}") for first, second in compared]
     tests = Grid(
-        "Modes compared: p",
+        f"{title}, modes compared: p",
         ["Counted", *(name for mode in names for name in (mode, "within classes"))],
         [[rate.title, *_p_cells(rate, compared)] for rate in table.rates],
         [],
@@ -267,7 +270,7 @@ OUTCOMES = CampaignTable(
     title="How runs ended",
     help="Corruptions by how the run ended: kinds of crashes, stuck, survived.",
     compute=outcomes,
-    page=lambda table: rate_page(table, OUTCOMES_NOTE),
+    page=lambda table: rate_page(table, "How runs ended", OUTCOMES_NOTE),
     present=_present(ENDS[0]),
     section="corruptions",
 )
@@ -276,7 +279,7 @@ SENSITIVITY = CampaignTable(
     title="Sensitivity to the definitions",
     help="The same rows under each definition of a crash and of corruption.",
     compute=sensitivity,
-    page=lambda table: rate_page(table, SENSITIVITY_NOTE),
+    page=lambda table: rate_page(table, "Sensitivity to the definitions", SENSITIVITY_NOTE),
     present=_present(CORRUPTIONS[0]),
     section="corruptions",
 )
@@ -285,7 +288,7 @@ DIRECT = CampaignTable(
     title="Direct corruption",
     help="Direct corruption as an endpoint of its own, and whether modes differ in it.",
     compute=direct,
-    page=lambda table: rate_page(table, DIRECT_NOTE),
+    page=lambda table: rate_page(table, "Direct corruption", DIRECT_NOTE),
     present=_present(DIRECTS[0], CANARIES[0]),
     section="corruptions",
 )

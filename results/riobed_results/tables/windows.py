@@ -17,7 +17,7 @@ def _lines(rows: Sequence[Row]) -> dict[str, Value]:
     pages = open_pages(rows)
     listed = numbers(rows, "listed_pages")
     return {
-        "Crashes": len(pages),
+        "Crashes, controls included": len(pages),
         "Open pages, mean": round(statistics.mean(pages), 2),
         "Open pages, median": float(statistics.median(pages)),
         "Open pages, largest number": max(pages),
