@@ -252,16 +252,20 @@ def check_prefix(tree: Tree, patches: list[Path], number: int) -> list[str]:
 
 
 def fetch(root: Path, place: Path, wanted: str) -> str:
-    """Download a package with a kernel source from a suite of Debian; return its path in the root."""
+    """Download a package with a kernel source from a suite of Debian; return its path in the root.
+
+    The version is the suite's, also where another one is installed.
+    """
     suite, _, package = wanted.partition("/")
     place.mkdir(parents=True, exist_ok=True)
     inside = f"/{place.relative_to(root)}"
-    (place / "sources.list").write_text(f"deb http://deb.debian.org/debian/ {suite} main\n")
+    where = "debian-security" if suite.endswith("-security") else "debian"
+    (place / "sources.list").write_text(f"deb http://deb.debian.org/{where}/ {suite} main\n")
     options = f"-o Dir::Etc::SourceList={inside}/sources.list -o Dir::Etc::SourceParts=- "
     options += f"-o Dir::State::Lists={inside}/lists -o APT::Sandbox::User=root"
     script = (
         f"cd {inside} && mkdir -p lists/partial && apt-get -q {options} update && "
-        f"apt-get -q {options} download {package} && dpkg-deb -x {package}_*.deb . && "
+        f"apt-get -q {options} download {package}/{suite} && dpkg-deb -x {package}_*.deb . && "
         f"rm -r lists {package}_*.deb"
     )
     archive = f"{inside}/usr/src/{package}.tar.xz"
