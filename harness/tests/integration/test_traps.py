@@ -29,7 +29,7 @@ DIRECT_MAP = 0xFFFF888000000000
 CHECKED = "rio-protected-code"
 KINDS = ["clean", "dirty", "metadata", "registry"]
 # Clean file data needs a write-out; then some that is newer than the disk. The stray store's byte is
-# that of an address; no page has it already.
+# the low one of an address, 0x7b, which neither file has.
 FILES = """
 cd /mnt/test; yes | head -c 20000 >clean
 echo 1 >/sys/module/rio/parameters/reliability_writes

@@ -6,6 +6,7 @@ a stray store.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import combinations
 
 from pydantic import BaseModel
@@ -245,11 +246,13 @@ _TESTS = (
     " p: Fisher's exact test on the two shares; within classes: the exact conditional test within fault "
     "classes. Two-sided, not corrected for their number. Intervals: exact (Clopper and Pearson), 95 %."
 )
+OUTCOMES_TITLE = "How runs ended"
 OUTCOMES_NOTE = (
     "Judged runs with faults by how they ended, and how many of them had a corruption. A stuck workload "
     "waits for ever while the machine answers; stores before schema 3 called it a crash. Intervals: exact "
     "(Clopper and Pearson), 95 %."
 )
+SENSITIVITY_TITLE = "Sensitivity to the definitions"
 SENSITIVITY_NOTE = (
     "The same rows under other definitions, so that a reader sees how much the choice matters. The first "
     "line is what the corruption table counts. A crash is a panic or a hang; in stores before schema 3 a "
@@ -258,6 +261,7 @@ SENSITIVITY_NOTE = (
     "damage in memory that a reboot heals: those two lines are upper bounds, no verdicts. In stores before "
     "schema 3 nobody checked the files of these runs." + _TESTS
 )
+DIRECT_TITLE = "Direct corruption"
 DIRECT_NOTE = (
     "Direct corruption as an endpoint of its own, among runs with faults of which checksums were kept. "
     "Protection can stop a stray store, not a wrong request that goes the legal way. The first line is what "
@@ -267,28 +271,28 @@ DIRECT_NOTE = (
 )
 OUTCOMES = CampaignTable(
     name="outcomes",
-    title="How runs ended",
+    title=OUTCOMES_TITLE,
     help="Corruptions by how the run ended: kinds of crashes, stuck, survived.",
     compute=outcomes,
-    page=lambda table: rate_page(table, "How runs ended", OUTCOMES_NOTE),
+    page=partial(rate_page, title=OUTCOMES_TITLE, note=OUTCOMES_NOTE),
     present=_present(ENDS[0]),
     section="corruptions",
 )
 SENSITIVITY = CampaignTable(
     name="sensitivity",
-    title="Sensitivity to the definitions",
+    title=SENSITIVITY_TITLE,
     help="The same rows under each definition of a crash and of corruption.",
     compute=sensitivity,
-    page=lambda table: rate_page(table, "Sensitivity to the definitions", SENSITIVITY_NOTE),
+    page=partial(rate_page, title=SENSITIVITY_TITLE, note=SENSITIVITY_NOTE),
     present=_present(CORRUPTIONS[0]),
     section="corruptions",
 )
 DIRECT = CampaignTable(
     name="direct",
-    title="Direct corruption",
+    title=DIRECT_TITLE,
     help="Direct corruption as an endpoint of its own, and whether modes differ in it.",
     compute=direct,
-    page=lambda table: rate_page(table, "Direct corruption", DIRECT_NOTE),
+    page=partial(rate_page, title=DIRECT_TITLE, note=DIRECT_NOTE),
     present=_present(DIRECTS[0], CANARIES[0]),
     section="corruptions",
 )
