@@ -231,7 +231,7 @@ def test_panics_on_request_and_what_came_after(store: Store) -> None:
     lines = column(results, RESTARTS)
     assert [lines[name] for name in ("Production kernel came up", "It did not")] == [1, 1]
     assert column(results, WINDOWS) == {
-        "Crashes": 3,
+        "Crashes, controls included": 3,
         "Open pages, mean": 300.33,
         "Open pages, median": 410.0,
         "Open pages, largest number": 490,
