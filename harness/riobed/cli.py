@@ -87,6 +87,10 @@ def calibrate(
     trials: Annotated[int, typer.Option(min=1, help="Trials of a class in a stage.")] = 16,
     stages: Annotated[int, typer.Option(min=1, help="Largest number of stages.")] = 6,
     most: Annotated[int, typer.Option(min=1, max=100, help="Largest dose.")] = 100,
+    from_spec: Annotated[
+        bool,
+        typer.Option("--from-spec", help="Begin with the doses of the spec, not with 20 faults."),
+    ] = False,
     workers: Annotated[
         int, typer.Option(min=1, max=64, help="Parallel trials on this host; default: one per processor.")
     ] = len(os.sched_getaffinity(0)),
@@ -104,7 +108,7 @@ def calibrate(
     from riobed.commands.run import Where
 
     try:
-        search = Search(mode, trials, stages, most)
+        search = Search(mode, trials, stages, most, from_spec)
         search_doses(spec, store, Where(workers, connect, scheduler), search, output)
     except KeyboardInterrupt:
         print("riobed: stopped; run the same command to go on", file=sys.stderr)

@@ -100,10 +100,10 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
     return world
 
 
-def calibrated(world: World, text: str) -> str:
+def calibrated(world: World, text: str, *, from_spec: bool = False) -> str:
     path = world.folder / "spec.yaml"
     path.write_text(text)
-    calibrate(path, str(world.folder), Where(2), Search(trials=4), None)
+    calibrate(path, str(world.folder), Where(2), Search(trials=4, from_spec=from_spec), None)
     return path.read_text()
 
 
@@ -123,6 +123,14 @@ def test_doses_come_from_campaigns_and_go_into_the_spec(world: World) -> None:
     assert done == 4 * (6 + 3)
     # All is known by now: nothing is run again, and the file stays as it is.
     assert calibrated(world, first) == first and len(world.started) == done
+
+
+def test_a_search_may_begin_with_the_doses_of_the_spec(world: World) -> None:
+    text = TEXT.replace("faults: 20  # the paper's", "faults: {kernel_text: 3, pointer: 1}")
+    calibrated(world, text, from_spec=True)
+    kept = json.loads((world.folder / "doses.json").read_text())["classes"]
+    tried = {name: [stage["dose"] for stage in found["stages"]] for name, found in kept.items()}
+    assert tried["kernel_text"][:2] == [3, 12] and tried["pointer"] == [1]
 
 
 def test_a_calibration_goes_on_where_it_was_stopped(world: World) -> None:

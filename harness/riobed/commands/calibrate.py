@@ -22,6 +22,7 @@ from riobed.commands.table import new_table, printed
 from riobed.errors import UsageError
 from riobed.plan import CampaignSpec, load_spec
 from riobed.plan.dose import MOST, Estimate, Stage, estimate, next_dose, stage_spec
+from riobed.plan.spec import PAPER_FAULTS
 from riobed.yamltext import parse_yaml
 
 _NOTE = "# By riobed calibrate"
@@ -33,13 +34,14 @@ _FAULTS = re.compile(rf"^(?:{_NOTE}.*\n)?faults:.*\n?(?:[ \t]+.*\n?)*", re.MULTI
 class Search:
     """How a calibration searches: in one mode, `trials` of a class in each of up to `stages` stages.
 
-    No dose is above `most`.
+    No dose is above `most`. With `from_spec` a class begins with the spec's own dose, not with the paper's.
     """
 
     mode: str | None = None
     trials: int = 16
     stages: int = 6
     most: int = MOST
+    from_spec: bool = False
 
 
 def calibrate(path: Path, store: str | None, where: Where, search: Search, output: Path | None) -> None:
@@ -72,8 +74,9 @@ def run_stages(
 ) -> dict[str, list[Stage]]:
     """Run the stages, or those that are missing; return them by fault class."""
     stages: dict[str, list[Stage]] = {name: [] for name in spec.fault_classes if name not in CONTROLS}
+    firsts = {name: spec.fault_count(name) if search.from_spec else PAPER_FAULTS for name in stages}
     for number in range(search.stages):
-        due = {name: next_dose(of_class, search.most) for name, of_class in stages.items()}
+        due = {name: next_dose(each, search.most, firsts[name]) for name, each in stages.items()}
         doses = {name: dose for name, dose in due.items() if dose}
         if not doses:
             break

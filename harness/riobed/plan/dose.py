@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The dose: the number of faults with which about half of a class's runs crash, as in the paper.
 
-Stages of trials search it. Each class begins with the paper's number of faults. As long as more than half of
-the trials crash in each stage, the next dose is a quarter of the lowest. As long as they do in none, it is
-four times the highest. Then it is the estimate so far (Wu, Journal of the American Statistical Association
-80, 1985). The search ends after the last stage, or when 1 is too high or the largest dose too low.
+Stages of trials search it. Each class begins with the paper's number of faults, or with the spec's own dose.
+As long as more than half of the trials crash in each stage, the next dose is a quarter of the lowest. As long
+as they do in none, it is four times the highest. Then it is the estimate so far (Wu, Journal of the American
+Statistical Association 80, 1985). The search ends after the last stage, or when 1 is too high or the largest
+dose too low.
 
 The estimate is where a logistic regression of crashes on the logarithm of the dose, over all stages, crosses
 one half. A few trials may separate the doses perfectly, and maximum likelihood would diverge. So each stage
@@ -54,10 +55,13 @@ class Estimate:
     high: float | None = None
 
 
-def next_dose(stages: Sequence[Stage], most: int = MOST) -> int | None:
-    """Return the dose of a class's next stage, from 1 to `most`; None if no dose is left to try."""
+def next_dose(stages: Sequence[Stage], most: int = MOST, first: int = PAPER_FAULTS) -> int | None:
+    """Return the dose of a class's next stage, from 1 to `most`; None if no dose is left to try.
+
+    The first stage has `first` faults.
+    """
     if not stages:
-        return min(PAPER_FAULTS, most)
+        return min(first, most)
     low = max((stage.dose for stage in stages if not stage.too_high), default=None)
     high = min((stage.dose for stage in stages if stage.too_high), default=None)
     if low is not None and high is not None:
