@@ -76,7 +76,7 @@ def test_a_repeatable_guest_has_nothing_of_the_hosts_time(tmp_path: Path, accele
     domain = domain_of(config)
     repeatable = accelerator == REPEATABLE
     features = {feature.get("name") for feature in domain.findall("cpu/feature")}
-    assert features == {"fsrm"} | ({"rdrand", "rdseed"} if repeatable else set())
+    assert features == {"fsrm", "erms"} | ({"rdrand", "rdseed"} if repeatable else set())
     clock, timer = domain.find("clock"), domain.find("clock/timer")
     assert clock is not None and clock.get("offset") == ("absolute" if repeatable else "utc")
     assert (timer is not None and timer.get("track") == "guest") == repeatable
