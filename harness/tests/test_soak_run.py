@@ -98,6 +98,29 @@ def test_the_status_of_a_stressor_is_its_result(status: int) -> None:
     assert (row.status, len(row.output), row.good) == (status, 2000, status == 0)
 
 
+def test_a_mismatch_that_a_later_write_hides_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = iter([{"intact": 9, "corrupt": 0}, {"intact": 8, "corrupt": 1}, InfraError("busy"), None])
+
+    def counters(machine: Any, name: str) -> dict[str, int] | None:
+        counts = next(found)
+        if isinstance(counts, InfraError):
+            raise counts
+        return counts
+
+    monkeypatch.setattr(life, "counters", counters)
+    machine = ScriptedMachine(tmp_path, Clock())
+    monkeypatch.setattr(machine, "agent_answers", lambda seconds: True)
+    row = SoakRow(stressor="fio", what="", files=1)
+    for _ in range(4):
+        life.verify_meanwhile(machine, row)
+    assert (row.verifications, row.mismatches, row.good) == (2, 1, False)
+    monkeypatch.setattr(life, "counters", lambda machine, name: {"intact": 9, "corrupt": 0})
+    life.look_at_kernel(machine, row)
+    assert row.mismatches == 1
+
+
 @pytest.mark.parametrize("status", [69, 126, 127])
 def test_a_guest_that_lacks_something_is_no_result(status: int) -> None:
     row = SoakRow(stressor="fio", what="")

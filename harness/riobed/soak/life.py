@@ -17,6 +17,7 @@ from riobed.vm import ExecResult, Machine
 # A stressor finishes its round when its time is up, and removes its files.
 PATIENCE_S = 900.0
 POLL_S = 0.2
+VERIFY_S = 5.0
 # Exit statuses that concern the guest, not the kernel under test: 69 is the suite's own (sysexits.h
 # EX_UNAVAILABLE), 126 and 127 the shell's.
 LACKING = (69, 126, 127)
@@ -33,7 +34,7 @@ def take_turn(guest: Guest, turn: Turn, seed: int, row: SoakRow) -> None:
     """
     machine = guest.machine
     start = time.monotonic()
-    ended = run_stressor(machine, turn, seed, machine.config.vcpus)
+    ended = run_stressor(machine, turn, seed, row)
     row.seconds = round(time.monotonic() - start, 1)
     look_at_kernel(machine, row)
     judge_end(row, ended)
@@ -49,15 +50,22 @@ def take_turn(guest: Guest, turn: Turn, seed: int, row: SoakRow) -> None:
     reset_and_compare(guest, row, before)
 
 
-def run_stressor(machine: Machine, turn: Turn, seed: int, workers: int) -> ExecResult | None:
-    """Return how the stressor ended, None if the kernel crashed; InfraError if it does not end."""
-    pid = spawn(machine, turn, seed, workers)
+def run_stressor(machine: Machine, turn: Turn, seed: int, row: SoakRow) -> ExecResult | None:
+    """Return how the stressor ended, None if the kernel crashed; InfraError if it does not end.
+
+    Meanwhile the kernel compares its pages with their checksums: the next legal write hides a wrong one.
+    """
+    pid = spawn(machine, turn, seed, machine.config.vcpus)
     deadline = time.monotonic() + turn.seconds + PATIENCE_S
+    verified = time.monotonic()
     while time.monotonic() < deadline:
         if crashed(machine):
             return None
         if ended := poll(machine, pid):
             return ended
+        if time.monotonic() - verified > VERIFY_S:
+            verify_meanwhile(machine, row)
+            verified = time.monotonic()
         time.sleep(POLL_S)
     raise InfraError(f"{turn.name}: still running {PATIENCE_S:.0f} s after its time")
 
@@ -86,6 +94,19 @@ def poll(machine: Machine, pid: int) -> ExecResult | None:
         return None
 
 
+def verify_meanwhile(machine: Machine, row: SoakRow) -> None:
+    """Let the kernel compare its pages with their checksums, and add what it found to the row."""
+    try:
+        found = mismatches(counters(machine, "verify"))
+    except InfraError:
+        # A crash, or a guest too busy to answer; the caller's next look tells which.
+        machine.agent_answers(30)
+        return
+    if found is not None:
+        row.verifications += 1
+        row.mismatches = max(row.mismatches or 0, found)
+
+
 def judge_end(row: SoakRow, ended: ExecResult | None) -> None:
     """Record exit status and output; InfraError if the guest lacks what the stressor needs."""
     if not ended:
@@ -108,7 +129,8 @@ def look_at_kernel(machine: Machine, row: SoakRow) -> None:
     row.stats = counters(machine, "stats")
     row.verify = counters(machine, "verify")
     row.traps = (row.stats or {}).get("traps")
-    row.mismatches = mismatches(row.verify)
+    known = [each for each in (row.mismatches, mismatches(row.verify)) if each is not None]
+    row.mismatches = max(known, default=None)
     row.not_settled = not_settled(row.stats, row.verify)
 
 

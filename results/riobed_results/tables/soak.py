@@ -60,8 +60,9 @@ class SoakRow(_Stored):
     """One stressor and the reset after it. None stands for an unknown value.
 
     `traps` and `mismatches` come from the running kernel, `recovery_mismatches` from recovery's
-    verification; they are None if the kernel keeps no checksums. `different` names at most 100 files;
-    `files_different` counts all of them. `not_settled` has counters of the kernel that should be 0 when
+    verification; they are None if the kernel keeps no checksums. `mismatches` is the most that the kernel
+    found when it compared, while the stressor ran (`verifications` times) and after. `different` names at
+    most 100 files; `files_different` counts all of them. `not_settled` has counters that should be 0 when
     nobody writes. A stressor that is reset while it runs has `resets` and, instead of files, the exit status
     and the output of its check after the last one.
     """
@@ -77,6 +78,7 @@ class SoakRow(_Stored):
     verify: dict[str, int] | None = None
     traps: int | None = None
     mismatches: int | None = None
+    verifications: int = 0
     recovery_mismatches: int | None = None
     not_settled: dict[str, int] = {}
     dirty_kib: int | None = None
