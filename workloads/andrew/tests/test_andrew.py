@@ -4,6 +4,7 @@
 import errno
 import os
 import random
+import resource
 import shutil
 import signal
 import subprocess
@@ -183,6 +184,25 @@ def preloaded(tmp_path_factory: pytest.TempPathFactory, source: Path, **settings
     env = {f"PRELOAD_{name.upper()}": str(value) for name, value in settings.items()}
     env["ASAN_OPTIONS"] = f"{QUICK['ASAN_OPTIONS']}:verify_asan_link_order=0"
     return {**QUICK, "LD_PRELOAD": str(library), **env}
+
+
+@pytest.mark.parametrize("call", ["read", "write"])
+def test_no_compilation_is_done_whose_reads_or_writes_failed(
+    andrew: Andrew, tmp_path: Path, call: str
+) -> None:
+    """libtcc looks at neither: it would take a source for empty, and its output for written."""
+    source = tmp_path / "one.c"
+    if call == "read":
+        source.mkdir()
+    else:
+        source.write_text("int one(void) { return 1; }\n")
+
+    def no_file_grows() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+    ended = andrew("cc", tmp_path / "one.o", source, preexec_fn=no_file_grows if call == "write" else None)
+    assert ended.returncode == (200 if call == "read" else errno.EFBIG)
 
 
 def test_the_load_goes_on_after_a_round_that_failed(
