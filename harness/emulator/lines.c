@@ -50,7 +50,7 @@ static struct noted {
 static size_t nr_noted, room_noted;
 static uint64_t noted_epoch;
 
-/* Virtual pages of which the physical one is known. */
+/* Virtual pages of which the physical one is known, but for those of the direct map. */
 static struct page {
 	uint64_t virtual, physical;
 } pages[PAGES];
@@ -60,8 +60,10 @@ static GByteArray *value;
 
 static void forget_if_void(void)
 {
-	if (noted_epoch != state->epoch)
+	if (noted_epoch != state->epoch) {
 		nr_noted = 0;
+		memset(pages, 0, sizeof(pages));
+	}
 	noted_epoch = state->epoch;
 }
 
@@ -95,12 +97,14 @@ static void make_durable(void)
  */
 static void make_line_durable(uint64_t line)
 {
+	size_t kept = 0;
+
 	forget_if_void();
-	for (size_t i = 0; i < nr_noted;)
-		if (noted[i].line == line)
-			noted[i] = noted[--nr_noted];
-		else
-			i++;
+	/* The others keep their order: of a line that was noted twice the later content counts. */
+	for (size_t i = 0; i < nr_noted; i++)
+		if (noted[i].line != line)
+			noted[kept++] = noted[i];
+	nr_noted = kept;
 	memcpy(durable + line * LINE, stored + line * LINE, LINE);
 	state->written_lines++;
 }
@@ -123,11 +127,47 @@ static void all_flushed(unsigned int vcpu, void *data)
 	nr_noted = 0;
 }
 
+static bool in_direct_map(uint64_t address, uint64_t *physical)
+{
+	if (address - DIRECT_4 < DIRECT_4_SIZE)
+		*physical = address - DIRECT_4;
+	else if (address - DIRECT_5 < DIRECT_5_SIZE)
+		*physical = address - DIRECT_5;
+	else
+		return false;
+	return true;
+}
+
+static void remember_page(uint64_t address, uint64_t physical)
+{
+	struct page *page = &pages[address >> PAGE_SHIFT & (PAGES - 1)];
+	uint64_t known;
+
+	if (in_direct_map(address, &known))
+		return;
+	forget_if_void();
+	page->virtual = address >> PAGE_SHIFT;
+	page->physical = physical >> PAGE_SHIFT;
+}
+
+/* The physical address of a virtual one; false if it is not known. */
+static bool physical_of(uint64_t address, uint64_t *physical)
+{
+	const struct page *page = &pages[address >> PAGE_SHIFT & (PAGES - 1)];
+
+	if (in_direct_map(address, physical))
+		return true;
+	forget_if_void();
+	if (page->virtual != address >> PAGE_SHIFT || !page->physical)
+		return false;
+	*physical = page->physical << PAGE_SHIFT | (address & ((1 << PAGE_SHIFT) - 1));
+	return true;
+}
+
 static void was_stored(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *non_temporal)
 {
 	struct qemu_plugin_hwaddr *hardware = qemu_plugin_get_hwaddr(info, address);
 	uint64_t physical, last;
-	struct page *page;
 
 	(void)vcpu;
 	if (!hardware || qemu_plugin_hwaddr_is_io(hardware))
@@ -135,9 +175,7 @@ static void was_stored(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t a
 	physical = qemu_plugin_hwaddr_phys_addr(hardware);
 	if (physical - start >= size)
 		return;
-	page = &pages[address >> PAGE_SHIFT & (PAGES - 1)];
-	page->virtual = address >> PAGE_SHIFT;
-	page->physical = physical >> PAGE_SHIFT;
+	remember_page(address, physical);
 	state->stores++;
 	if (!non_temporal)
 		return;
@@ -156,22 +194,6 @@ static uint64_t register_value(int number)
 		qemu_plugin_read_register(registers[number], value);
 	memcpy(&found, value->data, value->len < sizeof(found) ? value->len : sizeof(found));
 	return found;
-}
-
-/* The physical address of a virtual one; false if it is not known. */
-static bool physical_of(uint64_t address, uint64_t *physical)
-{
-	const struct page *page = &pages[address >> PAGE_SHIFT & (PAGES - 1)];
-
-	if (address - DIRECT_4 < DIRECT_4_SIZE)
-		*physical = address - DIRECT_4;
-	else if (address - DIRECT_5 < DIRECT_5_SIZE)
-		*physical = address - DIRECT_5;
-	else if (page->virtual == address >> PAGE_SHIFT && page->physical)
-		*physical = page->physical << PAGE_SHIFT | (address & ((1 << PAGE_SHIFT) - 1));
-	else
-		return false;
-	return true;
 }
 
 struct flush {

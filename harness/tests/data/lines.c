@@ -72,6 +72,20 @@ static void copy_by_repetition(int number)
 	_mm_mfence();
 }
 
+/* Two contents wait for the fence, and the newer one counts, whatever happens to the line before it meanwhile. */
+static void write_back_twice(int number)
+{
+	void *before = line(number - 1);
+
+	_mm_clwb(before);
+	*(volatile uint64_t *)line(number) = ~0ull;
+	_mm_clwb(line(number));
+	store(number);
+	_mm_clwb(line(number));
+	_mm_clflush(before);
+	_mm_sfence();
+}
+
 static void change_after_write_back(int number)
 {
 	write_back(number);
@@ -82,7 +96,7 @@ int main(int argc, char **argv)
 {
 	static void (*const kinds[])(int) = {keep_in_the_cache,	 write_back,	     write_back_with_an_index,
 					     write_back_at_once, bypass_the_cache,   copy_by_repetition,
-					     change_after_write_back};
+					     write_back_twice,	 change_after_write_back};
 	int nr = sizeof(kinds) / sizeof(*kinds) * KIND;
 	int file = open("/dev/mem", O_RDWR);
 

@@ -22,8 +22,9 @@ from .conftest import compiled, opened
 
 SOURCE = Path(__file__).parents[1] / "data/lines.c"
 KIND = 40
+KINDS = 8
 # The kinds of lines.c, in order: of the first nothing is durable, of the last the first half.
-OPEN, DURABLE, CHANGED = 0, range(1, 6), 6
+OPEN, DURABLE, CHANGED = 0, range(1, 7), 7
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +45,7 @@ def lines_after(guest: Guest, program: bytes, seed: int) -> tuple[LostLines, lis
     machine, nvdimm = guest.machine, guest.machine.config.nvdimm
     assert nvdimm
     guest.ready()
-    assert not any(nvdimm.path.read_bytes()[: 7 * KIND * LINE])
+    assert not any(nvdimm.path.read_bytes()[: KINDS * KIND * LINE])
     machine.write_file("/run/lines", program)
     machine.run(["/bin/chmod", "755", "/run/lines"])
     machine.spawn(["/bin/sh", "-c", f"/run/lines {nvdimm.address:x} >/run/told"])
@@ -55,12 +56,12 @@ def lines_after(guest: Guest, program: bytes, seed: int) -> tuple[LostLines, lis
     content = nvdimm.path.read_bytes()
     assert lost is not None
     wait_stage0(machine)
-    return lost, [struct.unpack_from("<QQ", content, LINE * number) for number in range(7 * KIND)]
+    return lost, [struct.unpack_from("<QQ", content, LINE * number) for number in range(KINDS * KIND)]
 
 
 def test_only_what_was_written_back_and_fenced_is_sure(guest: Guest, program: bytes) -> None:
     lost, found = lines_after(guest, program, 1996)
-    sound = [(number + 1, 0) for number in range(7 * KIND)]
+    sound = [(number + 1, 0) for number in range(KINDS * KIND)]
     for kind in DURABLE:
         assert found[KIND * kind :][:KIND] == sound[KIND * kind :][:KIND], kind
     dropped = [number for number in range(KIND) if found[number] == (0, 0)]
