@@ -5,9 +5,10 @@
  *
  * The hooked routines are memcpy(), memmove() and rep_movs_alternative(), which
  * copies for copy_from_user(), copy_to_user() and the iov_iter routines after
- * they have checked the length. They count together. Not hooked are copies that
- * the compiler made inline, copies of fixed size (copy_page()), and, on a CPU
- * with FSRM, user copies, which are inline there.
+ * they have checked the length. Persistent memory is written by two of its own,
+ * __memcpy_flushcache() and copy_to_nontemporal(). All count together. Not hooked
+ * are copies that the compiler made inline, copies of fixed size (copy_page()),
+ * and, on a CPU with FSRM, user copies, which are inline there.
  *
  * The hooks are kprobes whose handler changes the length register. An empty
  * post_handler keeps them from being turned into jumps, which would lose a
@@ -24,8 +25,9 @@
 
 #include "calls.h"
 
-/* copy_stub.S: rep_movs_alternative() with %rax bytes more than %rcx */
+/* copy_stub.S: the routines that say how much they did not copy, with %rax bytes more */
 void copy_user_overrun(void);
+void copy_nontemporal_overrun(void);
 
 static int copy_called(struct kprobe *p, struct pt_regs *regs);
 static void keep_unoptimized(struct kprobe *p, struct pt_regs *regs, unsigned long flags) { }
@@ -36,12 +38,19 @@ static void keep_unoptimized(struct kprobe *p, struct pt_regs *regs, unsigned lo
 	.post_handler = keep_unoptimized, \
 }
 
-enum { MEMCPY, MEMMOVE, USER_COPY, NR_ROUTINES };
+enum { MEMCPY, MEMMOVE, MEMCPY_FLUSHCACHE, NONTEMPORAL, USER_COPY, NR_ROUTINES };
 
 static struct kprobe routines[NR_ROUTINES] = {
 	[MEMCPY] = COPY_ROUTINE("memcpy"),
 	[MEMMOVE] = COPY_ROUTINE("memmove"),
+	[MEMCPY_FLUSHCACHE] = COPY_ROUTINE("__memcpy_flushcache"),
+	[NONTEMPORAL] = COPY_ROUTINE("copy_to_nontemporal"),
 	[USER_COPY] = COPY_ROUTINE("rep_movs_alternative"),
+};
+
+static void (*const stubs[NR_ROUTINES])(void) = {
+	[NONTEMPORAL] = copy_nontemporal_overrun,
+	[USER_COPY] = copy_user_overrun,
 };
 
 static struct call_faults overruns = {
@@ -62,25 +71,25 @@ static const char *direction(const struct pt_regs *regs)
 /* Lengthen this very call. Runs in a kprobe: interrupts are off. */
 static int lengthen(struct kprobe *p, struct pt_regs *regs)
 {
-	bool user = p == &routines[USER_COPY];
+	void (*stub)(void) = stubs[p - routines];
 	/* the stub calls the routine once more */
-	const struct inject_command *cmd = overruns.cmds[calls_take(&overruns, user)];
+	const struct inject_command *cmd = overruns.cmds[calls_take(&overruns, !!stub)];
 
 	evidence_activated(cmd->id);
 	evidence_overrun(cmd->id, &(struct overrun) {
 		.routine = p->symbol_name,
 		.direction = direction(regs),
-		.length = user ? regs->cx : regs->dx,
+		.length = p == &routines[USER_COPY] ? regs->cx : regs->dx,
 		.extra = cmd->extra,
 		.to = regs->di,
 		.caller = *(unsigned long *)regs->sp,
 	});
-	if (!user) {
+	if (!stub) {
 		regs->dx += cmd->extra;
 		return 0;
 	}
 	regs->ax = cmd->extra;
-	regs->ip = (unsigned long)copy_user_overrun;
+	regs->ip = (unsigned long)stub;
 	return 1;
 }
 

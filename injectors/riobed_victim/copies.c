@@ -7,6 +7,7 @@
 #include <linux/seq_file.h>
 #include <linux/string.h>
 #include <linux/uaccess.h>
+#include <linux/uio.h>
 #include <linux/vmalloc.h>
 
 #include "pattern.h"
@@ -38,7 +39,20 @@ static void look(const char *routine, u8 *to)
 	}
 }
 
-static int copy(u8 *to, const u8 *from, const char __user *user)
+static int copy_past_the_caches(u8 *to, const u8 *from, char __user *user)
+{
+	struct iov_iter iter;
+	int ret = import_ubuf(ITER_SOURCE, user, READ_ONCE(length), &iter);
+
+	memcpy_flushcache(to, from, READ_ONCE(length));
+	look("__memcpy_flushcache", to);
+	if (!ret && _copy_from_iter_flushcache(to, length, &iter) != length)
+		ret = -EFAULT;
+	look("copy_to_nontemporal", to);
+	return ret;
+}
+
+static int copy(u8 *to, const u8 *from, char __user *user)
 {
 	unsigned int i;
 
@@ -50,6 +64,8 @@ static int copy(u8 *to, const u8 *from, const char __user *user)
 		if (copy_from_user(to, user, READ_ONCE(length)))
 			return -EFAULT;
 		look("rep_movs_alternative", to);
+		if (copy_past_the_caches(to, from, user))
+			return -EFAULT;
 	}
 	return 0;
 }
@@ -63,7 +79,7 @@ static ssize_t copies_write(struct file *file, const char __user *from, size_t l
 		return -ENOMEM;
 	memset(buffers + BUFFER, PATTERN, BUFFER);
 	if (len >= BUFFER && !copy_from_user(buffers, from, BUFFER))
-		ret = copy(buffers + BUFFER, buffers, from);
+		ret = copy(buffers + BUFFER, buffers, (char __user *)from);
 	vfree(buffers);
 	return ret ?: len;
 }
