@@ -18,7 +18,7 @@ from riobed_results.store import (
     judged,
     vcpus,
 )
-from riobed_results.tables.controls import LOSING_MODES, expected, found_by, kind, losing_modes
+from riobed_results.tables.controls import expected, found_by, kind, losing_modes
 from riobed_results.tables.losses import (
     MIB,
     NO_FAULT,
@@ -70,19 +70,21 @@ def _alarm(row: TrialRow) -> bool:
 
 
 def _resets(results: Results) -> list[TrialRow]:
+    losing = losing_modes(results.campaign)
     return [
         row
         for row in filter(NO_FAULT.wants, results.rows)
-        if row.crash_kind == "reset" and row.mode not in LOSING_MODES
+        if row.crash_kind == "reset" and row.mode not in losing
     ]
 
 
 def _sound(results: Results) -> list[TrialRow]:
     """Return the runs without a fault, those included that crashed by themselves."""
+    losing = losing_modes(results.campaign)
     return [
         row
         for row in filter(judged, results.rows)
-        if row.mode not in LOSING_MODES
+        if row.mode not in losing
         and (NO_FAULT.wants(row) or (row.fault_class == "panic" and not powerless(row)))
     ]
 
@@ -109,7 +111,8 @@ def _losses(rows: list[TrialRow]) -> Iterator[Claim]:
 
 
 def _panics(results: Results) -> list[TrialRow]:
-    return [row for row in filter(PANIC.wants, results.rows) if row.mode not in LOSING_MODES]
+    losing = losing_modes(results.campaign)
+    return [row for row in filter(PANIC.wants, results.rows) if row.mode not in losing]
 
 
 def panics(*campaigns: Results) -> Iterator[Claim]:

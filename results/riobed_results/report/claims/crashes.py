@@ -27,7 +27,7 @@ from riobed_results.store import (
     judged,
     stored_spec,
 )
-from riobed_results.tables.controls import LOSING_MODES
+from riobed_results.tables.controls import losing_modes
 from riobed_results.tables.corruption import corruption_table, ends_text
 from riobed_results.tables.exposure import ALL, EXPOSURE, exposure_table
 from riobed_results.tables.fault_classes import ClassLine, asked, class_line
@@ -76,8 +76,9 @@ def corruption(results: Results) -> Iterator[Claim]:
             key = slug(row.fault_class, mode)
             yield of(f"corrupted_{key}", cell.corrupted, cell.crashes)
             yield _ends(key, cell, table.judges_all)
+    losing = losing_modes(results.campaign)
     for story in filter(told, results.rows):
-        if story.fault_class not in CONTROLS and story.mode not in LOSING_MODES:
+        if story.fault_class not in CONTROLS and story.mode not in losing:
             where = f"{story.mode}, {story.fault_class}"
             yield Claim(key=f"corruption_{story.position}", value=where, text=f"{story.position} | {where}")
 
