@@ -236,6 +236,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"modes": ["rio", "rio"]}, "modes: duplicate name"), ({"modes": ["fat"]}, "unknown cache mode 'fat'"),
     ({"disks": {"none": "nvme"}}, "disks: none: that name is for a disk without limits"),
     ({"disks": {"old": "drum"}}, "unknown disk model 'drum'"), ({"vcpus": [1, 1]}, "duplicate number"),
+    ({"times": {"m": 2}}, "times: m: no disk of that name; there are: n"), ({"times": {"n": 0}}, "times"),
     ({"machine": {"throttle": "nvme"}}, "machine.throttle: a bench has disks instead"),
     ({"machine": {"icount": True}}, "machine.icount"), ({"modes": ["delayed-xfs"]}, "needs a disk of 300"),
     ({"own_modes": {"slow": {"summary": "s", "throttle": "nvme"}}, "modes": ["slow"]}, "limits of its own"),
@@ -250,6 +251,17 @@ def test_what_is_wrong_is_told_in_one_line(tmp_path: Path, change: dict[str, Any
     with pytest.raises(UsageError, match=said) as caught:
         load_bench(path)
     assert "\n" not in str(caught.value)
+
+
+def test_with_a_faster_disk_the_kernel_writes_sooner() -> None:
+    spec = bench_spec(modes=["memory", "rio"], times={"old": 35})
+    assert spec.machine_of("old", 1).throttle == Throttle(iops=2065, bytes_per_s=189_000_000)
+    assert spec.mode_on("memory", "old").sysctls == {
+        "vm.dirty_expire_centisecs": 86, "vm.dirty_writeback_centisecs": 14,
+    }  # fmt: skip
+    assert spec.mode_on("rio", "old").sysctls.items() > spec.mode("rio").sysctls.items()
+    for disk in ("new", "none"):
+        assert spec.mode_on("rio", disk) == spec.mode("rio")
 
 
 def test_the_time_left_is_that_of_runs_like_those_that_are_left(world: World) -> None:

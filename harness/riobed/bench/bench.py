@@ -91,7 +91,7 @@ class Bench:
         """
         for series in plan_runs(self.spec):
             if missing := self._missing_of(series):
-                modes = {name: self.spec.mode(name) for name in self.spec.modes}
+                modes = {name: self.spec.mode_on(name, series.disk) for name in self.spec.modes}
                 with guests(self._setup(series), modes, series.kind, "bench") as opened:
                     for planned in missing:
                         self._run(planned, opened[planned.mode], report)

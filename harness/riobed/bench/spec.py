@@ -16,6 +16,8 @@ from riobed.yamltext import parse_yaml
 WorkloadName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}$")]
 # The name that stored runs give to a disk without limits.
 NO_LIMITS = "none"
+# When the kernel writes dirty data, with its defaults (mm/page-writeback.c), in centiseconds.
+_DELAYS = {"vm.dirty_expire_centisecs": 3000, "vm.dirty_writeback_centisecs": 500}
 
 
 class BenchSpec(ComparesModes):
@@ -26,9 +28,11 @@ class BenchSpec(ComparesModes):
 
     # Folders with a workload.yaml that has `measure`, relative to the spec's folder, by the name in tables.
     workloads: Annotated[dict[WorkloadName, WorkloadSpec], Field(min_length=1)]
-    # How fast the disk under test is: a disk model's name, {model: NAME, times: N} or limits, by the name in
-    # tables.
+    # How fast the disk under test is: a disk model's name or limits, by the name in tables.
     disks: Annotated[dict[ModeName, Throttle], Field(min_length=1)]
+    # By disk, how many times as fast everything is that has a time: the disk itself, and how soon the kernel
+    # writes dirty data. For a processor that is as many times as fast as those for which the disk was made.
+    times: dict[ModeName, Annotated[float, Field(gt=0, le=1000)]] = Field(default_factory=dict)
     # Runs of each mode that measure time. The interval of a median needs some.
     rounds: Annotated[int, Field(ge=5, le=1000)] = 5
     # Runs of each mode that count instructions: on a disk without limits, because a disk takes time only.
@@ -47,6 +51,9 @@ class BenchSpec(ComparesModes):
                 raise ValueError(f"machine.{key}: a bench has {instead} instead; leave it out")
         if self.disks.get(NO_LIMITS, Throttle()) != Throttle():
             raise ValueError(f"disks: {NO_LIMITS}: that name is for a disk without limits; choose another")
+        if unknown := self.times.keys() - self.disks.keys():
+            there = ", ".join(self.disks)
+            raise ValueError(f"times: {min(unknown)}: no disk of that name; there are: {there}")
         for name, each in self.workloads.items():
             if each.beside:
                 raise ValueError(f"workloads: {name}: a measured workload runs alone; leave `beside` out")
@@ -66,9 +73,15 @@ class BenchSpec(ComparesModes):
         mode = super().mode(name)
         return mode if self.checksums else mode.without_checksums()
 
+    def mode_on(self, name: str, disk: str) -> CacheMode:
+        """Return the mode of that name as it is measured with one of the disks."""
+        mode, times = self.mode(name), self.times.get(disk, 1)
+        delays = {key: max(1, round(mode.sysctls.get(key, usual) / times)) for key, usual in _DELAYS.items()}
+        return mode.model_copy(update={"sysctls": mode.sysctls | delays}) if times != 1 else mode
+
     def machine_of(self, disk: str, vcpus: int) -> MachineSpec:
         """Return the machine with one of the disks, or without limits, and so many processors."""
-        throttle = Throttle() if disk == NO_LIMITS else self.disks[disk]
+        throttle = Throttle() if disk == NO_LIMITS else self.disks[disk].scaled(self.times.get(disk, 1))
         return self.machine.model_copy(update={"throttle": throttle, "vcpus": vcpus})
 
 

@@ -5,9 +5,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Annotated, Any
 
-from pydantic import Field, StringConstraints, TypeAdapter, ValidationError, model_validator
+from pydantic import Field, StringConstraints, TypeAdapter, model_validator
 
-from riobed.errors import UsageError, complaint
+from riobed.errors import UsageError
 from riobed.guest.strict import Strict, as_value_error
 from riobed.yamltext import parse_yaml
 
@@ -26,8 +26,8 @@ _IOTUNE = {
 class Throttle(Strict):
     """The speed limits of a disk, enforced by QEMU's throttle; None is no limit.
 
-    It may also be given as the name of a disk model, or as {model: NAME, times: N} for one N times as fast.
-    It is stored as limits, so a later change of the model does not change it.
+    It may also be given as the name of a disk model. It is stored as limits, so a later change of the model
+    does not change it.
     """
 
     iops: Limit | None = None
@@ -40,16 +40,10 @@ class Throttle(Strict):
     @model_validator(mode="before")
     @classmethod
     def _of_model(cls, given: Any) -> Any:
-        if isinstance(given, str):
-            given = {"model": given}
-        if not isinstance(given, dict) or "model" not in given:
+        if not isinstance(given, str):
             return given
-        try:
-            named = _Named.model_validate(given)
-        except ValidationError as error:
-            raise ValueError(complaint(error, "throttle")) from None
         with as_value_error():
-            return {key: max(1, round(named.times * value)) for key, value in _model(named.model).items()}
+            return _model(given)
 
     @model_validator(mode="after")
     def _one_way_to_count(self) -> "Throttle":
@@ -59,14 +53,14 @@ class Throttle(Strict):
                 raise ValueError(f"{unit} limits reads and writes together; leave it out or {parts[0]}")
         return self
 
+    def scaled(self, times: float) -> "Throttle":
+        """Return the limits of a disk so many times as fast."""
+        limits = self.model_dump(exclude_none=True)
+        return Throttle(**{key: max(1, round(times * limit)) for key, limit in limits.items()})
+
     def iotune(self) -> tuple[tuple[str, int], ...]:
         """Return the limits as elements of libvirt's <iotune>."""
         return tuple((_IOTUNE[key], limit) for key, limit in self.model_dump(exclude_none=True).items())
-
-
-class _Named(Strict):
-    model: str
-    times: Annotated[float, Field(gt=0, le=1000)] = 1
 
 
 class DiskModel(Strict):
