@@ -98,9 +98,9 @@ def test_the_interval_of_a_median_is_exact(count: int, low: int, high: int) -> N
 
 def test_the_disk_is_told_during_and_after(store: Store) -> None:
     row = rows_of(bench(store))["rio", "time"]
-    assert row.during and (row.during.requests, row.during.flushes) == (9, 2)
+    assert row.during and (row.during.reads, row.during.writes, row.during.flushes) == (1, 8, 2)
     assert row.during.mib == pytest.approx(2 + 4096 / (1 << 20)) and row.during.written_mib == 2
-    assert row.after and (row.after.requests, row.after.mib, row.clean_s) == (30, 64, 2.5)
+    assert row.after and (row.after.writes, row.after.mib, row.clean_s) == (30, 64, 2.5)
 
 
 def test_instructions_without_repetitions(store: Store) -> None:

@@ -52,7 +52,11 @@ _TOGETHER = {"prepare": " || exit", "start": " >/dev/null 2>&1 &", "stop": ""}
 _LOADS = ("start", "measure")
 _SYNC_ON_CLOSE = "/usr/lib/riobed/sync-on-close.so"
 # In the Rio modes sync writes nothing. A file system that becomes read-only writes everything in every mode.
-_SETTLE = "mount -o remount,ro /mnt/test && mount -o remount,rw /mnt/test"
+# The kernel then forgets its directories and inodes (fs/super.c, reconfigure_super()), which a tmpfs never
+# does, so all are looked at again.
+_SETTLE = (
+    "mount -o remount,ro /mnt/test && mount -o remount,rw /mnt/test && find /mnt/test -size +0 >/dev/null"
+)
 _SNAPSHOT = "ready"
 _WARM = "warm"
 # Serial number of the swap disk in domain.xml.j2.

@@ -17,7 +17,7 @@ def lose_memory(ram: Path, seed: int) -> None:
     # Late: it takes a fifth of a second, and most commands do not need it.
     import numpy as np
 
-    noise = memoryview(np.random.SFC64(seed).random_raw(_PERIOD // 8)).cast("B")
+    noise = memoryview(np.random.SFC64(seed).random_raw(_PERIOD // 8).tobytes())
     left = ram.stat().st_size - FIRST
     with ram.open("r+b") as file:
         file.seek(FIRST)

@@ -80,6 +80,14 @@ STATEMENTS = (
     Statement("write through", "write-through, 4 to 22 times", _WRITE_THROUGH, "rio", 4, 22),
     Statement("default", "UFS as it comes, 2 to 14 times", ("dirsync",), "rio", 2, 14),
     Statement("delayed", "delayed data and metadata, 1 to 3 times", ("delayed-no-journal",), "rio", 1, 3),
-    # The paper says "as fast as"; a tenth is what we take that to mean.
-    Statement("memory", "Rio over memory, at most 1.1 times", ("rio",), "memory", 0, 1.1, exact=True),
+    # The paper says "as fast as"; a tenth is what we take that to mean. Its own seconds are not within it.
+    Statement(
+        "memory",
+        "Rio over memory, at most 1.1 times (its own: cp_rm 1.14, sdet 0.98, andrew 0.92)",
+        ("rio",),
+        "memory",
+        0,
+        1.1,
+        exact=True,
+    ),
 )

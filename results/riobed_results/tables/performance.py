@@ -23,9 +23,10 @@ Over = Annotated[str, typer.Option("--over", help="The cache mode over which rat
 
 
 class Use(BaseModel):
-    """Medians of how the disk was used; `mib` is written and read together."""
+    """Medians of how the disk was used; `reads` and `writes` are requests, `mib` is both together."""
 
-    requests: float
+    reads: float
+    writes: float
     mib: float
     written_mib: float
     flushes: float
@@ -165,7 +166,8 @@ def _use(counts: Iterable[DiskCounts | None]) -> Use | None:
         return statistics.median(map(value, found))
 
     return Use(
-        requests=median(lambda use: use.read_requests + use.write_requests),
+        reads=median(lambda use: use.read_requests),
+        writes=median(lambda use: use.write_requests),
         mib=median(lambda use: (use.read_bytes + use.write_bytes) / MIB),
         written_mib=median(lambda use: use.write_bytes / MIB),
         flushes=median(lambda use: use.flushes),

@@ -29,9 +29,10 @@ NOTE = (
     "runs of their own on a disk without limits; repeated string instructions are counted apart. Operations "
     "a second are medians of the rates of the runs, in files' operations or commits as the workload has it; "
     "fsync: there the program was told to make them durable (of SQLite: synchronous = full, else off). "
-    "Requests and MiB are read and written ones until the work ends; after: from then until the file "
-    "system has been made read-only, so that its disk has everything. Paper: Table 2 of Chen et al., ASPLOS "
-    "1996; its seconds are of another machine, its ratios are over the same system as the others."
+    "Reads and writes are requests, MiB are read and written ones, until the work ends; after: from then "
+    "until the file system has been made read-only, so that its disk has everything. Paper: Table 2 of Chen "
+    "et al., ASPLOS 1996; its seconds are of another machine, its ratios are over the same system as the "
+    "others."
 )
 
 
@@ -142,11 +143,11 @@ def _rates(place: str, rows: list[PerformanceRow]) -> list[Grid]:
 
 
 def _uses(place: str, rows: list[PerformanceRow]) -> list[Grid]:
-    head = ["System", "requests", "MiB", "flushes", "requests after", "MiB after", "s until clean"]
+    head = ["System", "reads", "writes", "MiB", "flushes", "writes after", "MiB after", "s until clean"]
     grids = []
     for workload in _workloads(rows):
         body = [
-            [printable(row.mode), *_used(row.during, True), *_used(row.after, False), _plain(row.clean_s)]
+            [printable(row.mode), *_during(row.during), *_after(row.after), _plain(row.clean_s)]
             for row in rows
             if row.workload == workload
         ]
@@ -156,10 +157,12 @@ def _uses(place: str, rows: list[PerformanceRow]) -> list[Grid]:
     return grids
 
 
-def _used(use: Use | None, flushes: bool) -> list[str]:
-    if not use:
-        return [""] * (2 + flushes)
-    return [f"{use.requests:.0f}", f"{use.mib:.1f}", *([f"{use.flushes:.0f}"] if flushes else [])]
+def _during(use: Use | None) -> list[str]:
+    return [f"{use.reads:.0f}", *_after(use), f"{use.flushes:.0f}"] if use else [""] * 4
+
+
+def _after(use: Use | None) -> list[str]:
+    return [f"{use.writes:.0f}", f"{use.mib:.1f}"] if use else [""] * 2
 
 
 def _plain(value: float | None) -> str:
