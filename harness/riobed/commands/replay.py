@@ -40,7 +40,16 @@ from riobed.faults.sites.vmlinux import Vmlinux
 from riobed.guest import GuestSetup, guest_setup, open_guest, provenance
 from riobed.guest.registry import mapped
 from riobed.plan import CampaignSpec, PlannedTrial, plan, stored_spec
-from riobed.trace import Symbols, TraceLog, find_chunks, trace_answer, trace_text
+from riobed.trace import (
+    Symbols,
+    TraceLog,
+    find_chunks,
+    store_plugin,
+    stores_answer,
+    stores_so_far,
+    trace_answer,
+    trace_text,
+)
 from riobed.trial import PLANTED, Evidence, TrialRecord, fault_row, run_trial, trial_row
 from riobed.vm import LEAST_ROOM, need_room
 
@@ -81,11 +90,11 @@ def replay(request: Request, as_json: bool, uri: str | None) -> str:
     """
     stored = find(request)
     with Console(stderr=True).status("Looking for built products, drawing the faults again") as status:
-        setup = replay_setup(stored.campaign, stored.spec, request.store, uri)
+        setup = replay_setup(stored.campaign, stored.spec, request.store, uri, request.trace)
         faults = redraw(stored, setup)
         folder = make_folder(request.folder or beside(request.store, "replays") / _name(stored))
         status.update(f"Running trial {stored.row.position} of {stored.campaign.name!r} again")
-        replayer = Replayer(replace(setup, trace=request.trace), stored.spec, stored.planned.mode)
+        replayer = Replayer(setup, stored.spec, stored.planned.mode)
         with replayer:
             numbers = range(1, request.times + 1)
             replays = [replayer.run(stored, faults, folder, number) for number in numbers]
@@ -94,19 +103,23 @@ def replay(request: Request, as_json: bool, uri: str | None) -> str:
     return json.dumps(answer, indent=1) + "\n" if as_json else as_text(answer, folder)
 
 
-def replay_setup(campaign: CampaignRow, spec: CampaignSpec, store: str, uri: str | None) -> GuestSetup:
+def replay_setup(
+    campaign: CampaignRow, spec: CampaignSpec, store: str, uri: str | None, trace: bool = False
+) -> GuestSetup:
     """Return what a campaign's guests are made of; they start from the store's snapshot cache if it has one.
 
+    With `trace` they log what becomes of their pages, and a canary takes a QEMU that can watch it.
     UsageError if the kernel built here is not the campaign's.
     """
-    setup = guest_setup(spec.machine, uri, spec.workload, loses_lines=spec.loses_lines)
+    watched = trace and bool(spec.machine.canary_mib)
+    setup = guest_setup(spec.machine, uri, spec.workload, loses_lines=spec.loses_lines, counts_nvdimm=watched)
     here = provenance(setup, campaign.seed, modes=spec.cache_modes)
     if difference := campaign.provenance.difference(here, KERNEL):
         raise UsageError(
             f"campaign {campaign.name!r}: another kernel is built here: {difference}; "
             "check out the sources it ran on"
         )
-    return replace(setup, snapshots=beside(store, "snapshots"))
+    return replace(setup, snapshots=beside(store, "snapshots"), trace=trace)
 
 
 def find(request: Request) -> StoredTrial:
@@ -171,7 +184,12 @@ class Replayer:
     def __init__(self, setup: GuestSetup, spec: CampaignSpec, mode: str) -> None:
         self._setup = setup
         self._snapshot = False
-        self._guest = open_guest(setup, spec.mode(mode), f"replay-{mode}")
+        # Another plugin knows the lines that a loss of power takes, and a machine has one.
+        cache_mode = spec.mode(mode)
+        canary = setup.machine.canary_mib and cache_mode.nvdimm and not setup.loses_lines
+        self._watches = bool(setup.trace and canary)
+        plugin = store_plugin(setup, setup.layout(cache_mode)) if self._watches else None
+        self._guest = open_guest(setup, cache_mode, f"replay-{mode}", plugin=plugin)
 
     def __enter__(self) -> "Replayer":
         return self
@@ -200,22 +218,29 @@ class Replayer:
             if not (stored.planned.fresh_boot or self._snapshot):
                 self._guest.take_snapshot()
                 self._snapshot = True
+            before = stores_so_far(self._guest.machine.config) if self._watches else 0
             run_trial(self._guest, _patient(stored), record)
             need_room(self._guest.machine.config.folder, LEAST_ROOM)
-            trace = self._follow(record, folder / f"trace{suffix}.log.gz") if self._setup.trace else None
+            path = folder / f"trace{suffix}.log.gz"
+            trace = self._follow(record, path, before) if self._setup.trace else None
         finally:
             _keep(folder / f"console{suffix}.log.gz", record.log)
         return Replay(compare(stored, self._setup, record), trace)
 
-    def _follow(self, record: TrialRecord, path: Path) -> dict[str, Any]:
-        """Read the trace. The guest is still as the trial left it, so it can tell where its files lie."""
-        with mapped(self._guest.machine.ram_path()) as memory:
+    def _follow(self, record: TrialRecord, path: Path, stores: int) -> dict[str, Any]:
+        """Read the trace. The guest is still as the trial left it, so it can tell where its files lie.
+
+        Before the trial there were so many stores into the canary.
+        """
+        machine = self._guest.machine
+        with mapped(machine.ram_path()) as memory:
             log = TraceLog(find_chunks(memory))
         _keep(path, log.text())
         if not log.lines:
             raise InfraError("the guest's memory holds no trace")
-        symbols = Symbols(Vmlinux(self._setup.products(self._guest.mode).kernel.vmlinux))
-        return trace_answer(self._guest, record, log, symbols)
+        vmlinux = Vmlinux(self._setup.products(self._guest.mode).kernel.vmlinux)
+        answer = trace_answer(self._guest, record, log, Symbols(vmlinux))
+        return answer | ({"canary": stores_answer(machine.config, stores, vmlinux)} if self._watches else {})
 
 
 @dataclass(frozen=True)

@@ -125,8 +125,14 @@ class Layout:
 
     @property
     def nvdimm_range(self) -> str:
-        """START:END of the NVDIMM in physical memory, hexadecimal, as the emulator's plugin expects it."""
+        """START:END of the NVDIMM in physical memory, hexadecimal, as the emulator's plugins expect it."""
         return f"{NVDIMM_START:x}:{NVDIMM_START + self.nvdimm:x}"
+
+    @property
+    def canary_range(self) -> str:
+        """START:END of the canary, as `nvdimm_range`."""
+        end = NVDIMM_START + self.nvdimm
+        return f"{end - self.canary:x}:{end:x}"
 
     @property
     def stage0_parameters(self) -> list[str]:

@@ -10,6 +10,7 @@ from riobed.guest.registry import CHANGING, METADATA, STATE_MASK
 from riobed.trace.damage import Damage, damages
 from riobed.trace.log import Event, TraceLog
 from riobed.trace.propagation import Follower, Place, Way
+from riobed.trace.stores import stores_text
 from riobed.trace.symbols import Symbols
 from riobed.trial import Evidence, TrialRecord, fault_row
 
@@ -127,6 +128,7 @@ def trace_text(answer: dict[str, Any]) -> list[str]:
         )
     for fault in answer["activated"]:
         lines += _fault_lines(fault)
+    lines += stores_text(answer["canary"]) if "canary" in answer else []
     if not answer["damaged"]:
         lines.append("Nothing is damaged.")
     for damage in answer["damaged"]:

@@ -8,6 +8,7 @@ from functools import partial
 from mmap import mmap
 
 import pytest
+from riobed.faults.sites.vmlinux import Vmlinux
 from riobed.guest.boot import boot_production, wait_stage0
 from riobed.guest.config import MachineSpec, WorkloadSpec
 from riobed.guest.guest import Guest, GuestSetup
@@ -17,6 +18,7 @@ from riobed.guest.registry import mapped
 from riobed.guest.setup import check_mode, guest_setup
 from riobed.plan.planted import kinds_in
 from riobed.plan.spec import CampaignSpec
+from riobed.trace import store_plugin, stores_answer, stores_so_far
 from riobed.trial.recover import read_recovery
 from riobed.trial.rows import trial_row
 from riobed.vm import CanaryHits
@@ -96,6 +98,22 @@ def test_the_canary_is_where_the_kernel_has_its_second_device(guest: Guest) -> N
     assert guest.canary_hits() == CanaryHits(1, 64 * MIB + 12345)
     guest.ready()
     assert guest.canary_hits() == CanaryHits()
+
+
+def test_who_stored_into_the_canary_is_named() -> None:
+    mode = cache_mode("dax")
+    need_kernel(mode, "dax")
+    setup = guest_setup(MachineSpec(nvdimm_mib=80, canary_mib=16), None, counts_nvdimm=True)
+    with opened(setup, mode, "nvram-stores", store_plugin(setup, setup.layout(mode))) as guest:
+        guest.ready()
+        config = guest.machine.config
+        before = stores_so_far(config)
+        shell(guest, "printf x | dd of=/dev/pmem1 bs=1 seek=12345 conv=notrunc,fsync 2>/dev/null")
+        vmlinux = Vmlinux(setup.products(mode).kernel.vmlinux)
+        answer = stores_answer(config, before, vmlinux)
+    # The driver writes the whole block.
+    assert answer["by"][0]["offset"] == 64 * MIB + 12288
+    assert {by["function"] for by in answer["by"]} == {"__memcpy_flushcache"}, answer
 
 
 def test_a_recovery_cut_short_loses_nothing(guest: Guest, spec: CampaignSpec) -> None:
@@ -187,6 +205,15 @@ def enlarge(memory: mmap) -> None:
     memory[16:24] = (2 * blocks).to_bytes(8, "little")
 
 
+def exchange(memory: mmap) -> None:
+    """Make it the journal of another file system: s_uuid of struct ext4_super_block."""
+    memory[1024 + 0x68 : 1024 + 0x78] = bytes(range(16))
+
+
+# Of these damages, which the NVDIMM has to be.
+ONLY = {enlarge: "cache", exchange: "journal"}
+
+
 def recovered_with(guest: Guest, damage: Callable[[mmap], None]) -> RecoveryReport:
     """Write a file, lose the machine, damage the NVDIMM, and recover."""
     guest.ready()
@@ -203,12 +230,12 @@ def recovered_with(guest: Guest, damage: Callable[[mmap], None]) -> RecoveryRepo
     return read_recovery(guest)
 
 
-@pytest.mark.parametrize("damage", [wreck, erase, enlarge])
+@pytest.mark.parametrize("damage", [wreck, erase, enlarge, exchange])
 def test_damage_of_it_is_a_result_and_the_disk_is_not_taken_for_it(
     guest: Guest, damage: Callable[[mmap], None]
 ) -> None:
-    if damage is enlarge and guest.mode.nvdimm != "cache":
-        pytest.skip("only a cache knows its size")
+    if guest.mode.nvdimm != ONLY.get(damage, guest.mode.nvdimm):
+        pytest.skip(f"the NVDIMM is no {ONLY[damage]}")
     report = recovered_with(guest, damage)
     # e2fsck(8): an operational error.
     assert report.mount_error and report.e2fsck_status & 8
