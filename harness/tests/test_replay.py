@@ -73,12 +73,18 @@ class World:
         self.fill()
 
     def _setup(
-        self, machine: MachineSpec, uri: str | None, workload: WorkloadSpec, loses_lines: bool
+        self,
+        machine: MachineSpec,
+        uri: str | None,
+        workload: WorkloadSpec,
+        loses_lines: bool,
+        counts_nvdimm: bool,
     ) -> GuestSetup:
-        assert not loses_lines
+        assert not loses_lines and not counts_nvdimm
         return GuestSetup(manifest(self.folder, self.build_id), machine, "kvm")
 
-    def _open(self, setup: GuestSetup, mode: object, name: str) -> FakeGuest:
+    def _open(self, setup: GuestSetup, mode: object, name: str, plugin: object) -> FakeGuest:
+        assert plugin is None
         self.traced.append(setup.trace)
         return FakeGuest(self.asked, self.folder)
 

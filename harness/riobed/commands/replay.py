@@ -112,7 +112,9 @@ def replay_setup(
     UsageError if the kernel built here is not the campaign's.
     """
     watched = trace and bool(spec.machine.canary_mib)
-    setup = guest_setup(spec.machine, uri, spec.workload, loses_lines=spec.loses_lines, counts_nvdimm=watched)
+    # Only an emulator can be asked who stored.
+    machine = spec.machine.model_copy(update={"accelerator": "tcg"}) if watched else spec.machine
+    setup = guest_setup(machine, uri, spec.workload, loses_lines=spec.loses_lines, counts_nvdimm=watched)
     here = provenance(setup, campaign.seed, modes=spec.cache_modes)
     if difference := campaign.provenance.difference(here, KERNEL):
         raise UsageError(
