@@ -208,21 +208,23 @@ def test_without_rio_the_first_mode_is_the_base(store: Store) -> None:
 
 
 def test_a_published_bench_has_its_runs_its_table_and_claims(store: Store, tmp_path: Path) -> None:
-    more = [counted(mode, count) for mode, count in (("rio", 1000), ("rio-protected", 1010))]
+    more = [counted("rio", 1000, number) for number in range(3)]
+    more += [counted("rio-protected", 1010 + extra, number) for number, extra in enumerate((0, -3, 10))]
     more += [{"mode": "rio", "number": 9, "seconds": None, "outcome": "wrong", "detail": "log differs"}]
     results = bench(store, *more)
     folder = tmp_path / "table2"
     publish(store, None, tmp_path, folder)
     assert (folder / "performance.md").read_text().count("| memory |") > 2
     page = (folder / "report.html").read_text()
-    assert "37 measured runs" in page and "crashes" not in page.split("<footer")[0].split("<h2>")[0]
+    assert "41 measured runs" in page and "crashes" not in page.split("<footer")[0].split("<h2>")[0]
     assert page.count("<svg") == 1
     claims = {claim.key: claim for claim in folder_claims(folder)}
     wanted = {"systems": 5, "workloads": 1, "profiles": 1, "runs_per_cell_min": 7}
     # Instructions of three modes were not counted.
     wanted |= {"counted_runs_per_cell_min": 0, "wrong_outputs": 1, "waited_max_nvme": 0}
     assert {key: claims[key].value for key in wanted} == wanted
-    assert claims["rio_protected_over_rio_instructions_max"].text == "1.010 (1.010 to 1.010)"
+    assert claims["rio_protected_over_rio_instructions_max"].text == "1.010 (1.007 to 1.020)"
+    assert claims["rio_protected_over_rio_instructions_upper_max"].text == "1.020"
     assert claims["rio_protected_over_rio_time_max"].text == "1.10 (1.10 to 1.10)"
     assert claims["paper_write_through_cp_rm_nvme"].value == "holds"
     copied = read_results(open_store(str(folder)))

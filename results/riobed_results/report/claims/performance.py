@@ -65,14 +65,20 @@ def _fewest(results: Results) -> Iterator[Claim]:
 
 
 def _highest(results: Results) -> Iterator[Claim]:
-    """Return the highest median ratios of protection, over workloads, disks and processors."""
+    """Return of the ratios of protection the highest median, and the highest end of an interval.
+
+    Over all workloads, disks and processors. A bound is kept only if the interval's upper end keeps it.
+    """
     over = performance_table(results, "rio") if "rio" in runs_of(results) else None
     for mode, kind in product(_PROTECTED, _DIGITS):
         rows = over.rows if over else ()
         found = [row.over for row in rows if (row.mode, row.kind) == (mode, kind) and row.over]
         if found:
             highest = max(found, key=lambda ratio: ratio.median)
-            yield number(slug(mode, "over rio", kind, "max"), highest.median, _text(highest, _DIGITS[kind]))
+            key = slug(mode, "over rio", kind)
+            yield number(f"{key}_max", highest.median, _text(highest, _DIGITS[kind]))
+            upper = max(ratio.high for ratio in found)
+            yield number(f"{key}_upper_max", upper, f"{upper:.{_DIGITS[kind]}f}")
 
 
 def _waited(table: PerformanceTable) -> Iterator[Claim]:
