@@ -106,6 +106,11 @@ def test_agreement_and_what_is_revealed(invoke: Invoke, filled: Store, path: Pat
     assert (found["cases"], found["agreed"], found["revealed"]) == (12, 10, [])
     assert found["kappa"] == pytest.approx((10 / 12 - 72 / 144) / (1 - 72 / 144))
     assert found["kappa_low"] < found["kappa"] < found["kappa_high"]
+    # Where 10 or more of 12, and 10 or fewer, have a probability of 2.5 %.
+    ends = (found["agreement"]["low"], found["agreement"]["high"])
+    assert ends == pytest.approx((0.5158623, 0.9791375), abs=1e-6)
+    alike = json.loads(invoke("adjudicate", path, folder, first, first, "--format", "json").stdout)
+    assert (alike["kappa"], alike["kappa_low"], alike["kappa_high"]) == (1, None, None)
     text = invoke("adjudicate", path, folder, first, second).stdout
     assert list(found["disagreed"]) == ["007", "008"] and not any(f"| {mode} |" in text for mode in MODES)
     revealed = from_markdown(invoke("adjudicate", path, folder, first, second, "--reveal").stdout)

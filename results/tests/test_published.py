@@ -13,6 +13,7 @@ from riobed_results.store.location import REPORT_FILE
 from riobed_results.store.logs import ARCHIVE, Links, Logs, member_name
 from riobed_results.store.queries import read_results
 from riobed_results.store.store import open_store
+from riobed_results.tables.adjudication import adjudicate, adjudication_page, cases, read_answers
 from riobed_results.tables.registry import FOLDER_TABLES, campaign_pages
 from riobed_results.tables.render import render
 
@@ -21,6 +22,7 @@ PUBLISHED = sorted(path.parent for path in PLACE.glob("**/store.sqlite"))
 FOLDERS = [
     (table, path.parent) for table in FOLDER_TABLES for path in sorted(PLACE.glob(f"**/{table.name}.md"))
 ]
+ADJUDICATED = sorted(path.parent for path in PLACE.glob("**/adjudication/agreement.md"))
 pytestmark = pytest.mark.slow
 every_campaign = pytest.mark.parametrize("folder", PUBLISHED, ids=lambda folder: folder.name)
 
@@ -40,6 +42,15 @@ def test_tables_come_out_of_the_store_again(folder: Path) -> None:
 @pytest.mark.parametrize(("table", "folder"), FOLDERS, ids=lambda each: getattr(each, "name", None))
 def test_a_folders_table_comes_out_of_its_rows_again(table: Any, folder: Path) -> None:
     assert (folder / f"{table.name}.md").read_text() == render(table.of(folder), "md")
+
+
+@pytest.mark.parametrize("place", ADJUDICATED, ids=lambda place: place.parent.name)
+def test_agreement_comes_out_of_the_answers_again(place: Path) -> None:
+    results = read_results(open_store(str(place.parent)))
+    known = list(cases(results, 1))
+    first, second = (read_answers(place / f"{name}.csv", known) for name in ("first", "second"))
+    table = adjudicate(results, 1, first, second, reveal=True)
+    assert (place / "agreement.md").read_text() == render(adjudication_page(table), "md")
 
 
 def test_a_store_of_schema_1_is_read_and_not_written() -> None:

@@ -15,7 +15,7 @@ from riobed_results.errors import StoreError, StoreUsageError
 from riobed_results.store import Provenance, Results, Row, TrialRow, in_order, judged
 from riobed_results.store.definitions import differs, result
 from riobed_results.tables.controls import losing_modes
-from riobed_results.tables.proportions import UNKNOWN, count_text
+from riobed_results.tables.proportions import UNKNOWN, Share, count_text, interval_text, share_of
 from riobed_results.tables.render import Grid, Page, csv_text, printable
 from riobed_results.tables.table import campaign_page
 
@@ -55,14 +55,16 @@ class Revealed(BaseModel):
 class Adjudication(BaseModel):
     """How two readers agree; `kappa` is Cohen's, with its 95 % interval, None where it is not defined.
 
-    `cases` are those that both have answered, `disagreed` maps a case to the two answers. `revealed` is empty
-    before the modes are shown.
+    `agreement` is the share of cases in which they agree, with its exact interval. `cases` are those that
+    both have answered, `disagreed` maps a case to the two answers. `revealed` is empty before
+    the modes are shown.
     """
 
     campaign: str
     total: int
     cases: int
     agreed: int
+    agreement: Share
     kappa: float | None
     kappa_low: float | None
     kappa_high: float | None
@@ -141,11 +143,13 @@ def adjudicate(
         )
     both = [(case, first[case], second[case]) for case in found if case in first and case in second]
     kappa = _kappa([(mine.category, yours.category) for _, mine, yours in both])
+    agreed = sum(mine.category == yours.category for _, mine, yours in both)
     return Adjudication(
         campaign=results.campaign.name,
         total=len(found),
         cases=len(both),
-        agreed=sum(mine.category == yours.category for _, mine, yours in both),
+        agreed=agreed,
+        agreement=share_of(agreed, len(both)),
         kappa=kappa[0],
         kappa_low=kappa[1],
         kappa_high=kappa[2],
@@ -167,7 +171,8 @@ def _crossed(pairs: Sequence[tuple[str, str]]) -> dict[str, dict[str, int]]:
 def _kappa(pairs: Sequence[tuple[str, str]]) -> tuple[float | None, float | None, float | None]:
     """Return Cohen's kappa with its interval (Cohen, Educational and Psychological Measurement 20, 1960).
 
-    It is not defined where both readers gave one and the same category to all cases.
+    It is not defined where both readers gave one and the same category to all cases. Its interval is not
+    where they agree in all: the standard error is then 0, whatever the number of cases.
     """
     crossed = _crossed(pairs)
     if len(crossed) < 2:
@@ -176,6 +181,8 @@ def _kappa(pairs: Sequence[tuple[str, str]]) -> tuple[float | None, float | None
 
     table = [list(line.values()) for line in crossed.values()]
     found = cohens_kappa(table)
+    if all(mine == yours for mine, yours in pairs):
+        return float(found.kappa), None, None
     return float(found.kappa), float(found.kappa_low), float(found.kappa_upp)
 
 
@@ -194,17 +201,19 @@ def _revealed(case: str, row: TrialRow, first: Answer, second: Answer) -> Reveal
 
 NOTE = (
     "Two readers said of each corruption what caused it, from its faults, its log and the bytes that differ, "
-    "without the mode. Kappa: Cohen's, 1 if they agree in all, 0 if no oftener than by chance, with its 95 % "
-    "interval. Where they disagree neither is right: they have to talk, and the first answers stay. Kernel "
-    "logs tell an expert some of what was hidden: a trap, a function of the journal."
+    "without the mode. Agreed: with the exact 95 % interval of the share. Kappa: Cohen's, 1 if they agree in "
+    "all, 0 if no oftener than by chance, with its 95 % interval, which is not defined if they agree in all. "
+    "Where they disagree neither is right: they have to talk, and the first answers stay. Kernel logs tell "
+    "an expert some of what was hidden: a trap, a function of the journal."
 )
 
 
 def adjudication_page(table: Adjudication) -> Page:
     """Return the page: agreement, answers crossed, disagreements, and the modes once they are shown."""
     agreed = count_text(table.agreed, table.cases)
-    line = [str(table.total), str(table.cases), agreed, *_kappa_cells(table)]
-    grids = [Grid("Agreement", ["Cases", "Answered by both", "Agreed", "Kappa", "95 % interval"], [line], [])]
+    line = [str(table.total), str(table.cases), agreed, interval_text(table.agreement), *_kappa_cells(table)]
+    head = ["Cases", "Answered by both", "Agreed", "95 % interval", "Kappa", "95 % interval"]
+    grids = [Grid("Agreement", head, [line], [])]
     if table.answers:
         crossed = [[name, *map(str, counts.values())] for name, counts in table.answers.items()]
         grids.append(Grid("First reader by second", ["", *table.answers], crossed, []))
@@ -223,6 +232,8 @@ def adjudication_page(table: Adjudication) -> Page:
 def _kappa_cells(table: Adjudication) -> tuple[str, str]:
     if table.kappa is None:
         return UNKNOWN, UNKNOWN
+    if table.kappa_low is None:
+        return f"{table.kappa:.2f}", UNKNOWN
     return f"{table.kappa:.2f}", f"{table.kappa_low:.2f} to {table.kappa_high:.2f}"
 
 
