@@ -4,6 +4,7 @@
 Offsets are those of Linux's fs/ext4/ext4.h and fs/ext4/xattr.h. Blocks have 4096 bytes.
 """
 
+import itertools
 import re
 import struct
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ _BAD_LOG = re.compile(rb"ournal checksum error|transaction \d+ was corrupt|Inval
 
 JOURNAL_INO = 8
 _DIRENT = struct.Struct("<IHBB")
+_MADE_A_SLASH = (ord("."), 0)
 _XATTR = struct.Struct("<BBHIII")
 _XATTR_MAGIC = (0xEA020000).to_bytes(4, "little")
 _XATTR_HEADER = 32
@@ -116,9 +118,15 @@ def live_names(directory: bytes) -> Iterator[tuple[bytes, int]]:
 
 
 def bit_of_name(directory: bytes, name: bytes, rng: Random) -> Bit | None:
-    """Draw a bit of a name in a block of a directory; None if the name is not there."""
-    place = dict(live_names(directory)).get(name)
-    return None if place is None else Bit(place + rng.randrange(len(name)), rng.randrange(8), "name")
+    """Draw a bit of a name in a block of a directory; None if the name is not there.
+
+    None that makes a slash of a dot: e2fsck puts a dot where a name has a slash (check_name in its pass2.c).
+    """
+    if (place := dict(live_names(directory)).get(name)) is None:
+        return None
+    every = itertools.product(range(len(name)), range(8))
+    at, bit = rng.choice([(at, bit) for at, bit in every if (name[at], bit) != _MADE_A_SLASH])
+    return Bit(place + at, bit, "name")
 
 
 def bit_of_inode(block: bytes, at: int, rng: Random) -> Bit | None:
