@@ -343,6 +343,9 @@ class TrialRow(Base):
             return None
         if self.planted == "canary":
             return "canary" if self.canary_offset == self.faults[0].params.get("offset") else None
+        if self.planted == "entry":
+            # The word of an entry checks itself.
+            return "checksum" if self.recovery and self.recovery.entries.rejected else None
         params, sums = self.faults[0].params, self.recovery.checksums if self.recovery else None
         wrong = sums.mismatches if sums else []
         if any(page.metadata and page.index == params.get("block") for page in wrong):

@@ -54,11 +54,19 @@ def kind(row: Row) -> str:
 def found_by(row: Row) -> str | None:
     """Return which oracle found a planted change: the workload's `check`, `checksum`, `e2fsck` or `canary`.
 
-    Only of what need not be in a file afterwards, the others than the check count. None: it was not found.
+    Others than the check count only where no file needs to differ. None: it was not found.
     """
     if row.corruption != "none":
         return "check"
-    return row.named_by if kind(row) in _NOT_IN_A_FILE else None
+    return row.named_by if _may_be_in_no_file(row) else None
+
+
+def _may_be_in_no_file(row: Row) -> bool:
+    """Whether no file needs to differ after the change.
+
+    Of what the step in flight writes any part may be missing. So a page of it may go with its entry.
+    """
+    return kind(row) in _NOT_IN_A_FILE or (kind(row) == "entry" and row.planted_during == "step")
 
 
 def expected(row: Row) -> str:
@@ -67,7 +75,7 @@ def expected(row: Row) -> str:
     Without checksums of cached pages, only damage to the registry can be classified. If recovery failed,
     nothing can. What recovery has put right, or is in no file, is none.
     """
-    if row.corruption == "none" and kind(row) in _NOT_IN_A_FILE:
+    if row.corruption == "none" and _may_be_in_no_file(row):
         return "none"
     told_apart = row.recovered and (kind(row) == "entry" or row.checksummed)
     return KINDS[kind(row)][1] if told_apart else "unclassified"
