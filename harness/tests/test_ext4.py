@@ -14,8 +14,9 @@ from riobed.trial import ext4
 from riobed.trial.ext4 import Bit
 
 FILES = {f"f{number:06}": 1000 + 3000 * number for number in range(8)} | {"....": 1000}
-# Each is made durable by one transaction of a journal with checksums; of the second, two blocks.
-JOURNAL = ["jo -c -v 3", "jw -b 5000 {0}", "jw -b 5001,5002 {1}", "jw -b 5003 {0}", "jc"]
+# Each line that writes or revokes is a transaction of a journal with checksums.
+JOURNAL = ["jo -c -v 3", "jw -b 5000 {0}", "jw -b 5001,5002 {1}", "jw -b 5003 {0}"]
+JOURNAL += ["jw -b 5004 {0}", "jw -r 5004", "jc"]
 
 
 def said(*argv: object) -> bytes:
@@ -140,8 +141,11 @@ def test_every_byte_of_the_journal_counts(image: Image, tmp_path: Path) -> None:
     commands.write_text("\n".join(JOURNAL).format(*blocks) + "\n")
     said("debugfs", "-w", "-f", commands, image.path)
     logged = ext4.logged_blocks(image.debugfs("logdump -a"))
-    assert [number for number, _ in logged] == list(range(1, 11))
-    words = "descriptor copy commit descriptor copy copy commit descriptor copy commit"
+    # The copy of the fourth transaction is revoked by the fifth.
+    assert [number for number, _ in logged] == [*range(1, 12), 13, 15]
+    words = (
+        "descriptor copy commit descriptor copy copy commit descriptor copy commit descriptor commit commit"
+    )
     assert " ".join(kind for _, kind in logged) == words
     whole = image.path.read_bytes()
     assert not ext4.e2fsck_names_journal(image.repair())
@@ -152,6 +156,21 @@ def test_every_byte_of_the_journal_counts(image: Image, tmp_path: Path) -> None:
         bit = Bit(rng.randrange(PAGE), rng.randrange(8))
         image.flip(block, lambda _, bit=bit: bit)  # type: ignore[misc]
         assert ext4.e2fsck_names_journal(image.repair()), (number, bit)
+
+
+def test_copies_that_no_recovery_takes_do_not_count() -> None:
+    def logged(sequence: int, block: int, at: int) -> bytes:
+        return (
+            b"Found expected sequence %d, type 1 (descriptor block) at block %d\n" % (sequence, at)
+            + b"  FS block %d logged at journal block %d (flags 0x8)\n" % (block, at + 1)
+            + b"Found expected sequence %d, type 2 (commit block) at block %d\n" % (sequence, at + 2)
+        )
+
+    revoked = b"Found expected sequence 8, type 5 (revoke table) at block 6\n  Revoke FS block 9\n"
+    said = logged(7, 9, 3) + revoked + logged(8, 10, 7) + logged(9, 9, 10)
+    assert [at for at, what in ext4.logged_blocks(said) if what == "copy"] == [8, 11]
+    # What revokes is not committed.
+    assert [at for at, what in ext4.logged_blocks(logged(7, 9, 3) + revoked) if what == "copy"] == [4]
 
 
 def test_what_is_not_committed_does_not_count() -> None:

@@ -20,7 +20,8 @@ _ATTRIBUTES = re.compile(rb"File ACL: (\d+)")
 _EA_LIST = re.compile(rb"ea_list <(\d+)>")
 _USERS = b"\n  user."
 _LOG = re.compile(
-    rb"expected sequence \d+, type \d+ \((\w+) block\) at block (\d+)|journal block (\d+) \(flags"
+    rb"expected sequence (\d+), type \d+ \((\w+) (?:block|table)\) at block (\d+)|"
+    rb"FS block (\d+) logged at journal block (\d+) \(flags|Revoke FS block (\d+)"
 )
 _DIFFERENCES = re.compile(rb"Block bitmap differences:(.*)")
 _RANGE = re.compile(rb"[-+](?:\((\d+)--(\d+)\)|(\d+))")
@@ -56,6 +57,15 @@ def inode_place(said: bytes) -> tuple[int, int]:
     return int(found[1]), int(found[2], 16)
 
 
+class _Logged(NamedTuple):
+    """What a transaction has in block `block` of the journal; `of`: a copy's or a revocation's block."""
+
+    sequence: int
+    what: str
+    block: int
+    of: int
+
+
 def numbers(said: bytes) -> list[int]:
     """Return the blocks that `blocks` or `bmap` lists."""
     return [int(word) for word in said.split() if word.isdigit()]
@@ -88,16 +98,23 @@ def with_attributes(said: bytes) -> list[int]:
 def logged_blocks(said: bytes) -> list[tuple[int, str]]:
     """Return the journal's blocks of committed transactions that are not checkpointed, and what each is.
 
-    `said` is the output of `logdump -a`, which begins where a recovery would.
+    `said` is the output of `logdump -a`, which begins where a recovery would. A copy of a block that its own
+    or a later transaction revokes is left out: no recovery looks at it (do_one_pass in fs/jbd2/recovery.c).
     """
-    committed: list[tuple[int, str]] = []
-    running: list[tuple[int, str]] = []
-    for kind, block, copy in _LOG.findall(said):
-        running.append((int(copy), "copy") if copy else (int(block), kind.decode()))
-        if kind == b"commit":
+    committed: list[_Logged] = []
+    running: list[_Logged] = []
+    sequence = 0
+    for began, kind, block, of, copy, gone in _LOG.findall(said):
+        if began:
+            sequence = int(began)
+        what = kind.decode() or ("copy" if copy else "revoked")
+        running.append(_Logged(sequence, what, int(block or copy or 0), int(of or gone or 0)))
+        if what == "commit":
             committed += running
             running = []
-    return committed
+    revoked = {each.of: each.sequence for each in committed if each.what == "revoked"}
+    replayed = [each for each in committed if each.what != "copy" or each.sequence > revoked.get(each.of, -1)]
+    return [(each.block, each.what) for each in replayed if each.what in ("descriptor", "copy", "commit")]
 
 
 def live_names(directory: bytes) -> Iterator[tuple[bytes, int]]:
