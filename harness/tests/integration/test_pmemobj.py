@@ -85,4 +85,4 @@ def test_a_planted_bit_is_found(spec: CampaignSpec) -> None:
         for change in ("block", "written"):
             planned = {"fault_class": "planted", "change": change, "warmup_s": 0.5}
             record = trial(guest, spec, f"pmemobj/{change}", **planned)
-            assert record.planted and record.check is not None and not record.check.equal, record
+            assert record.plant and record.check is not None and not record.check.equal, record
