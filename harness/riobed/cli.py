@@ -260,7 +260,10 @@ def faults_list(as_json: AsJson = False) -> None:
 
 @faults_app.command("executed")
 def faults_executed(
-    mode: Annotated[str, typer.Argument(help="Cache mode of the guest.")],
+    modes: Annotated[
+        list[str],
+        typer.Argument(metavar="MODE...", help="Cache modes; the workload runs in each of them."),
+    ],
     modes_file: ModesFile = None,
     workload: Annotated[Path, typer.Option(help="Folder of a workload.", show_default="memtest")] = (
         CHECKOUT / "workloads/memtest"
@@ -280,12 +283,12 @@ def faults_executed(
 ) -> None:
     """List what of the kernel a workload itself executes, for `sites` of a spec.
 
-    That is what its processes execute after the first step, without interrupts. By default functions by
-    name, for `sites: {functions_file: ...}`.
+    That is what its processes execute after the first step, without interrupts, in any of the modes. By
+    default functions by name, for `sites: {functions_file: ...}`.
     """
     from riobed.commands.executed import Request, executed
 
-    request = Request(mode, modes_file, workload, tuple(beside or ()), seconds, seed)
+    request = Request(tuple(modes), modes_file, workload, tuple(beside or ()), seconds, seed)
     executed(request, instructions, output, connect)
 
 

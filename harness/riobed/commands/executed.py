@@ -15,10 +15,12 @@ from rich.console import Console
 
 from riobed.errors import InfraError, UsageError
 from riobed.faults import catalogue_of
-from riobed.faults.sites.instructions import Ranges, to_text
+from riobed.faults.sites.instructions import Ranges, to_text, union
 from riobed.faults.sites.vmlinux import Vmlinux
 from riobed.guest import (
+    CacheMode,
     Guest,
+    GuestSetup,
     WorkloadSpec,
     check_mode,
     find_mode,
@@ -52,9 +54,9 @@ _PLACES = {
 
 @dataclass(frozen=True)
 class Request:
-    """Workloads to run together for `seconds` in a mode, which is shipped or defined in `file`."""
+    """Workloads to run together for `seconds` in each of the modes, shipped or defined in `file`."""
 
-    mode: str
+    modes: tuple[str, ...]
     file: Path | None
     workload: Path
     beside: tuple[Path, ...]
@@ -63,35 +65,57 @@ class Request:
 
 
 def executed(request: Request, instructions: bool, output: Path | None, uri: str | None) -> None:
-    """Write what of the kernel the requested run executes: functions by name, or instructions.
+    """Write what of the kernels the requested runs execute: functions by name, or instructions.
 
     UsageError, EnvironmentFault as in `riobed run`.
     """
-    mode = find_mode(request.mode, request.file)
-    # Only an emulator can tell what it executes.
-    machine = mode.default_machine().model_copy(update={"accelerator": "tcg"})
-    beside = tuple(BesideSpec(path=path.resolve()) for path in request.beside)
-    setup = guest_setup(machine, uri, WorkloadSpec(path=request.workload.resolve(), beside=beside))
-    check_mode(request.mode, mode, setup)
-    names = ", ".join(path.name for path in (request.workload, *request.beside))
-    what = f"{names} in mode {request.mode} for {request.seconds:g} s"
-    with Console(stderr=True).status(f"Running {what}"):
+    found: dict[str, Ranges] = {}
+    functions: set[str] = set()
+    for name, mode, setup in _guests(request, uri):
         kernel = setup.products(mode).kernel
-        catalogue = catalogue_of(kernel)
-        guest = open_guest(setup, mode, f"executed-{request.mode}", plugin=recorder(setup.manifest, kernel))
-        try:
-            ranges = _run(guest, request.seconds, request.seed, Vmlinux(kernel.vmlinux).text_start)
-        finally:
-            guest.discard()
+        with Console(stderr=True).status(f"Running {_what(request, name)}"):
+            ranges = _recorded(request, name, mode, setup)
+        found[kernel.build_id] = union([*found.get(kernel.build_id, []), *ranges])
+        if not instructions:
+            functions |= catalogue_of(kernel).functions_at(at for span in ranges for at in range(*span))
     if instructions:
-        text = f"# {what}\n{to_text(kernel.build_id, ranges)}"
+        text = f"# {_what(request, ', '.join(request.modes))}\n"
+        text += "".join(to_text(build, ranges) for build, ranges in found.items())
     else:
-        found = catalogue.functions_at(address for span in ranges for address in range(*span))
-        text = "".join(f"{name}\n" for name in sorted(found))
+        text = "".join(f"{name}\n" for name in sorted(functions))
     if output:
         output.write_text(text, encoding="utf-8")
     else:
         sys.stdout.write(text)
+
+
+def _what(request: Request, modes: str) -> str:
+    names = ", ".join(path.name for path in (request.workload, *request.beside))
+    return f"{names} in {modes} for {request.seconds:g} s"
+
+
+def _guests(request: Request, uri: str | None) -> list[tuple[str, CacheMode, GuestSetup]]:
+    """Return each mode with its set-up; UsageError if one of them cannot run the workload."""
+    beside = tuple(BesideSpec(path=path.resolve()) for path in request.beside)
+    workload = WorkloadSpec(path=request.workload.resolve(), beside=beside)
+    found = []
+    for name in request.modes:
+        mode = find_mode(name, request.file)
+        # Only an emulator can tell what it executes.
+        machine = mode.default_machine().model_copy(update={"accelerator": "tcg"})
+        setup = guest_setup(machine, uri, workload)
+        check_mode(name, mode, setup)
+        found.append((name, mode, setup))
+    return found
+
+
+def _recorded(request: Request, name: str, mode: CacheMode, setup: GuestSetup) -> Ranges:
+    kernel = setup.products(mode).kernel
+    guest = open_guest(setup, mode, f"executed-{name}", plugin=recorder(setup.manifest, kernel))
+    try:
+        return _run(guest, request.seconds, request.seed, Vmlinux(kernel.vmlinux).text_start)
+    finally:
+        guest.discard()
 
 
 def recorder(manifest: Manifest, kernel: KernelPart) -> Plugin:

@@ -11,7 +11,7 @@ from riobed.commands.executed import ranges_in
 from riobed.errors import UsageError
 from riobed.faults import CLASSES, Catalogue, SiteFilter
 from riobed.faults.classes.rules import RULES
-from riobed.faults.sites.instructions import from_text, overlaps, packed, to_text, unpacked
+from riobed.faults.sites.instructions import from_text, overlaps, packed, to_text, union, unpacked
 
 TEXT_CLASSES = ["kernel_text", *RULES]
 
@@ -31,6 +31,10 @@ def test_ranges_survive_a_file_and_the_store() -> None:
     )
     assert from_text(text, "file") == {"ab12": ranges, "cd34": [(0x10, 0x13), (0x20, 0x21)]}
     assert (unpacked(packed(ranges)), unpacked(packed([]))) == (ranges, [])
+
+
+def test_ranges_of_several_runs_are_one_list() -> None:
+    assert union([(20, 30), (1, 3), (22, 24), (3, 5), (40, 41)]) == [(1, 5), (20, 30), (40, 41)]
 
 
 @pytest.mark.parametrize(

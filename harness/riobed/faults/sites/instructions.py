@@ -68,6 +68,17 @@ def unpacked(word: str) -> Ranges:
     return ranges
 
 
+def union(ranges: Iterable[tuple[int, int]]) -> Ranges:
+    """Return the same addresses as ranges in order, none of which touches another."""
+    found: Ranges = []
+    for start, end in sorted(ranges):
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((start, end))
+    return found
+
+
 def overlaps(left: Iterable[tuple[int, int]], right: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """Yield where the ranges of two ordered lists overlap, in order."""
     lefts, rights = iter(left), iter(right)
