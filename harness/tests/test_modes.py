@@ -160,6 +160,8 @@ def test_an_entry_with_a_mistake_is_refused(entry: dict[str, object], word: str)
 @pytest.mark.parametrize(("text", "word"), [
     ("rio: {summary: s}", "shipped"), ("My_Mode: {summary: s}", "My_Mode"), ("mine: {summary: s", "YAML"),
     ("[]", "file"), ("mine: {summary: s, mount: a, mount: b}", "twice"),
+    ("mine: {like: yours, summary: s}\nyours: {summary: s}", "'yours'; there are: write-through, "),
+    ("mine: {like: rio}", "mine.summary: Field required"),
 ])  # fmt: skip
 def test_a_file_of_modes_with_a_mistake_is_refused(tmp_path: Path, text: str, word: str) -> None:
     path = tmp_path / "modes.yaml"

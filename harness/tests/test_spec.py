@@ -146,6 +146,9 @@ def test_own_modes_are_kept_with_the_campaign(path: Path, own: Path) -> None:
         ("filesystem: tmpfs", "filesystem: zfs", "zfs"),
         ("disk_mib: 300", "disk_mib: 299", "mine: .*300 MiB"),
         ("modes: [rio", "modes: [their", "'their'; there are: .*, inline, mine, unused"),
+        ("{inline: {", "{inline: {like: below, ", "'below'; there are: write-through, .*, mine, unused$"),
+        ("{inline: {", "{inline: {like: inline, ", "'inline'; there are"),
+        ("{inline: {", "{inline: {like: [rio], ", "there are"),
         ("machine:", "modes: [rio]\nmachine:", "twice"),
     ],
 )
@@ -153,6 +156,20 @@ def test_own_modes_that_are_wrong(path: Path, own: Path, old: str, new: str, wor
     assert old in WITH_OWN
     path.write_text(WITH_OWN.replace(old, new))
     assert re.search(word, refusal(path))
+
+
+def test_own_modes_like_others_are_kept_whole(path: Path, own: Path) -> None:
+    with own.open("a") as file:
+        file.write("again: {like: mine, summary: again, sync_writes: false}\n")
+    text = WITH_OWN.replace("[rio, mine, inline]", "[mine, again, last]").replace(
+        "own_modes: {", "own_modes: {last: {like: again, summary: last, cache: none}, "
+    )
+    spec = loaded(path, text)
+    mine, again, last = (spec.mode(name) for name in spec.modes)
+    assert again == mine.model_copy(update={"summary": "again", "sync_writes": False})
+    assert last == again.model_copy(update={"summary": "last", "cache": "none"})
+    assert "like" not in text_of(spec)
+    assert [stored_spec("test", text_of(spec)).mode(name) for name in spec.modes] == [mine, again, last]
 
 
 def test_parameters_are_those_the_class_draws_by(path: Path) -> None:

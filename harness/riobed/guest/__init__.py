@@ -20,6 +20,7 @@ from riobed.guest.modes import (
     find_mode,
     not_shipped,
     read_modes,
+    unfold,
 )
 from riobed.guest.parking import Parking
 from riobed.guest.setup import check_mode, guest_setup, provenance
@@ -67,6 +68,7 @@ __all__ = [
     "open_guest",
     "provenance",
     "read_modes",
+    "unfold",
     "wait_stage0",
     "workload_image",
 ]

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -282,12 +282,38 @@ class CacheMode(Strict):
         return parameters + list(self.kernel_parameters)
 
 
-def parse_modes(text: str | bytes, what: str) -> dict[str, CacheMode]:
-    """Parse a text like modes.yaml into modes by name; UsageError with a line that starts with `what`."""
+def parse_modes(
+    text: str | bytes, what: str, known: dict[str, CacheMode] | None = None
+) -> dict[str, CacheMode]:
+    """Parse a text like modes.yaml into modes by name; UsageError with a line that starts with `what`.
+
+    Its modes may be like `known` ones.
+    """
+    data = parse_yaml(text, what)
     try:
-        return TypeAdapter(dict[ModeName, CacheMode]).validate_python(parse_yaml(text, what))
+        modes = unfold(data, known or {}) if isinstance(data, dict) else data
+        return TypeAdapter(dict[ModeName, CacheMode]).validate_python(modes)
     except ValidationError as error:
         raise UsageError(f"{what}: {complaint(error, 'file')}") from None
+    except UsageError as error:
+        raise UsageError(f"{what}: {error}") from None
+
+
+def unfold(modes: dict[Any, Any], known: dict[str, CacheMode]) -> dict[Any, Any]:
+    """Return modes of a YAML file with all of their keys: `like` names a mode whose keys they have, too.
+
+    That is a `known` mode or one further up; UsageError if it is neither. Nothing inherits a summary.
+    """
+    unfolded: dict[Any, Any] = {}
+    for name, mode in modes.items():
+        if isinstance(mode, dict) and "like" in mode:
+            other = _named(str(mode["like"]), known | unfolded)
+            keys = other if isinstance(other, dict) else other.model_dump(mode="json", exclude_defaults=True)
+            inherited = {key: value for key, value in keys.items() if key != "summary"}
+            unfolded[name] = inherited | {key: value for key, value in mode.items() if key != "like"}
+        else:
+            unfolded[name] = mode
+    return unfolded
 
 
 def read_modes(path: Path) -> dict[str, CacheMode]:
@@ -297,7 +323,7 @@ def read_modes(path: Path) -> dict[str, CacheMode]:
         text = path.read_bytes()
     except OSError as error:
         raise UsageError(f"{what}: {error.strerror}; docs/own-mode.md has an example") from None
-    modes = parse_modes(text, what)
+    modes = parse_modes(text, what, all_modes())
     for name in modes:
         not_shipped(name, what)
     return {name: mode.beside(path.parent) for name, mode in modes.items()}
@@ -322,8 +348,12 @@ def find_mode(name: str, file: Path | None) -> CacheMode:
 
 def cache_mode(name: str, own: dict[str, CacheMode] | None = None) -> CacheMode:
     """Return the mode of that name, shipped or from `own`; UsageError with all names if there is none."""
-    known = all_modes() | (own or {})
+    mode: CacheMode = _named(name, all_modes() | (own or {}))
+    return mode
+
+
+def _named(name: str, known: dict[Any, Any]) -> Any:
     try:
         return known[name]
     except KeyError:
-        raise UsageError(f"unknown cache mode {name!r}; there are: {', '.join(known)}") from None
+        raise UsageError(f"unknown cache mode {name!r}; there are: {', '.join(map(str, known))}") from None

@@ -26,10 +26,12 @@ from riobed.guest import (
     ModeName,
     Strict,
     WorkloadSpec,
+    all_modes,
     as_value_error,
     cache_mode,
     not_shipped,
     read_modes,
+    unfold,
 )
 from riobed.plan.planted import kinds_in
 from riobed.yamltext import parse_yaml
@@ -295,7 +297,7 @@ def read_spec(path: Path, kind: type[Spec]) -> Spec:
     if not isinstance(data, dict):
         raise UsageError(f"spec {path}: want a mapping of keys; see harness/specs/ for examples")
     try:
-        return kind.model_validate(_with_modes_file(data, path.parent))
+        return kind.model_validate(_with_modes(data, path.parent))
     except ValidationError as error:
         raise UsageError(f"spec {path}: {complaint(error, 'spec')}") from None
     except UsageError as error:
@@ -317,15 +319,16 @@ def load_spec(path: Path) -> CampaignSpec:
     return spec.model_copy(update={"own_modes": own, "workload": load, "sites": sites})
 
 
-def _with_modes_file(data: dict[Any, Any], folder: Path) -> dict[Any, Any]:
-    """Return a spec's keys with the modes that it names in its file, which are stored with the campaign."""
+def _with_modes(data: dict[Any, Any], folder: Path) -> dict[Any, Any]:
+    """Return a spec's keys with whole modes, and with those of its file: the campaign stores them."""
     file, own, names = data.get("modes_file"), data.get("own_modes", {}), data.get("modes")
-    if not isinstance(file, str) or not isinstance(own, dict) or not isinstance(names, list):
+    if not isinstance(own, dict) or not isinstance(names, list):
         return data
-    found = read_modes(folder / file)
+    found = read_modes(folder / file) if isinstance(file, str) else {}
     for name in found.keys() & own.keys():
         raise UsageError(f"own_modes: {name!r} is in {file}, too; give one of them another name")
-    for name in names:
-        # Checked here, so the message lists all known modes.
+    own = unfold(own, all_modes() | found)
+    for name in names if found else []:
+        # Checked here, so the message lists all modes of the file, too.
         cache_mode(str(name), own | found)
     return data | {"own_modes": own | {name: mode for name, mode in found.items() if name in names}}
