@@ -189,6 +189,7 @@ def test_parameters_are_those_the_class_draws_by(path: Path) -> None:
         ("faults", [1, 100], [0, 101, [1]]),
         ("limit_s", [0.1, 86400], [0, 86401, math.inf, math.nan]),
         ("hang_s", [0.1, 86400], [0, 86401]),
+        ("ask_s", [None, 0.1, 20], [0, 20.1]),
         ("quiet_s", [None, 0.1], [0]),
         ("warmup_s", [[1, 1], [1, 3]], [[1], [3, 1], [0, 1]]),
         ("recovery_reset_s", [None, [0, 0], [0, 86400]], [[0.4, 0], [-1, 0], [0, 86401], True]),
@@ -305,7 +306,16 @@ def test_the_same_campaign_wherever_its_files_lie() -> None:
 
 def test_a_campaign_of_an_older_riobed_is_the_same() -> None:
     data = spec_data(spec())
-    for key in ("own_modes", "sites", "parameters", "controls", "quiet_s", "restore_check_share", "protocol"):
+    for key in (
+        "own_modes",
+        "sites",
+        "parameters",
+        "controls",
+        "quiet_s",
+        "ask_s",
+        "restore_check_share",
+        "protocol",
+    ):
         del data[key]
     del data["machine"]["icount"], data["machine"]["throttle"]
     assert comparable(yaml.safe_dump(data)) == comparable(text_of(spec()))

@@ -327,6 +327,44 @@ def test_a_workload_that_goes_on_is_no_hang(machine: ScriptedMachine, agent: boo
     assert machine.asked == 0
 
 
+ASKING = spec(limit_s=60.0, hang_s=8.0, ask_s=2.0)
+
+
+def test_a_guest_that_is_asked_early_hangs_if_it_does_not_answer(machine: ScriptedMachine) -> None:
+    steps(machine, 5)
+    loses_agent(machine, 5)
+    seen = observe(machine, ASKING)
+    assert (seen.outcome, seen.crash) == ("hang", SILENCE)
+    # 5 s of steps, 2 s of silence, 3 s for the answer
+    assert seen.seconds == pytest.approx(10, abs=0.3)
+
+
+def test_a_guest_that_is_asked_early_and_answers_is_stuck_no_earlier(machine: ScriptedMachine) -> None:
+    steps(machine, 5)
+    seen = observe(machine, ASKING)
+    assert (seen.outcome, seen.seconds) == ("stuck", pytest.approx(5 + 8, abs=0.3))
+    # After 2, 4 and 6 s of silence, and at the end.
+    assert machine.asked == 4
+
+
+def test_a_slow_workload_that_is_asked_early_goes_on(machine: ScriptedMachine) -> None:
+    steps(machine, 100, every=7.5)
+    seen = observe(machine, ASKING)
+    assert (seen.outcome, seen.detail) == ("survived", "timed out")
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.9])
+def test_the_agent_has_its_time_once(
+    machine: ScriptedMachine, monkeypatch: pytest.MonkeyPatch, share: float
+) -> None:
+    """However much of its time the host takes from the guest."""
+    monkeypatch.setattr(machine, "delayed", lambda: share * (machine.clock.now - 1000))
+    machine.agent = False
+    seen = observe(machine)
+    assert seen.crash == SILENCE
+    assert seen.seconds == pytest.approx(8 + 3, abs=0.2)
+
+
 def test_a_workload_that_ends_leaves_the_kernel_a_little_more_time(machine: ScriptedMachine) -> None:
     steps(machine, 5)
     machine.ended = ExecResult(4, b"", b"")

@@ -144,8 +144,10 @@ class CampaignSpec(ComparesModes):
     # What a crash is followed by: a reset, which keeps RAM, or a loss of power
     # (docs/decisions/045-loss-of-power.md), with that of cache lines (047-lines-of-an-nvdimm.md).
     restart: Literal["reset", "power", "power-lines"] = "reset"
-    # A guest without a sign of life for that long hangs.
+    # A workload without a step for that long is stuck, and one that ended leaves the kernel so long to crash.
     hang_s: Seconds = 20.0
+    # A guest without a step for that long is asked for a sign of life, and hangs without one. Absent: hang_s.
+    ask_s: Seconds | None = None
     # Proportion of trials that boot instead of starting from the snapshot, to show that it has no effect.
     fresh_boot_share: Annotated[float, Field(ge=0, le=1)] = 0.0
     # Proportion of trials before which restored memory is compared with the snapshot's, by hash.
@@ -199,6 +201,8 @@ class CampaignSpec(ComparesModes):
             raise ValueError("restart: power-lines is about an NVDIMM; set machine.nvdimm_mib")
         if self.loses_lines and (self.machine.accelerator == "kvm" or self.machine.vcpus > 1):
             raise ValueError("restart: power-lines needs one emulated processor; change accelerator or vcpus")
+        if self.ask_s is not None and self.ask_s > self.hang_s:
+            raise ValueError("ask_s is larger than hang_s")
         if self.max_trials_per_cell < self.crashes_per_cell:
             raise ValueError("max_trials_per_cell is smaller than crashes_per_cell")
         counts = self.faults if isinstance(self.faults, dict) else {}

@@ -90,6 +90,9 @@ class Watcher:
         self._start = self._now()
         self._until = self._start + spec.limit_s
         self._alive_at = self._start
+        # When the agent last answered although the workload makes no step.
+        self._answered_at = self._start
+        self._ask_s = spec.hang_s if spec.ask_s is None else spec.ask_s
         self._quiet_since = self._start
         self._status = "running"
         # What the harness did when the guest crashed, and the outcome if it was the victim itself.
@@ -118,7 +121,7 @@ class Watcher:
                 return self._survived("went well")
             if self._status == "running" and self._alive_at > self._until:
                 return self._survived("timed out")
-            if now - self._alive_at > self._spec.hang_s:
+            if now - max(self._alive_at, self._answered_at) > self._ask_s:
                 silence = self._silent()
             elif now > self._until and not self._steps_expected():
                 silence = self._out_of_time()
@@ -150,8 +153,10 @@ class Watcher:
         The outcome is `otherwise` if it died of the question.
         """
         until = self._now() + timeout
-        while not (answers := self._machine.agent_answers(timeout)) and self._now() < until:
-            pass
+        # The agent counts the host's seconds, of which the guest may have got a part.
+        while not (answers := self._machine.agent_answers(timeout)):
+            if (timeout := until - self._now()) < _POLL_S:
+                break
         if self._crashed():
             self._over, self._otherwise = "crashed when the agent was asked", otherwise
         return answers
@@ -202,7 +207,7 @@ class Watcher:
         return self._survived(ended) if alive else self._hung()
 
     def _silent(self) -> Observation | None:
-        """Handle a workload without a step for too long: it ended, the guest hangs, or both."""
+        """Handle a workload without a step: it ended, the guest hangs, or both; or nothing is known yet."""
         if not self._answers(_AGENT_S, "stuck"):
             return self._hung()
         try:
@@ -212,6 +217,9 @@ class Watcher:
         if ended is None and not self._reports_steps:
             # Without step reports the agent's answer is the only sign of life.
             self._alive_at = self._now()
+            return None
+        if ended is None and self._now() - self._alive_at <= self._spec.hang_s:
+            self._answered_at = self._now()
             return None
         if ended is None:
             return self._stuck()
