@@ -216,6 +216,7 @@ def planted(*campaigns: Results) -> Iterator[Claim]:
     yield from _planted_by_place(rows)
     # In stores of one kind after another in turn, at rest and in a step.
     if any(map(during, rows)):
+        yield from _planted_by_mode(rows)
         least = min(Counter((row.mode, kind(row)) for row in rows).values())
         yield count("planted_kinds", len(set(map(kind, rows))), "kind")
         yield Claim(key="planted_kinds_min", value=least, text=f"{least} of each kind in each mode")
@@ -231,6 +232,22 @@ def _planted_by_place(rows: list[TrialRow]) -> Iterator[Claim]:
             places.setdefault((kind(row), where), []).append(row)
     for (name, where), mine in places.items():
         yield of(slug("planted_found", name, where), how_many(filter(found_by, mine)), len(mine))
+
+
+def _planted_by_mode(rows: list[TrialRow]) -> Iterator[Claim]:
+    """Return how many changes of each mode and kind were found, and what share may be missed at most."""
+    of_mode: dict[str, list[TrialRow]] = {}
+    of_kind: dict[tuple[str, str], list[TrialRow]] = {}
+    for row in rows:
+        of_mode.setdefault(row.mode, []).append(row)
+        of_kind.setdefault((kind(row), row.mode), []).append(row)
+    for mode, mine in of_mode.items():
+        yield of(slug("planted_found_in", mode), how_many(filter(found_by, mine)), len(mine))
+    for names, mine in of_kind.items():
+        yield of(slug("planted_found", *names), how_many(filter(found_by, mine)), len(mine))
+    missed = ((len(mine) - how_many(filter(found_by, mine)), len(mine)) for mine in of_kind.values())
+    upper = max(share_of(*each).high or 0.0 for each in missed)
+    yield number("planted_missed_upper_max", upper, f"{100 * upper:.1f} %")
 
 
 def parked(results: Results) -> Iterator[Claim]:
