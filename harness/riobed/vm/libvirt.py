@@ -67,6 +67,8 @@ class LibvirtMachine:
         # A daemon's QEMU may not be able to reach our cache.
         self._scripts = libvirt_cache() if inside else config.folder.parent
         self._domain: libvirt.virDomain | None = None
+        # The host's threads that are its processors; empty until asked for.
+        self._threads: list[int] = []
         self._kept = KeptState(self._execute, config.folder / "kept.qcow2")
         open_folder(config.folder)
         self.console = LogFile(config.folder / "console.log")
@@ -139,7 +141,7 @@ class LibvirtMachine:
 
     def destroy(self) -> None:
         self._agent.close()
-        domain, self._domain = self._domain, None
+        domain, self._domain, self._threads = self._domain, None, []
         if domain:
             try:
                 domain.destroy()
@@ -157,26 +159,29 @@ class LibvirtMachine:
             return False
 
     def delayed(self) -> float:
-        told = self._statistics("processors", libvirt.VIR_DOMAIN_STATS_VCPU)
-        # libvirt, virDomainListGetStats(): vcpu.N.delay is in nanoseconds.
-        return max(int(told.get(f"vcpu.{number}.delay", 0)) for number in range(self.config.vcpus)) / 1e9
+        # libvirt's vcpu.N.delay is the same, but takes a millisecond, and this is called many times a second.
+        threads = self._threads or [int(cpu["thread-id"]) for cpu in self._execute("query-cpus-fast")]
+        self._threads = threads
+        try:
+            return max(map(_waited_ns, threads)) / 1e9
+        except OSError:
+            raise InfraError(f"{self.config.name}: its processors: {self.trouble() or 'it ended'}") from None
 
     def disk_use(self) -> DiskUse:
-        told = self._statistics("disks", libvirt.VIR_DOMAIN_STATS_BLOCK)
-        disks = [n for n in range(told.get("block.count", 0)) if told[f"block.{n}.name"] not in _OTHER_DISKS]
-        return DiskUse(*(sum(int(told.get(f"block.{n}.{what}", 0)) for n in disks) for what in _DISK_USE))
-
-    def _statistics(self, what: str, kind: int) -> dict[str, Any]:
-        with self._call(f"statistics of the {what}"):
+        with self._call("statistics of the disks"):
             found = self._connection.domainListGetStats(
-                [self._running()], kind, libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT
+                [self._running()],
+                libvirt.VIR_DOMAIN_STATS_BLOCK,
+                libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT,
             )
         # A domain that ends meanwhile is left out.
         if not found:
             raise InfraError(
-                f"{self.config.name}: no statistics of the {what}: {self.trouble() or 'it ended'}"
+                f"{self.config.name}: no statistics of the disks: {self.trouble() or 'it ended'}"
             )
-        return dict(found[0][1])
+        told = found[0][1]
+        disks = [n for n in range(told.get("block.count", 0)) if told[f"block.{n}.name"] not in _OTHER_DISKS]
+        return DiskUse(*(sum(int(told.get(f"block.{n}.{what}", 0)) for n in disks) for what in _DISK_USE))
 
     def trouble(self) -> str:
         if not self.alive():
@@ -343,3 +348,11 @@ class LibvirtMachine:
         if "return" not in answer:
             raise InfraError(f"{self.config.name}: {what or command}: {answer}")
         return answer["return"]
+
+
+def _waited_ns(thread: int) -> int:
+    """Return how long a thread of the host has waited for a processor.
+
+    Source: the kernel's Documentation/scheduler/sched-stats.rst.
+    """
+    return int(Path(f"/proc/{thread}/schedstat").read_text().split()[1])
