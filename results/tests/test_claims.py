@@ -9,7 +9,7 @@ import pytest
 from results_builders import Invoke, campaign, fill, planted, recovered, trial
 from riobed_results.errors import StoreError
 from riobed_results.report.claims import Prose, folder_claims, read_claims
-from riobed_results.report.claims.campaign import campaign_claims, compared
+from riobed_results.report.claims.campaign import compared
 from riobed_results.report.claims.claim import Claim, count, part
 from riobed_results.store.provenance import KernelProvenance
 from riobed_results.store.store import Store, open_store
@@ -127,20 +127,6 @@ def test_campaigns_in_subfolders_are_summed_up(invoke: Invoke, path: Path, tmp_p
     publish(invoke, folder, path, dax, name="third", **axes)
     with pytest.raises(StoreError, match="mode dax ran on kernel 0123abcd, not beef"):
         folder_claims(folder)
-
-
-def test_planted_changes_are_claimed_by_mode_and_kind(store: Store) -> None:
-    at_rest = {"during": "rest"}
-    found = [planted("written", "unclassified", at_rest, mode="write-through") for _ in range(3)]
-    missed = planted("block", "none", at_rest, mode="rio")
-    results = fill(store, *found, missed, modes=["write-through", "rio"], classes=["planted"])
-    claims = {claim.key: claim.text for claim in campaign_claims(results)}
-    assert (
-        claims["planted_found_written_write_through"] == claims["planted_found_in_write_through"] == "3 of 3"
-    )
-    assert claims["planted_found_block_rio"] == "0 of 1"
-    # Of 1 of 1: everything. Of 0 of 3 it is 70.8 %.
-    assert claims["planted_missed_upper_max"] == "100.0 %"
 
 
 def test_a_cell_without_a_row_is_the_smallest(store: Store) -> None:

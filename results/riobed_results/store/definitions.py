@@ -173,7 +173,9 @@ DEFINITIONS = {each.name: each for each in (*CORRUPTIONS, *DIRECTS, *DIRECTS_JUD
 
 def counted_by(row: Row) -> list[str]:
     """Return the names of the definitions of whose runs this is one."""
-    return [name for name, each in DEFINITIONS.items() if result(row) and each.runs(row)]
+    if not result(row):
+        return []
+    return [name for name, each in DEFINITIONS.items() if each.runs(row)]
 
 
 def corrupted_by(row: Row) -> list[str]:

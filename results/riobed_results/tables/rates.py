@@ -5,6 +5,7 @@
 a stray store.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import combinations
@@ -126,26 +127,42 @@ def _pair(runs: Sequence[Row], definition: Definition, first: str, other: str) -
     return Pair(first=first, second=other, p=fisher_p(mine, theirs), within=exact_p(of_class))
 
 
+# Whether the run of a seed was a hit, by fault class and, if faults depend on it, by the kernel's build.
+_Hits = dict[tuple[str, str], dict[str, bool]]
+
+
 def _by_seed(results: Results, definition: Definition, modes: Sequence[str]) -> list[Pair]:
-    """Compare modes run by run; equal keys mean equal faults."""
+    """Compare modes run by run; equal seeds of a class mean equal faults."""
     builds = kernels(results.campaign)
-    hits: dict[str, dict[tuple[str, str, str], bool]] = {mode: {} for mode in modes}
+    hits: dict[str, _Hits] = {mode: {} for mode in modes}
+    # There may be millions of runs, but not of different facts.
+    known: dict[int, tuple[dict[str, bool], bool]] = {}
     for run, _, seed in results.each("seed", lambda row: result(row) and definition.runs(row)):
-        if run.mode in hits:
+        if run.mode not in hits:
+            continue
+        if run.facts_id not in known:
             build = "" if run.fault_class in RUN_TIME_CLASSES else builds.get(run.mode, "")
-            hits[run.mode][run.fault_class, seed, build] = definition.hit(run)
+            seeds = hits[run.mode].setdefault((run.fault_class, build), {})
+            known[run.facts_id] = seeds, definition.hit(run)
+        seeds, hit = known[run.facts_id]
+        seeds[seed] = hit
     return [_seed_pair(hits, first, other) for first, other in combinations(modes, 2)]
 
 
-def _seed_pair(hits: dict[str, dict[tuple[str, str, str], bool]], first: str, other: str) -> Pair:
+def _seed_pair(hits: dict[str, _Hits], first: str, other: str) -> Pair:
     mine, theirs = hits[first], hits[other]
-    both = [(mine[key], theirs[key]) for key in mine.keys() & theirs.keys()]
-    only_first, only_second = both.count((True, False)), both.count((False, True))
+    both = Counter(
+        (hit, theirs[faults][seed])
+        for faults in mine.keys() & theirs.keys()
+        for seed, hit in mine[faults].items()
+        if seed in theirs[faults]
+    )
+    only_first, only_second = both[True, False], both[False, True]
     return Pair(
         first=first,
         second=other,
         p=mcnemar_p(only_first, only_second) if both else None,
-        pairs=len(both),
+        pairs=both.total(),
         only_first=only_first,
         only_second=only_second,
     )

@@ -47,14 +47,15 @@ def exact_p(strata: Sequence[Stratum]) -> float | None:
         reach = 12 * math.sqrt(mean * (1 - hits / runs)) + 40
         least = max(0, hits - each.other_total, math.floor(mean - reach))
         most = min(each.total, hits, math.ceil(mean + reach))
-        weights = np.convolve(weights, of_sum.pmf(range(least, most + 1)))
+        # pmf() is the same, but slow: 0.03 s for each class of 60,000 runs.
+        weights = np.convolve(weights, np.exp(of_sum.logpmf(range(least, most + 1))))
         seen += each.hits - least
     if len(weights) < 2:
         return None
     if not 0 <= seen < len(weights):
         return 0.0
-    # Equal probabilities may differ in the last bits.
-    return float(min(1.0, weights[weights <= weights[seen] * (1 + 1e-7)].sum()))
+    # Equal probabilities may differ in the last digits, and an exact 0.1875 is rounded up in a table.
+    return float(f"{min(1.0, weights[weights <= weights[seen] * (1 + 1e-7)].sum()):.10g}")
 
 
 def difference(strata: Sequence[Stratum], confidence: float) -> Difference | None:
