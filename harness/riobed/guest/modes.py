@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -30,6 +30,10 @@ from riobed.yamltext import parse_yaml
 ModeName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
 # A word of a kernel command line: no blanks, no quotes, no backslash.
 Word = Annotated[str, StringConstraints(pattern=r"^[!#-&(-\[\]-~]+$")]
+
+
+# A mode, or its keys as they are in YAML.
+Mode = TypeVar("Mode")
 
 
 def _whole_percent(share: float) -> float:
@@ -348,11 +352,10 @@ def find_mode(name: str, file: Path | None) -> CacheMode:
 
 def cache_mode(name: str, own: dict[str, CacheMode] | None = None) -> CacheMode:
     """Return the mode of that name, shipped or from `own`; UsageError with all names if there is none."""
-    mode: CacheMode = _named(name, all_modes() | (own or {}))
-    return mode
+    return _named(name, all_modes() | (own or {}))
 
 
-def _named(name: str, known: dict[Any, Any]) -> Any:
+def _named(name: str, known: dict[Any, Mode]) -> Mode:
     try:
         return known[name]
     except KeyError:
