@@ -165,7 +165,11 @@ class LibvirtMachine:
         try:
             return max(map(_waited_ns, threads)) / 1e9
         except OSError:
-            raise InfraError(f"{self.config.name}: its processors: {self.trouble() or 'it ended'}") from None
+            # QEMU's threads end before libvirt hears of it.
+            deadline = time.monotonic() + _CALL_S
+            while self.alive() and time.monotonic() < deadline:
+                time.sleep(_POLL_S)
+            raise InfraError(f"{self.config.name}: {self.trouble() or 'a processor of it ended'}") from None
 
     def disk_use(self) -> DiskUse:
         with self._call("statistics of the disks"):
