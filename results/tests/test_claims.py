@@ -117,8 +117,16 @@ def test_campaigns_in_subfolders_are_summed_up(invoke: Invoke, path: Path, tmp_p
         name="pmem-power", modes=["dax", "nv-cache"], classes=["none"], spec="restart: power\n",
         kernels={"dax": NVDIMM_KERNEL, "nv-cache": NVDIMM_KERNEL},
     )  # fmt: skip
+    # A bug that has to lose something is no loss of the mode.
+    publish(
+        invoke, folder, path, none, none | {"corruption": "unclassified"}, name="missing-add", modes=["dax"],
+        classes=["none"], spec="restart: power\nmust_lose: true\n",
+        kernels={"dax": NVDIMM_KERNEL},
+    )  # fmt: skip
     claims = {claim.key: claim.value for claim in folder_claims(folder)}
     assert (claims["modes"], claims["fault_classes"], claims["judged_per_cell_min"]) == (3, 2, 1)
+    assert (claims["missing_add_caught"], claims["missing_add_caught_first"]) == (1, 2)
+    assert "volatile_power_lost_share" not in claims
     assert (claims["power_no_fault_runs"], claims["power_no_fault_lost"]) == (3, 1)
     assert (claims["planted_missed"], claims["pmem_modes"], claims["pmem_power_modes"]) == (1, 2, 2)
     assert [claim.text for claim in folder_claims(folder) if claim.key == "planted_found_block_nvdimm"] == [
@@ -127,6 +135,25 @@ def test_campaigns_in_subfolders_are_summed_up(invoke: Invoke, path: Path, tmp_p
     publish(invoke, folder, path, dax, name="third", **axes)
     with pytest.raises(StoreError, match="mode dax ran on kernel 0123abcd, not beef"):
         folder_claims(folder)
+
+
+def test_what_crashes_did_to_an_nvdimm_and_what_they_cost(invoke: Invoke, path: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "costs"
+    machine = "machine: {nvdimm_mib: 80, canary_mib: 16}\n"
+    dax = {"mode": "dax", "recovery": recovered(checksums=None), "canary_hits": 0}
+    for restart, seconds in (("reset", (2.0, 1.0, 3.0)), ("power", (2.5, 2.75))):
+        rows = [
+            dax | {"restart": restart, "fault_class": "none", "phases": {"warmup": 1.0, "reset": end - 1.0}}
+            for end in seconds
+        ]
+        publish(
+            invoke, folder, path, *rows, dax | {"canary_hits": 1, "restart": restart}, name=f"by-{restart}",
+            modes=["dax"], classes=["none"], spec=f"{machine}restart: {restart}\n",
+        )  # fmt: skip
+    claims = {claim.key: claim.text for claim in folder_claims(folder)}
+    assert (claims["power_over_reset_s"], claims["power_over_reset"]) == ("+0.62 s", "1.31 times")
+    assert claims["by_power_nvram_dax_power_canary_hit"] == "1 of 1 (100.0 %)"
+    assert claims["by_reset_nvram_dax_reset_corrupted_interval"] == "0.0 to 97.5 %"
 
 
 def test_a_cell_without_a_row_is_the_smallest(store: Store) -> None:

@@ -34,6 +34,7 @@ def test_each_kind_of_crash_is_a_line(store: Store) -> None:
         dax(**hit, corruption="direct", outcome="stuck"),
         dax(**BAD, restart="parked"),
         dax(corruption="indirect", outcome="hang"),
+        dax(crash_kind="trap"),
         dax(fault_class="none"),
         dax(fault_class="panic", crash_title=PANICS["nmi"]),
         dax(**BAD, restart="power"),
@@ -54,9 +55,13 @@ def test_each_kind_of_crash_is_a_line(store: Store) -> None:
         ("dax", "power-lines", True),
     ]  # fmt: skip
     line = lines["dax", "reset", True]
-    assert (line.runs, line.corrupted, line.direct, line.indirect, line.unclassified) == (5, 3, 1, 1, 1)
-    assert (line.canary, line.canary_hit, line.hit_alone, line.steps_lost_most) == (5, 2, 1, None)
-    assert line.share.low == pytest.approx(0.147, abs=0.001)
+    assert (line.runs, line.corrupted, line.direct, line.indirect, line.unclassified) == (6, 3, 1, 1, 1)
+    assert (line.canary, line.canary_hit, line.hit_alone, line.steps_lost_most) == (6, 2, 1, None)
+    # scipy.stats.beta.ppf(0.025, k, 6 - k + 1) and ppf(0.975, k + 1, 6 - k), by hand.
+    assert (line.share.low, line.direct_share.low) == pytest.approx((0.118, 0.0042), abs=0.001)
+    assert (line.hit_share.low, line.hit_share.high, line.trapped) == pytest.approx(
+        (0.043, 0.777, 1), abs=0.001
+    )
     sound = lines["dax", "reset", False]
     assert (sound.runs, sound.corrupted, sound.canary_hit) == (2, 0, 0)
     line = lines["dax", "power-lines", True]
@@ -73,14 +78,17 @@ def test_what_nobody_could_count_is_no_zero(store: Store) -> None:
         "1 of 1 (100.0 %)",
         "2.5 to 100.0 %",
         "0",
+        "0.0 to 97.5 %",
         "0",
         "1",
         "0 of 1",
+        "0.0 to 97.5 %",
+        "0",
         "0",
         "0",
         *"-------",
     ]
-    assert body["delayed"][-10:] == [*"--111-----"]
+    assert body["delayed"][-12:] == [*"---0111-----"]
 
 
 @pytest.mark.parametrize("spec", ["", "machine: {nvdimm_mib: 0}\n", "machine: 3\n"])

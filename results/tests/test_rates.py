@@ -113,9 +113,11 @@ def test_hits_of_the_canary_are_counted_where_there_is_one(store: Store) -> None
         {"mode": "delayed", "recovery": unkept},
     ]
     rates = {rate.name: rate.cells for rate in direct(fill(store, *rows)).rates}
-    assert rates.keys() == {"canary", "canary-corrupted"}
-    assert (rates["canary"]["rio"].count, rates["canary"]["rio"].total) == (2, 3)
-    assert (rates["canary-corrupted"]["rio"].count, rates["canary"]["delayed"].total) == (1, 0)
+    names = ("canary", "canary-corrupted", "canary-judged", "canary-corrupted-judged")
+    assert tuple(rates) == names
+    counts = [(rates[name]["rio"].count, rates[name]["rio"].total) for name in names]
+    assert counts == [(2, 3), (1, 3), (3, 4), (1, 4)]
+    assert rates["canary"]["delayed"].total == 0
 
 
 def strata(*counts: tuple[int, int, int, int]) -> list[Stratum]:

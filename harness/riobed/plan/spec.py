@@ -144,6 +144,8 @@ class CampaignSpec(ComparesModes):
     # What a crash is followed by: a reset, which keeps RAM, or a loss of power
     # (docs/decisions/045-loss-of-power.md), with that of cache lines (047-lines-of-an-nvdimm.md).
     restart: Literal["reset", "power", "power-lines"] = "reset"
+    # A control of the oracles: the workload has a bug or is lied to, and they have to find what it loses.
+    must_lose: bool = False
     # A workload without a step for that long is stuck, and one that ended leaves the kernel so long to crash.
     hang_s: Seconds = 20.0
     # A guest without a step for that long is asked for a sign of life, and hangs without one. Absent: hang_s.
@@ -201,6 +203,8 @@ class CampaignSpec(ComparesModes):
             raise ValueError("restart: power-lines is about an NVDIMM; set machine.nvdimm_mib")
         if self.loses_lines and (self.machine.accelerator == "kvm" or self.machine.vcpus > 1):
             raise ValueError("restart: power-lines needs one emulated processor; change accelerator or vcpus")
+        if self.must_lose and self.fault_classes != ["none"]:
+            raise ValueError("must_lose: faults could lose it, too; set fault_classes: [none]")
         if self.ask_s is not None and self.ask_s > self.hang_s:
             raise ValueError("ask_s is larger than hang_s")
         if self.max_trials_per_cell < self.crashes_per_cell:

@@ -148,6 +148,16 @@ CANARIES = (
         lambda row: bool(row.canary) and differs(row),
     ),
 )
+# Protection turns a stray store into a crash, so to count crashes alone would favour a mode without it.
+CANARIES_JUDGED = tuple(
+    Definition(
+        f"{each.name}-judged",
+        f"{each.title} (all judged runs)",
+        lambda row: judged(row) and row.canary is not None,
+        each.hit,
+    )
+    for each in CANARIES
+)
 # How judged runs ended, by the console's last word: kinds of crashes, then the ends without one.
 _KINDS = {
     "panic": "panic",
@@ -168,7 +178,9 @@ ENDS = (
     Definition("ended-stuck", "stuck workload", lambda row: row.stuck, differs),
     Definition("ended-survived", "survived, brought down", lambda row: row.outcome == "survived", differs),
 )
-DEFINITIONS = {each.name: each for each in (*CORRUPTIONS, *DIRECTS, *DIRECTS_JUDGED, *CANARIES)}
+DEFINITIONS = {
+    each.name: each for each in (*CORRUPTIONS, *DIRECTS, *DIRECTS_JUDGED, *CANARIES, *CANARIES_JUDGED)
+}
 
 
 def counted_by(row: Row) -> list[str]:

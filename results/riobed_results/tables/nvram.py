@@ -33,7 +33,8 @@ class Line(BaseModel):
     """The judged runs of a mode that ended in one kind of crash, with `faults` or without.
 
     `corrupted` are those after which a file differed. In `canary` of the runs there was a canary; it was hit
-    in `canary_hit` of them, and in `hit_alone` no file differed then. `steps_lost` and `seconds_lost`:
+    in `canary_hit` of them, and in `hit_alone` no file differed then. In `trapped` the kernel died of a stray
+    store that protection stopped. `steps_lost` and `seconds_lost`:
     median and most, of the runs whose files are as after some step; `lines_*`: of those whose emulator knew
     which lines of the NVDIMM were durable, and `unknown_flushes` in all of them. None if there is none.
     """
@@ -45,11 +46,14 @@ class Line(BaseModel):
     corrupted: int
     share: Share
     direct: int
+    direct_share: Share
     indirect: int
     unclassified: int
     canary: int
     canary_hit: int
+    hit_share: Share
     hit_alone: int
+    trapped: int
     lost_steps: int
     steps_lost_median: float | None
     steps_lost_most: int | None
@@ -79,6 +83,7 @@ def wanted(row: Row) -> bool:
     return judged(row) and not planted(row) and not row.late
 
 
+_SHARES = ("share", "direct_share", "hit_share")
 _NUMBERS = ("steps_lost", "seconds_lost", "lines_open", "lines_lost", "unknown_flushes")
 
 
@@ -113,6 +118,8 @@ def _line(rows: Sequence[Row], mode: str, crash: Crash, faults: bool) -> Line:
     runs = how_many(rows)
     steps, seconds, opened, lost, unknown = (numbers(rows, name) for name in _NUMBERS)
     bad = [row for row in rows if row.corruption != "none"]
+    direct = how_many(row for row in bad if row.corruption == "direct")
+    canary = how_many(row for row in rows if row.canary is not None)
     hit = [row for row in rows if row.canary]
     return Line(
         mode=mode,
@@ -121,12 +128,15 @@ def _line(rows: Sequence[Row], mode: str, crash: Crash, faults: bool) -> Line:
         runs=runs,
         corrupted=how_many(bad),
         share=share_of(how_many(bad), runs),
-        direct=how_many(row for row in bad if row.corruption == "direct"),
+        direct=direct,
+        direct_share=share_of(direct, runs),
         indirect=how_many(row for row in bad if row.corruption == "indirect"),
         unclassified=how_many(row for row in bad if row.corruption == "unclassified"),
-        canary=how_many(row for row in rows if row.canary is not None),
+        canary=canary,
         canary_hit=how_many(hit),
+        hit_share=share_of(how_many(hit), canary),
         hit_alone=how_many(row for row in hit if row.corruption == "none"),
+        trapped=how_many(row for row in rows if row.crash_kind == "trap"),
         lost_steps=how_many(row for row in rows if row.lost_steps),
         steps_lost_median=_median(steps),
         steps_lost_most=max(steps, default=None),
@@ -149,10 +159,13 @@ _HEAD = [
     "Corrupted",
     "95 % interval",
     "Direct",
+    "95 % interval",
     "Indirect",
     "Unclassified",
     "Canary hit",
+    "95 % interval",
     "hit alone",
+    "Protection traps",
     "Lost newest steps",
     "Steps lost, median",
     "most",
@@ -163,29 +176,32 @@ _HEAD = [
     "Unknown flushes",
 ]
 NOTE = (
-    "Judged runs, however they ended; planted changes are left out. Crash: whether the machine was reset, "
-    "or all RAM but the NVDIMM was lost (power), or also lines of the NVDIMM that were not written back and "
-    "fenced (power-lines). Faults, no: nothing was injected (classes none and "
-    "panic). Corrupted: runs after which a file differs, of all runs, with the exact (Clopper-Pearson) 95 "
-    "% interval; a mode that may lose the newest steps is corrupted by a loss of power only if no step "
-    "left such files. Direct: checksums or the canary tell of a stray store; indirect: checksums were "
-    "kept and tell of none; unclassified: nothing tells. Canary: a part of the NVDIMM in which nobody "
-    "stores anything; hit: it differs after the crash, of the runs in which there was one; hit alone: and "
-    "no file differs. Steps lost: of runs whose files are as after some step. Seconds lost: in which the "
-    "workload reported these steps. Lines open: cache lines of the NVDIMM that were not durable when power "
-    "was lost; lost: those of them that it took. Unknown flushes: of lines that the emulator could not tell, "
-    "in all runs; a line that one of them named counts as open."
+    "Judged runs, however they ended; planted changes are left out. Crash: whether the machine was reset, or"
+    " all RAM but the NVDIMM was lost (power), or also lines of the NVDIMM that were not written back and "
+    "fenced (power-lines). Faults, no: nothing was injected (classes none and panic). Corrupted: runs after "
+    "which a file differs, of all runs; a mode that may lose the newest steps is corrupted by a loss of "
+    "power only if no step left such files. Intervals: exact (Clopper-Pearson), 95 %. Direct: checksums or "
+    "the canary tell of a stray store; indirect: checksums were kept and tell of none; unclassified: nothing"
+    " tells. Canary: a part of the NVDIMM in which nobody stores anything; hit: it differs after the crash, "
+    "of the runs in which there was one; hit alone: and no file differs. Protection traps: runs in which the"
+    " kernel died of a stray store that protection stopped. Steps lost: of runs whose files are as after "
+    "some step. Seconds lost: in which the workload reported these steps. Lines open: cache lines of the "
+    "NVDIMM that were not durable when power was lost; lost: those of them that it took. Unknown flushes: of"
+    " lines that the emulator could not tell, in all runs; a line that one of them named counts as open."
 )
 
 
 def nvram_page(table: NvramTable) -> Page:
     """Return the table's page."""
     grid = Grid("Crashes of machines with an NVDIMM", _HEAD, list(map(_cells, table.lines)), [])
-    fields = [name for name in Line.model_fields if name != "share"]
+    fields = [name for name in Line.model_fields if name not in _SHARES]
     csv = csv_text(
-        [*fields, "low", "high"],
+        [*fields, *(f"{name}_{end}" for name in _SHARES for end in ("low", "high"))],
         (
-            [*(getattr(line, name) for name in fields), line.share.low, line.share.high]
+            [
+                *(getattr(line, name) for name in fields),
+                *(end for name in _SHARES for end in (getattr(line, name).low, getattr(line, name).high)),
+            ]
             for line in table.lines
         ),
     )
@@ -193,16 +209,21 @@ def nvram_page(table: NvramTable) -> Page:
 
 
 def _cells(line: Line) -> list[str]:
-    alone = str(line.hit_alone) if line.canary else UNKNOWN
+    canary = [UNKNOWN] * 3
+    if line.canary:
+        hit = f"{line.canary_hit} of {line.canary}"
+        canary = [hit, interval_text(line.hit_share), str(line.hit_alone)]
     return [
         printable(line.mode),
         line.crash,
         "yes" if line.faults else "no",
         count_text(line.corrupted, line.runs),
         interval_text(line.share),
-        *map(str, (line.direct, line.indirect, line.unclassified)),
-        *((f"{line.canary_hit} of {line.canary}", alone) if line.canary else (UNKNOWN, UNKNOWN)),
-        str(line.lost_steps),
+        str(line.direct),
+        interval_text(line.direct_share),
+        *map(str, (line.indirect, line.unclassified)),
+        *canary,
+        *map(str, (line.trapped, line.lost_steps)),
         *map(_number, (line.steps_lost_median, line.steps_lost_most)),
         *(_number(value and round(value, 2)) for value in (line.seconds_lost_median, line.seconds_lost_most)),
         *map(_number, (line.lines_open_median, line.lines_lost_median, line.unknown_flushes)),

@@ -35,10 +35,10 @@ class Use(BaseModel):
 class PerformanceRow(BaseModel):
     """The runs of one mode, workload, disk and number of processors that measure one kind of cost.
 
-    `cost` and `parts` are medians of seconds or instructions, `over` is the ratio to the base, `permanent`
-    when data is permanent in the mode's own words. `waited` is the largest share of a run in which the guest
-    waited for the host. `rate` is the median of operations a second, None if the workload does not count
-    them, `fsync` whether it was told to make each durable.
+    `cost` and `parts` are medians of seconds or instructions, `over` and `part_over` are the ratios to the
+    base, `permanent` when data is permanent in the mode's own words. `waited` is the largest share of a run
+    in which the guest waited for the host. `rate` is the median of operations a second, None if the workload
+    does not count them, `fsync` whether it was told to make each durable.
     """
 
     workload: str
@@ -51,6 +51,7 @@ class PerformanceRow(BaseModel):
     cost: float
     parts: dict[str, float]
     over: Ratio | None
+    part_over: dict[str, Ratio]
     during: Use | None
     after: Use | None
     clean_s: float | None
@@ -142,6 +143,7 @@ def _row(cell: Cell, mode: str, runs: Runs, over: str) -> PerformanceRow:
         cost=statistics.median(run.cost for run in own),
         parts={name: statistics.median(run.part_costs[name] for run in own) for name in own[0].part_costs},
         over=ratio(runs, mode, over),
+        part_over={name: found for name in own[0].part_costs if (found := ratio(runs, mode, over, name))},
         during=_use(run.disk_during for run in own),
         after=_use(run.disk_after for run in own),
         clean_s=_median(run.clean_s for run in own),
@@ -179,15 +181,21 @@ def _median(values: Iterable[float | None]) -> float | None:
     return statistics.median(found) if found else None
 
 
-def ratio(runs: Runs, mode: str, over: str) -> Ratio | None:
-    """Return how many times the cost of `over` a mode has, paired by round; None without a common round.
+def ratio(runs: Runs, mode: str, over: str, part: str | None = None) -> Ratio | None:
+    """Return how many times the cost of `over` a mode has, of the whole work or of a part of it.
+
+    It is paired by round; None without a common round.
 
     The rest of a round in which the bench was stopped is made later, when the host may be another.
     """
     own, base = runs.get(mode, {}), runs.get(over, {})
     both = [(own[number], base[number]) for number in sorted(own.keys() & base.keys())]
-    pairs = [mine.cost / other.cost for mine, other in both if mine.sitting == other.sitting]
+    pairs = [_cost(mine, part) / _cost(other, part) for mine, other in both if mine.sitting == other.sitting]
     return interval(pairs) if pairs else None
+
+
+def _cost(run: RunRow, part: str | None) -> float:
+    return run.cost if part is None else run.part_costs[part]
 
 
 def interval(values: list[float]) -> Ratio:

@@ -25,6 +25,7 @@ from riobed_results.store import (
 )
 from riobed_results.store.definitions import (
     CANARIES,
+    CANARIES_JUDGED,
     CORRUPTIONS,
     DIRECTS,
     DIRECTS_JUDGED,
@@ -242,10 +243,11 @@ def sensitivity(results: Results) -> RateTable:
 
 def direct(results: Results) -> RateTable:
     """Compute the endpoints of direct corruption, of crashes and of all judged runs."""
-    judged = DIRECTS_JUDGED if judges_all(results.trials) else ()
-    found = [
-        each for each in (*DIRECTS, *judged, *CANARIES) if any(map(each.runs, results_of(results.trials)))
-    ]
+    definitions: tuple[Definition, ...] = (*DIRECTS, *CANARIES)
+    if judges_all(results.trials):
+        definitions = (*DIRECTS, *DIRECTS_JUDGED, *CANARIES, *CANARIES_JUDGED)
+    runs = results_of(results.trials)
+    found = [each for each in definitions if any(map(each.runs, runs))]
     return rate_table(results, found or DIRECTS)
 
 

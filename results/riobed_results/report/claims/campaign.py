@@ -10,6 +10,7 @@ from itertools import chain, product
 from riobed_results.report.claims.claim import Claim, count, is_result, number, part, probability, rows_of
 from riobed_results.report.claims.controls import CONTROL_SOURCES, CONTROL_SUMS
 from riobed_results.report.claims.crashes import CRASH_SOURCES
+from riobed_results.report.claims.nvdimm import nvdimm, restart_costs
 from riobed_results.report.claims.special import SPECIAL
 from riobed_results.store import (
     CONTROLS,
@@ -149,5 +150,14 @@ def _seconds(time: str) -> float:
 
 
 # What is also computed over several campaigns.
-SUMS: tuple[Callable[..., Iterable[Claim]], ...] = (compared, *CONTROL_SUMS)
-SOURCES: tuple[Source, ...] = (compared, plan, outcomes, *CRASH_SOURCES, *CONTROL_SOURCES, starts, times)
+SUMS: tuple[Callable[..., Iterable[Claim]], ...] = (compared, *CONTROL_SUMS, restart_costs)
+SOURCES: tuple[Source, ...] = (
+    compared,
+    plan,
+    outcomes,
+    *CRASH_SOURCES,
+    nvdimm,
+    *CONTROL_SOURCES,
+    starts,
+    times,
+)

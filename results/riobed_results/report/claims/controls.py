@@ -18,7 +18,14 @@ from riobed_results.store import (
     judged,
     vcpus,
 )
-from riobed_results.tables.controls import expected, found_by, kind, losing_modes
+from riobed_results.tables.controls import (
+    expected,
+    found_by,
+    kind,
+    losing_modes,
+    lost_something,
+    must_lose,
+)
 from riobed_results.tables.losses import (
     MIB,
     NO_FAULT,
@@ -151,11 +158,11 @@ def power(*campaigns: Results) -> Iterator[Claim]:
     if not (rows := [row for results in campaigns for row in filter(POWER.wants, results.trials)]):
         return
     yield count("power_losses", how_many(rows), "loss of power", "losses of power")
-    alone = [_without_a_fault(results) for results in campaigns]
+    alone = [_without_a_fault(results) for results in campaigns if not must_lose(results.campaign)]
     sound = [row for kept, _ in alone for row in kept]
     volatile = [row for _, losing in alone for row in losing]
     yield count("power_no_fault_runs", how_many(sound), "loss without a fault", "losses without a fault")
-    lost = how_many(row for row in sound if row.corruption != "none" or row.lost_steps)
+    lost = how_many(filter(lost_something, sound))
     yield part("power_no_fault_lost", lost, how_many(sound))
     if volatile:
         gone, total = how_many(row for row in volatile if row.lost_every_step), how_many(volatile)
@@ -167,6 +174,17 @@ def _without_a_fault(results: Results) -> tuple[list[Row], list[Row]]:
     losing = losing_modes(results.campaign)
     rows = [row for row in results.trials if POWER.wants(row) and row.fault_class == "none"]
     return [row for row in rows if row.mode not in losing], [row for row in rows if row.mode in losing]
+
+
+def caught(results: Results) -> Iterator[Claim]:
+    """Return after how many losses of power the oracles found a bug that was planted in the workload."""
+    if not must_lose(results.campaign):
+        return
+    rows = sorted(filter(judged, results.rows), key=lambda row: row.position)
+    found = [number for number, row in enumerate(rows, 1) if lost_something(row)]
+    yield of("caught", len(found), len(rows))
+    if found:
+        yield Claim(key="caught_first", value=found[0], text=f"trial {found[0]}")
 
 
 def restarts(results: Results) -> Iterator[Claim]:
@@ -204,7 +222,7 @@ def resets_in_recovery(results: Results) -> Iterator[Claim]:
 
 def planted(*campaigns: Results) -> Iterator[Claim]:
     """Return how many planted changes were found, and how many were classified correctly."""
-    rows = [row for results in campaigns for row in filter(PLANTED.wants, results.rows)]
+    rows = [row for results in campaigns for row in _planted(results)]
     if not rows:
         return
     found = list(filter(found_by, rows))
@@ -222,6 +240,13 @@ def planted(*campaigns: Results) -> Iterator[Claim]:
         yield Claim(key="planted_kinds_min", value=least, text=f"{least} of each kind in each mode")
         in_step = sum(during(row) == "step" for row in rows)
         yield count("planted_in_step", in_step, "change in a step", "changes in a step")
+
+
+def _planted(results: Results) -> list[TrialRow]:
+    # After a loss of power that takes everything, a change is not found but gone.
+    losing = losing_modes(results.campaign)
+    rows = filter(PLANTED.wants, results.rows)
+    return [row for row in rows if not (powerless(row) and row.mode in losing)]
 
 
 def _planted_by_place(rows: list[TrialRow]) -> Iterator[Claim]:
@@ -262,4 +287,14 @@ def parked(results: Results) -> Iterator[Claim]:
 
 # Those that are also computed over several campaigns.
 CONTROL_SUMS = (resets, panics, losses, power, planted)
-CONTROL_SOURCES = (parked, resets, resets_in_recovery, panics, losses, power, restarts, planted)
+CONTROL_SOURCES = (
+    parked,
+    resets,
+    resets_in_recovery,
+    panics,
+    losses,
+    power,
+    caught,
+    restarts,
+    planted,
+)

@@ -110,6 +110,10 @@ def _row(row: PerformanceRow) -> Iterator[Claim]:
     yield number(key, row.cost, unit)
     if row.over:
         yield number(f"{key}_over", row.over.median, _text(row.over, _DIGITS[row.kind]))
+    for name, over in row.part_over.items():
+        yield number(slug(key, name, "over"), over.median, _text(over, _DIGITS[row.kind]))
+        # A bound is kept only if the interval's upper end keeps it.
+        yield number(slug(key, name, "over upper"), over.high, f"{over.high:.{_DIGITS[row.kind]}f}")
     if row.rate is not None:
         yield number(f"{key}_rate", row.rate, f"{row.rate:.0f} operations a second")
     for when, use in (("during", row.during), ("after", row.after)):

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Claims of campaigns whose machines have an NVDIMM: what crashes did to it, and what trials cost."""
+
+import statistics
+from collections.abc import Iterator
+from typing import Any
+
+from riobed_results.report.claims.claim import Claim, count, interval, number, part, slug
+from riobed_results.store import CampaignRow, Results, stored_spec
+from riobed_results.tables.nvram import has_nvdimm, nvram_table, wanted
+from riobed_results.tables.phases import timed
+
+# Keys of a spec in which campaigns may differ whose trials are compared.
+_APART = {"name", "seed", "restart"}
+
+
+def nvdimm(results: Results) -> Iterator[Claim]:
+    """Return corruptions, hits of the canary and protection traps, by mode and kind of crash."""
+    if not has_nvdimm(results.campaign) or not any(map(wanted, results.trials)):
+        return
+    for line in nvram_table(results).lines:
+        if not line.faults:
+            continue
+        key = slug("nvram", line.mode, line.crash)
+        yield count(f"{key}_runs", line.runs, "judged run")
+        for end, found, total in (
+            ("corrupted", line.corrupted, line.runs),
+            ("direct", line.direct, line.runs),
+            ("indirect", line.indirect, line.runs),
+            ("unclassified", line.unclassified, line.runs),
+            ("canary_hit", line.canary_hit, line.canary),
+            ("hit_alone", line.hit_alone, line.canary),
+            ("trapped", line.trapped, line.runs),
+        ):
+            if total:
+                yield part(f"{key}_{end}", found, total)
+                yield interval(f"{key}_{end}_interval", found, total)
+
+
+def restart_costs(*campaigns: Results) -> Iterator[Claim]:
+    """Return how much longer a trial takes that ends with a loss of power than one that ends with a reset.
+
+    Compared are campaigns without faults whose specs are alike in all else.
+    """
+    resets = [each for each in campaigns if _restart(each.campaign) == "reset"]
+    for results in campaigns:
+        restart, others = _restart(results.campaign), _others(results.campaign)
+        base = next((each for each in resets if _others(each.campaign) == others), None)
+        if (
+            restart == "reset"
+            or base is None
+            or not (mine := _seconds(results))
+            or not (plain := _seconds(base))
+        ):
+            continue
+        mine_s, plain_s = statistics.median(mine), statistics.median(plain)
+        yield number(slug(restart, "over reset s"), mine_s - plain_s, f"{mine_s - plain_s:+.2f} s")
+        yield number(slug(restart, "over reset"), mine_s / plain_s, f"{mine_s / plain_s:.2f} times")
+
+
+def _restart(campaign: CampaignRow) -> str:
+    return str(stored_spec(campaign).get("restart", "reset"))
+
+
+def _others(campaign: CampaignRow) -> dict[str, Any]:
+    return {key: value for key, value in stored_spec(campaign).items() if key not in _APART}
+
+
+def _seconds(results: Results) -> list[float]:
+    rows = [row for row in results.rows if row.fault_class == "none" and timed(row)]
+    return [sum(map(float, row.phases.values())) for row in rows]
