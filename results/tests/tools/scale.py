@@ -107,7 +107,13 @@ def generate(store: Store, trials: int) -> None:
     """Add a campaign with so many trials, of at least DRAWN."""
     claim = {"mode": "rio-protected", "than": "rio", "counted": "judged", "margin": 1.0}
     classes = [*CLASSES, *CONTROLS]
-    asked = {"name": "scale", "modes": MODES, "fault_classes": classes, "protocol": {"claims": [claim]}}
+    asked = {
+        "name": "scale",
+        "modes": MODES,
+        "fault_classes": classes,
+        "protocol": {"claims": [claim]},
+        "machine": {"nvdimm_mib": 64, "canary_mib": 16},
+    }
     spec = yaml.safe_dump(asked)
     on = dict.fromkeys(
         ("seed", "kernel_release", "kernel_build_id", "series_commit", "qemu_version"), "scale"
@@ -166,7 +172,7 @@ def trial(rng: random.Random, campaign_id: int, position: int) -> TrialRow:
         snapshot=f"{rng.getrandbits(64):016x}",
         fresh_boot=rng.random() < 0.03,
         restore_checked=rng.random() < 0.05,
-        restart=rng.choices(["parked", "reset", "both"], [94, 5, 1])[0],
+        restart=rng.choices(["parked", "reset", "both", "power"], [89, 5, 1, 5])[0],
         cache_share=round(rng.uniform(0.55, 0.65), 4),
         dirty_share=round(rng.uniform(0.0, 0.05), 4),
         recovery=None if mode == 0 else recovery(rng, bad),
@@ -185,6 +191,7 @@ def trial(rng: random.Random, campaign_id: int, position: int) -> TrialRow:
             "none" if not bad else "unclassified" if mode == 0 else rng.choice(["direct", "indirect"])
         )
         row.corruption_where = "cache" if bad else None
+        row.canary_hits = rng.choices([0, 1], [99, 1])[0]
         row.time_to_crash_s = round(rng.expovariate(0.5), 3)
         row.injection_guest_s, row.crash_guest_s = 20.0, 20.0 + row.time_to_crash_s
         row.victim = rng.choice([None, "memtest", "kworker/0:1", "cc1", "jbd2/vda-8"])
