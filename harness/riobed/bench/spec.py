@@ -6,8 +6,10 @@ from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints, model_validator
 
+from riobed.bench.sooner import sooner
 from riobed.errors import UsageError
 from riobed.guest import CacheMode, MachineSpec, ModeName, Throttle, WorkloadSpec
+from riobed.measure import UNDER_TEST, can_be_slow
 from riobed.plan import ComparesModes, modes_data, read_spec
 from riobed.products import CHECKOUT
 from riobed.yamltext import parse_yaml
@@ -16,8 +18,6 @@ from riobed.yamltext import parse_yaml
 WorkloadName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}$")]
 # The name that stored runs give to a disk without limits.
 NO_LIMITS = "none"
-# When the kernel writes dirty data, with its defaults (mm/page-writeback.c), in centiseconds.
-_DELAYS = {"vm.dirty_expire_centisecs": 3000, "vm.dirty_writeback_centisecs": 500}
 
 
 class BenchSpec(ComparesModes):
@@ -60,6 +60,11 @@ class BenchSpec(ComparesModes):
         if len(set(self.vcpus)) != len(self.vcpus):
             raise ValueError("vcpus: duplicate number")
         for name, mode in self.cache_modes.items():
+            limited = any(self.limits(name, disk) for disk in self.disks)
+            if limited and not can_be_slow(mode):
+                raise ValueError(
+                    f"modes: {name}: a ready kernel has no slow disks; set disks: {{none: none}}"
+                )
             if mode.throttle is not None:
                 raise ValueError(f"modes: {name}: its disk has limits of its own; take its `throttle` out")
             try:
@@ -71,18 +76,22 @@ class BenchSpec(ComparesModes):
     def mode(self, name: str) -> CacheMode:
         """Return the mode of that name as it is measured."""
         mode = super().mode(name)
+        # riobed.measure makes its disks slow, QEMU does not.
+        devices = tuple(each.model_copy(update={"throttle": Throttle()}) for each in mode.devices)
+        mode = mode.model_copy(update={"devices": devices})
         return mode if self.checksums else mode.without_checksums()
 
     def mode_on(self, name: str, disk: str) -> CacheMode:
         """Return the mode of that name as it is measured with one of the disks."""
-        mode, times = self.mode(name), self.times.get(disk, 1)
-        delays = {key: max(1, round(mode.sysctls.get(key, usual) / times)) for key, usual in _DELAYS.items()}
-        return mode.model_copy(update={"sysctls": mode.sysctls | delays}) if times != 1 else mode
+        return sooner(self.mode(name), self.times.get(disk, 1))
 
-    def machine_of(self, disk: str, vcpus: int) -> MachineSpec:
-        """Return the machine with one of the disks, or without limits, and so many processors."""
-        throttle = Throttle() if disk == NO_LIMITS else self.disks[disk].scaled(self.times.get(disk, 1))
-        return self.machine.model_copy(update={"throttle": throttle, "vcpus": vcpus})
+    def limits(self, name: str, disk: str) -> dict[str, Throttle]:
+        """Return the limits of the disks of a mode that has one of the disks under test, by serial number."""
+        own = {device.name: device.throttle for device in super().mode(name).devices}
+        under_test = self.disks[disk].scaled(self.times.get(disk, 1))
+        return {
+            serial: each for serial, each in {UNDER_TEST: under_test, **own}.items() if each != Throttle()
+        }
 
 
 def load_bench(path: Path) -> BenchSpec:

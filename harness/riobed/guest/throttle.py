@@ -24,10 +24,10 @@ _IOTUNE = {
 
 
 class Throttle(Strict):
-    """The speed limits of a disk, enforced by QEMU's throttle; None is no limit.
+    """The speed limits of a disk; None is no limit.
 
-    It may also be given as the name of a disk model. It is stored as limits, so a later change of the model
-    does not change it.
+    QEMU's throttle keeps them in trials. In a bench they are times that requests take. They may also be given
+    as the name of a disk model; what is stored are limits, which a later change of the model does not change.
     """
 
     iops: Limit | None = None
@@ -57,6 +57,18 @@ class Throttle(Strict):
         """Return the limits of a disk so many times as fast."""
         limits = self.model_dump(exclude_none=True)
         return Throttle(**{key: max(1, round(times * limit)) for key, limit in limits.items()})
+
+    def delays(self) -> dict[str, int]:
+        """Return how long a request takes in ns, and at what rate its bytes, as attributes of riobed_disk.
+
+        A disk that does N requests a second, one after the other, takes 1/N s for each. 0 is no limit.
+        """
+        found = {}
+        for way in ("read", "write"):
+            requests = self.iops or getattr(self, f"{way}_iops")
+            found[f"{way}_ns"] = round(1e9 / requests) if requests else 0
+            found[f"{way}_bytes_per_s"] = self.bytes_per_s or getattr(self, f"{way}_bytes_per_s") or 0
+        return found
 
     def iotune(self) -> tuple[tuple[str, int], ...]:
         """Return the limits as elements of libvirt's <iotune>."""

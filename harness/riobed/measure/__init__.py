@@ -4,8 +4,22 @@
 May import guest, faults, vm and products.
 """
 
+from riobed.measure.disks import UNDER_TEST, can_be_slow, full_speed, slow_down
 from riobed.measure.rounds import Kind, guests, order, workload_seed
 from riobed.measure.settle import Settled, settle
 from riobed.measure.work import Measurement, measure
 
-__all__ = ["Kind", "Measurement", "Settled", "guests", "measure", "order", "settle", "workload_seed"]
+__all__ = [
+    "UNDER_TEST",
+    "Kind",
+    "Measurement",
+    "Settled",
+    "can_be_slow",
+    "full_speed",
+    "guests",
+    "measure",
+    "order",
+    "settle",
+    "slow_down",
+    "workload_seed",
+]

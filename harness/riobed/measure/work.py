@@ -94,8 +94,7 @@ class Measurement:
 def measure(guest: Guest, seed: int) -> Measurement:
     """Do the work once in a guest that is ready; InfraError if it fails.
 
-    The guest goes on running: a pause writes at once what waits for a slow disk (QEMU's do_vm_stop() drains
-    all disks, and a drained throttle lets everything pass).
+    The guest goes on running, and its disk goes on writing.
     """
     machine, work = guest.machine, guest.measured(seed)
     counters = machine.config.folder / COUNTERS if machine.config.plugin else None

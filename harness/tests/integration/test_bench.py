@@ -11,8 +11,10 @@ MODES = ("delayed-no-journal", "rio")
 WRITE_IOPS = 20
 # Requests that wait for the disk when the work ends.
 QUEUED = 60
+# Blocks that are written one after the other, each waited for.
+WAITED = 20
 # Of random bytes, of nothing, and of blocks apart. The first needs the disk, the second only a processor, the
-# third leaves its requests to the disk.
+# third waits for the disk after as much as the second did, the fourth leaves its requests to the disk.
 WORKLOAD = """
 name: writing
 description: A MiB that is written, a loop, and blocks that are still to be written at the end.
@@ -22,7 +24,10 @@ prepare: >-
   mkdir -p {dir} && head -c 1048576 /dev/urandom >/tmp/bytes && head -c 8388608 /dev/urandom >{dir}/prepared
 measure:
   write: cat /tmp/bytes >{dir}/file && sync
-  loop: n=0; while [ $n -lt 20000 ]; do n=$((n + 1)); done
+  loop: for block in $(seq 20); do n=0; while [ $n -lt 1000 ]; do n=$((n + 1)); done; sync /tmp/bytes; done
+  wait: >-
+    for block in $(seq 20); do n=0; while [ $n -lt 1000 ]; do n=$((n + 1)); done;
+    echo $block >>{dir}/log; sync {dir}/log; done
   queue: >-
     for n in $(seq 60); do
     dd if=/tmp/bytes of={dir}/apart bs=4k count=1 seek=$((2 * n)) conv=notrunc status=none; done;
@@ -92,12 +97,13 @@ def test_a_run_that_breaks_its_own_output_is_wrong(tmp_path: Path) -> None:
 def test_the_disk_takes_its_time(rows: list[RunRow]) -> None:
     delayed, rio = (of(rows, mode) for mode in MODES)
     for row in (delayed, rio):
-        assert set(row.parts) == {"write", "loop", "queue"}
+        assert set(row.parts) == {"write", "loop", "wait", "queue"}
         assert 0 < sum(row.parts.values()) <= row.seconds * 1.01
         assert row.host_s > 0.5 * row.seconds
-    # A few requests may come at once; how long a guest takes beside its disk says nothing here.
     requests = used(delayed.disk_during).write_requests
-    assert delayed.parts["write"] + delayed.parts["queue"] > 0.5 * requests / WRITE_IOPS > 0.1
+    assert delayed.seconds - delayed.parts["loop"] > 0.9 * requests / WRITE_IOPS > 0.1
+    # A disk does nothing in advance while the program computes.
+    assert delayed.parts["wait"] - delayed.parts["loop"] > 0.9 * WAITED / WRITE_IOPS
 
 
 def test_instructions_are_those_of_the_parts(rows: list[RunRow]) -> None:
