@@ -132,6 +132,11 @@ def test_campaigns_in_subfolders_are_summed_up(invoke: Invoke, path: Path, tmp_p
     assert [claim.text for claim in folder_claims(folder) if claim.key == "planted_found_block_nvdimm"] == [
         "1 of 1"
     ]
+    # Beside a store in the folder itself, subfolders speak for themselves.
+    shutil.copytree(folder, tmp_path / "own")
+    shutil.copy(folder / "pmem-power/store.sqlite", tmp_path / "own")
+    own = {claim.key: claim.value for claim in folder_claims(tmp_path / "own")}
+    assert (own["modes"], own["pmem_modes"]) == (2, 2) and "planted_missed" not in own
     publish(invoke, folder, path, dax, name="third", **axes)
     with pytest.raises(StoreError, match="mode dax ran on kernel 0123abcd, not beef"):
         folder_claims(folder)

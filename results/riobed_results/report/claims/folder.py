@@ -32,12 +32,13 @@ def folder_claims(folder: Path) -> list[Claim]:
     """Compute the claims of a folder's rows; StoreError if it has no rows, or if some cannot be read.
 
     Rows are a campaign's store, those in subfolders, runs of `riobed cost`, soaks in the folder or its
-    subfolders, and replays.
+    subfolders, and replays. A folder with a store of its own is about that campaign: those in its subfolders
+    are not summed up.
     """
     results = read_results(open_store(str(folder))) if (folder / STORE_FILE).exists() else None
     found = _of_store(results) if results else []
     if campaigns := read_campaigns(folder):
-        found += several_claims(campaigns)
+        found += named_claims(campaigns) if results else sums(campaigns) + named_claims(campaigns)
     if (folder / cost_runs.FILE).exists():
         found += cost_claims(cost_table(cost_runs.read_runs(folder)))
     if soaks := sorted(path.parent for path in (*folder.glob(soak.FILE), *folder.glob(f"*/{soak.FILE}"))):
@@ -64,10 +65,14 @@ def _of_store(results: Results) -> list[Claim]:
     return campaign_claims(results)
 
 
-def several_claims(campaigns: list[Results]) -> list[Claim]:
-    """Return what is true of some campaigns together, and the claims of each with its name before the key."""
-    sums = [claim for source in SUMS for claim in source(*campaigns)]
-    return sums + [
+def sums(campaigns: list[Results]) -> list[Claim]:
+    """Return what is true of some campaigns together."""
+    return [claim for source in SUMS for claim in source(*campaigns)]
+
+
+def named_claims(campaigns: list[Results]) -> list[Claim]:
+    """Return the claims of some campaigns, each with the campaign's name before the key."""
+    return [
         claim.model_copy(update={"key": slug(results.campaign.name, claim.key)})
         for results in campaigns
         for claim in campaign_claims(results)
