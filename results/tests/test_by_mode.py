@@ -246,6 +246,18 @@ def test_panics_on_request_and_what_came_after(store: Store) -> None:
     assert ["1 of 3 guests" in failed[0], "after 1 of 2 recoveries" in failed[1]] == [True, True]
 
 
+def test_without_a_registry_nobody_counts_dirty_pages(store: Store) -> None:
+    panic = {
+        "fault_class": "panic",
+        "crash_title": PANICS["nmi"],
+        "outcome": "survived",
+        "crash_kind": "panic",
+    }
+    results = fill(store, panic | {"recovery": recovered(checksums=None, entries={})}, modes=["rio"])
+    assert column(results, PANIC)["Dirty, % of RAM, smallest"] is None
+    assert not any(claim.key.startswith("dirty") for claim in campaign_claims(results))
+
+
 def test_as_text(store: Store) -> None:
     rows = [{"recovery": recovered(pages=91)}, {"recovery": recovered(pages=92)}]
     results = filled(store, *rows, {"mode": "rio-protected", "recovery": OLD})
