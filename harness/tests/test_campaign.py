@@ -19,6 +19,7 @@ from campaign_world import (
     CLASSES,
     MODES,
     SPEC,
+    Machine,
     Rows,
     World,
     essence,
@@ -31,7 +32,7 @@ from harness_builders import recovery, spec
 from riobed.campaign import Campaign
 from riobed.campaign import workers as campaign_workers
 from riobed.errors import EnvironmentFault, InfraError, RiobedError, UsageError
-from riobed.guest import Guest, cache_mode
+from riobed.guest import Guest, WarmStart, cache_mode
 from riobed.plan import CampaignSpec, plan
 from riobed.products import CHECKOUT
 from riobed.trial.record import TrialRecord
@@ -413,6 +414,32 @@ def test_workers_change_the_order_only(world: World, workers: int, classes: list
     assert all(row.seed == seeds[row.position] for row in parallel)
     most, wanted = crashes(parallel), crashes(alone)
     assert all(wanted[cell] <= most[cell] <= wanted[cell] + workers - 1 for cell in wanted)
+
+
+def test_trials_that_share_a_warm_up_follow_each_other_on_a_worker(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modes, classes = [*MODES, "rio-protected"], [*CLASSES, "pointer", "off_by_one", "source_reg"]
+    shared = spec(
+        modes=modes, fault_classes=classes, crashes_per_cell=1, max_trials_per_cell=4, run_on_s=(0, 1)
+    )
+    expected = results(world.run(shared))
+    warmed: list[tuple[str, str]] = []
+    monkeypatch.setattr(Machine, "alive", lambda machine: True)
+
+    def trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
+        planned = record.planned
+        if not guest.is_warm(planned.round_seed):
+            warmed.append((planned.mode, planned.round_seed))
+            guest._warm = WarmStart(planned.round_seed, 1, b"", b"")
+        time.sleep(0.01)
+        result(guest, spec, record)
+
+    world.trial = trial
+    again = shared.model_copy(update={"name": "again"})
+    assert results(world.run(again, 2)) == expected
+    # In the order of the plan both workers would warm up each round of each mode.
+    assert len(set(warmed)) <= len(warmed) < 1.4 * len(set(warmed))
 
 
 def test_workers_work_at_the_same_time_each_with_guests_of_its_own(world: World) -> None:

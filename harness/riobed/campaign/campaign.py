@@ -5,7 +5,7 @@ A campaign can be stopped at any time, even by SIGKILL. Only complete trials are
 run of the same spec continues with the missing positions.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,33 +91,68 @@ class Campaign:
         gave no result.
         """
         pending: dict[Future[Attempt], Task] = {}
+        waiting: list[PlannedTrial] = []
         try:
             for planned in plan(self.spec):
-                self._decide(pending, planned.position)
+                self._decide(pending, waiting, planned.position)
                 if self.stopped or self._complete_cells():
                     break
                 if planned.position in self._complete or self._enough(planned):
                     continue
-                while len(pending) >= workers.slots():
-                    self._collect(workers, pending, report)
-                    self._decide(pending, planned.position)
-                # The trial that just ended may have given the last crash that this cell needs.
-                if self.stopped or self._enough(planned):
-                    continue
-                task = Task(planned, draw_faults(self.spec, planned, self._catalogues[planned.mode]))
-                pending[workers.submit(task.planned, task.faults)] = task
+                waiting.append(planned)
+                if len(waiting) > self._ahead(workers):
+                    self._start(workers, pending, waiting, report)
+            while waiting:
+                self._start(workers, pending, waiting, report)
             while pending:
                 # On this call a cluster reports workers that came or left.
                 workers.slots()
                 self._collect(workers, pending, report)
         finally:
             workers.close()
-        self._decide({}, max(self._undecided, default=0) + 1)
+        self._decide({}, [], max(self._undecided, default=0) + 1)
         if missing := self.missing():
             raise EnvironmentFault(
                 f"campaign {self.spec.name!r}: trials that gave no result: {len(missing)}, the first "
                 f"{missing[0].position}; run the same command again to try them again; see {self._logs}"
             )
+
+    def _ahead(self, workers: Workers) -> int:
+        """Return how many trials may wait for others with their warm-up: fewer than a round has."""
+        return max(0, len(self.cells) - workers.slots()) if self.spec.run_on_s else 0
+
+    def _start(
+        self,
+        workers: Workers,
+        pending: dict[Future[Attempt], Task],
+        waiting: list[PlannedTrial],
+        report: Callable[[TrialRow], None],
+    ) -> None:
+        """Submit one of the trials that wait when a worker is free, unless it is not needed any more."""
+        while len(pending) >= workers.slots():
+            self._collect(workers, pending, report)
+            self._decide(pending, waiting, waiting[0].position)
+        ready = self._ready(pending, waiting)
+        planned = ready[workers.choose(ready)]
+        waiting.remove(planned)
+        # The trial that just ended may have given the last crash that this cell needs.
+        if not (self.stopped or self._enough(planned)):
+            task = Task(planned, draw_faults(self.spec, planned, self._catalogues[planned.mode]))
+            pending[workers.submit(task.planned, task.faults)] = task
+
+    def _ready(
+        self, pending: Mapping[Future[Attempt], Task], waiting: Sequence[PlannedTrial]
+    ) -> list[PlannedTrial]:
+        """Return the trials that may come next.
+
+        Those of a cell come one after the other, unless there are more workers than cells: one that came
+        early could make the one before needless.
+        """
+        under_way = {(task.planned.mode, task.planned.fault_class) for task in pending.values()}
+        first: dict[tuple[str, str], PlannedTrial] = {}
+        for planned in waiting:
+            first.setdefault((planned.mode, planned.fault_class), planned)
+        return [planned for cell, planned in first.items() if cell not in under_way] or [waiting[0]]
 
     def missing(self) -> list[PlannedTrial]:
         """Return the trials that this run gave up but cells still need; the next run tries them again."""
@@ -142,9 +177,12 @@ class Campaign:
         for row, _, position in found.each("position", result) if self._decided else ():
             self._undecided[position] = row
 
-    def _decide(self, pending: Mapping[Future[Attempt], Task], next_position: int) -> None:
+    def _decide(
+        self, pending: Mapping[Future[Attempt], Task], waiting: Sequence[PlannedTrial], next_position: int
+    ) -> None:
         """Decide by the results before all that may still come: a quick crash counts in its turn."""
-        end = min((task.planned.position for task in pending.values()), default=next_position)
+        coming = (*waiting, *(task.planned for task in pending.values()))
+        end = min((planned.position for planned in coming), default=next_position)
         while self._decided and not self.stopped and min(self._undecided, default=end) < end:
             self.stopped = self._decided(self._undecided.pop(min(self._undecided)))
 

@@ -14,7 +14,7 @@ import socket
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from importlib.metadata import version
@@ -184,6 +184,10 @@ class ClusterWorkers:
         except OSError:
             raise self._gone() from None
         return max(1, sum(self._offers.values()))
+
+    def choose(self, waiting: Sequence[PlannedTrial]) -> int:
+        """Return the first: Dask says where a trial runs."""
+        return 0
 
     def submit(self, planned: PlannedTrial, faults: list[Fault]) -> Future[Attempt]:
         """Submit a trial to a free worker; if that worker is lost, another one reruns it."""

@@ -5,11 +5,9 @@ import itertools
 import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
-from queue import Empty, SimpleQueue
 from typing import Protocol
 
 from riobed_results.store import utc_now
@@ -51,6 +49,9 @@ class Workers(Protocol):
     def slots(self) -> int:
         """Return how many trials can run at the same time now; at least 1."""
 
+    def choose(self, waiting: Sequence[PlannedTrial]) -> int:
+        """Return which of the trials that wait, in the order of the plan, to submit next."""
+
     def submit(self, planned: PlannedTrial, faults: list[Fault]) -> Future[Attempt]:
         """Submit a trial."""
 
@@ -67,36 +68,41 @@ class Guests:
         self._run = run
         self._count = count
         self._stopped = threading.Event()
-        self._free: SimpleQueue[dict[str, Guest]] = SimpleQueue()
-        self._all: list[Guest] = []
-        for _ in range(count):
-            guests = self._one_of_each()
-            self._all += guests.values()
-            self._free.put(guests)
+        self._free = [self._one_of_each() for _ in range(count)]
+        self._all = [guest for guests in self._free for guest in guests.values()]
+        self._freed = threading.Condition()
 
     def attempt(self, planned: PlannedTrial, faults: list[Fault]) -> Attempt:
         """Run a trial as soon as guests are free; Stopped if close() ended it."""
-        guests = self._free.get()
+        with self._freed:
+            self._freed.wait_for(lambda: self._free)
+            guests = next((each for each in self._free if is_warm(each, planned)), self._free[0])
+            self._free.remove(guests)
         try:
             return self._attempt(planned, faults, guests[planned.mode])
         finally:
-            self._free.put(guests)
+            with self._freed:
+                self._free.append(guests)
+                self._freed.notify()
+
+    def warm(self, planned: PlannedTrial) -> bool:
+        """Whether free guests are where the trial begins, so that it needs no warm-up."""
+        with self._freed:
+            return not planned.fresh_boot and any(is_warm(guests, planned) for guests in self._free)
 
     def close(self) -> None:
         """End running trials, and remove all guests with their files."""
         self._stopped.set()
-        idle: list[dict[str, Guest]] = []
-        while len(idle) < self._count:
+        ended = False
+        while not ended:
             # Again and again: a trial that is starting its machine meanwhile goes on with it.
             for guest in self._all:
                 guest.discard()
             # A trial whose machine is gone ends at once and gives its guests back.
-            with suppress(Empty):
-                idle.append(self._free.get(timeout=_DISCARD_S))
+            with self._freed:
+                ended = self._freed.wait_for(lambda: len(self._free) == self._count, _DISCARD_S)
         for guest in self._all:
             shutil.rmtree(guest.machine.config.folder, ignore_errors=True)
-        for guests in idle:
-            self._free.put(guests)
 
     def _one_of_each(self) -> dict[str, Guest]:
         number = next(_numbers)
@@ -125,6 +131,16 @@ class Guests:
         return Attempt(record, started, utc_now(), error)
 
 
+def is_warm(guests: Mapping[str, Guest], planned: PlannedTrial) -> bool:
+    """Whether the trial's guest among these is where the trial begins."""
+    return guests[planned.mode].is_warm(planned.round_seed)
+
+
+def start_of(planned: PlannedTrial) -> tuple[str, str]:
+    """Return what trials have in common that share a warm-up."""
+    return planned.mode, planned.round_seed
+
+
 class LocalWorkers:
     """Threads of this process, each with its own guests."""
 
@@ -132,14 +148,26 @@ class LocalWorkers:
         self._count = count
         self._guests = Guests(spec, setup, count, run)
         self._pool = ThreadPoolExecutor(count)
+        # The starts of the trials that were submitted and have not ended.
+        self._used: dict[Future[Attempt], tuple[str, str]] = {}
 
     def slots(self) -> int:
         """Return the number of threads."""
         return self._count
 
+    def choose(self, waiting: Sequence[PlannedTrial]) -> int:
+        """Return one for which free guests are warm, else one whose warm-up no other has, else the first."""
+        used = {start for future, start in self._used.items() if not future.done()}
+        wishes = (self._guests.warm, lambda planned: start_of(planned) not in used)
+        found = (number for wish in wishes for number, planned in enumerate(waiting) if wish(planned))
+        return next(found, 0)
+
     def submit(self, planned: PlannedTrial, faults: list[Fault]) -> Future[Attempt]:
         """Submit a trial to the next free thread."""
-        return self._pool.submit(self._guests.attempt, planned, faults)
+        future = self._pool.submit(self._guests.attempt, planned, faults)
+        self._used = {each: start for each, start in self._used.items() if not each.done()}
+        self._used[future] = start_of(planned)
+        return future
 
     def close(self) -> None:
         """End running trials without a result, and their guests."""

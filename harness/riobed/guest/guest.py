@@ -364,13 +364,17 @@ class Guest:
         self.machine.resume()
         return self._warm
 
+    def is_warm(self, round_seed: str) -> bool:
+        """Whether start_warm() can go back to where this round's trials begin."""
+        return bool(self._warm and self._warm.round_seed == round_seed and self.machine.alive())
+
     def start_warm(self, round_seed: str, check: bool = False) -> WarmStart | None:
         """Go back to where this round's trials begin, with empty logs; None if this guest has not been there.
 
         With `check`, InfraError if memory is not as it was then.
         """
         warm = self._warm
-        if not warm or warm.round_seed != round_seed or not self.machine.alive():
+        if not warm or not self.is_warm(round_seed):
             return None
         self._load(check, _WARM, warm.memory)
         self._clear_logs()
