@@ -83,7 +83,7 @@ class Guests:
         finally:
             with self._freed:
                 self._free.append(guests)
-                self._freed.notify()
+                self._freed.notify_all()
 
     def warm(self, planned: PlannedTrial) -> bool:
         """Whether free guests are where the trial begins, so that it needs no warm-up."""
