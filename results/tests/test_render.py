@@ -9,10 +9,15 @@ import pytest
 from markdown_it import MarkdownIt
 from results_builders import fill
 from results_readers import READERS
+from riobed_results.store import KernelProvenance, Provenance
 from riobed_results.store.store import Store
 from riobed_results.tables.corruption import CorruptionTable, corruption_page, corruption_table
-from riobed_results.tables.render import Grid, Page, render
+from riobed_results.tables.render import Grid, Page, render, source_text
 
+PROVENANCE = Provenance(
+    seed="1", kernel_release="6.12.9", kernel_build_id="aa", series_commit="bb", qemu_version="QEMU 8",
+    accelerator="tcg", created="2026",
+)  # fmt: skip
 MODES = ["write-through", "rio_%", "late"]
 ENDS = ["crashes", "stuck", "survived"]
 HEAD = ["Fault class", *MODES]
@@ -162,3 +167,10 @@ def test_latex_prints_what_it_is_given_also_in_the_oldest_fonts() -> None:
     assert r'{[}0pt] a\textless{}b\textgreater{}c\textbar{}d \texttt{"}e\texttt{"} & {*} f \\' in text
     # At the start of a line of a table they would be arguments of the \\ before.
     assert not re.search(r"^\s*[\[*]", text, re.MULTILINE)
+
+
+def test_the_kernels_that_only_some_modes_have_are_named() -> None:
+    own = KernelProvenance(release="6.12.10", build_id="cc", series_commit="dd")
+    text = source_text("c", PROVENANCE.model_copy(update={"kernels": {"dax": own, "nv-cache": own}}))
+    assert text.startswith("Campaign c, seed 1, 2026: Linux 6.12.9 (build id aa), series bb; dax, nv-cache: ")
+    assert text.endswith(": Linux 6.12.10 (build id cc), series dd, QEMU 8, accelerator tcg.")

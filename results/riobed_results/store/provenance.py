@@ -60,12 +60,16 @@ class Provenance(BaseModel):
                 return f"{name} is {_told(found)}, not {_told(wanted)}"
         return ""
 
-    def kernel_of(self, mode: str) -> KernelProvenance:
-        """Return the kernel that a mode ran on."""
-        default = KernelProvenance(
+    @property
+    def kernel(self) -> KernelProvenance:
+        """The kernel of the modes that have none of their own."""
+        return KernelProvenance(
             release=self.kernel_release, build_id=self.kernel_build_id, series_commit=self.series_commit
         )
-        return self.kernels.get(mode, default)
+
+    def kernel_of(self, mode: str) -> KernelProvenance:
+        """Return the kernel that a mode ran on."""
+        return self.kernels.get(mode, self.kernel)
 
     @model_serializer(mode="wrap")
     def _without_the_unknown(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:

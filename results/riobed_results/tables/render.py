@@ -11,7 +11,7 @@ from typing import Protocol
 
 import jinja2
 
-from riobed_results.store import Provenance
+from riobed_results.store import KernelProvenance, Provenance
 
 
 @dataclass(frozen=True)
@@ -75,12 +75,19 @@ def json_text(model: Dumped) -> str:
 
 
 def source_text(campaign: str, on: Provenance) -> str:
-    """Return one line that names the campaign and its provenance."""
+    """Return one line that names a campaign and its provenance, also of modes with kernels of their own."""
+    modes: dict[KernelProvenance, list[str]] = {}
+    for mode, kernel in on.kernels.items():
+        modes.setdefault(kernel, []).append(mode)
+    own = "".join(f"; {', '.join(names)}: {_kernel_text(kernel)}" for kernel, names in modes.items())
     return printable(
-        f"Campaign {campaign}, seed {on.seed}, {on.created}: Linux {on.kernel_release} (build id "
-        f"{on.kernel_build_id}), series {on.series_commit}, {on.qemu_version}, "
-        f"accelerator {on.accelerator}."
+        f"Campaign {campaign}, seed {on.seed}, {on.created}: {_kernel_text(on.kernel)}{own}, "
+        f"{on.qemu_version}, accelerator {on.accelerator}."
     )
+
+
+def _kernel_text(kernel: KernelProvenance) -> str:
+    return f"Linux {kernel.release} (build id {kernel.build_id}), series {kernel.series_commit}"
 
 
 # Characters that may be markup in CommonMark, or on GitHub in tables, formulas, struck-out text and bare
