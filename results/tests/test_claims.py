@@ -135,8 +135,10 @@ def test_campaigns_in_subfolders_are_summed_up(invoke: Invoke, path: Path, tmp_p
     # Beside a store in the folder itself, subfolders speak for themselves.
     shutil.copytree(folder, tmp_path / "own")
     shutil.copy(folder / "pmem-power/store.sqlite", tmp_path / "own")
+    # The same spec, run twice.
+    shutil.copytree(folder / "pmem", tmp_path / "own/again")
     own = {claim.key: claim.value for claim in folder_claims(tmp_path / "own")}
-    assert (own["modes"], own["pmem_modes"]) == (2, 2) and "planted_missed" not in own
+    assert (own["modes"], own["pmem_modes"], own["again_modes"]) == (2, 2, 2) and "planted_missed" not in own
     publish(invoke, folder, path, dax, name="third", **axes)
     with pytest.raises(StoreError, match="mode dax ran on kernel 0123abcd, not beef"):
         folder_claims(folder)

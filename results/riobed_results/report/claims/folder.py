@@ -71,9 +71,12 @@ def sums(campaigns: list[Results]) -> list[Claim]:
 
 
 def named_claims(campaigns: list[Results]) -> list[Claim]:
-    """Return the claims of some campaigns, each with the campaign's name before the key."""
+    """Return the claims of some campaigns, each with its folder's name before the key.
+
+    The names of folders are unique: one campaign's spec may have been run twice.
+    """
     return [
-        claim.model_copy(update={"key": slug(results.campaign.name, claim.key)})
+        claim.model_copy(update={"key": slug(results.source.location.folder.name, claim.key)})
         for results in campaigns
         for claim in campaign_claims(results)
     ]
