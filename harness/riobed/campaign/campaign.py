@@ -5,7 +5,7 @@ A campaign can be stopped at any time, even by SIGKILL. Only complete trials are
 run of the same spec continues with the missing positions.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,6 +74,9 @@ class Campaign:
         self._catalogues = catalogues
         self._logs = logs
         self._decided = decided
+        self._pending: dict[Future[Attempt], Task] = {}
+        # Trials that are still to be submitted.
+        self._waiting: list[PlannedTrial] = []
         # Results that wait for those before them in the plan.
         self._undecided: dict[int, Row] = {}
         self.stopped = ""
@@ -90,27 +93,25 @@ class Campaign:
         Raises EnvironmentFault after too many infra errors in a row, and at the end if trials that are needed
         gave no result.
         """
-        pending: dict[Future[Attempt], Task] = {}
-        waiting: list[PlannedTrial] = []
         try:
             for planned in plan(self.spec):
-                self._decide(pending, waiting, planned.position)
+                self._decide(planned.position)
                 if self.stopped or self._complete_cells():
                     break
                 if planned.position in self._complete or self._enough(planned):
                     continue
-                waiting.append(planned)
-                if len(waiting) > self._ahead(workers):
-                    self._start(workers, pending, waiting, report)
-            while waiting:
-                self._start(workers, pending, waiting, report)
-            while pending:
+                self._waiting.append(planned)
+                if len(self._waiting) > self._ahead(workers):
+                    self._start(workers, report)
+            while self._waiting:
+                self._start(workers, report)
+            while self._pending:
                 # On this call a cluster reports workers that came or left.
                 workers.slots()
-                self._collect(workers, pending, report)
+                self._collect(workers, report)
         finally:
             workers.close()
-        self._decide({}, [], max(self._undecided, default=0) + 1)
+        self._decide(max(self._undecided, default=0) + 1)
         if missing := self.missing():
             raise EnvironmentFault(
                 f"campaign {self.spec.name!r}: trials that gave no result: {len(missing)}, the first "
@@ -121,38 +122,30 @@ class Campaign:
         """Return how many trials may wait for others with their warm-up: fewer than a round has."""
         return max(0, len(self.cells) - workers.slots()) if self.spec.run_on_s else 0
 
-    def _start(
-        self,
-        workers: Workers,
-        pending: dict[Future[Attempt], Task],
-        waiting: list[PlannedTrial],
-        report: Callable[[TrialRow], None],
-    ) -> None:
+    def _start(self, workers: Workers, report: Callable[[TrialRow], None]) -> None:
         """Submit one of the trials that wait when a worker is free, unless it is not needed any more."""
-        while len(pending) >= workers.slots():
-            self._collect(workers, pending, report)
-            self._decide(pending, waiting, waiting[0].position)
-        ready = self._ready(pending, waiting)
+        while len(self._pending) >= workers.slots():
+            self._collect(workers, report)
+            self._decide(self._waiting[0].position)
+        ready = self._ready()
         planned = ready[workers.choose(ready)]
-        waiting.remove(planned)
+        self._waiting.remove(planned)
         # The trial that just ended may have given the last crash that this cell needs.
         if not (self.stopped or self._enough(planned)):
             task = Task(planned, draw_faults(self.spec, planned, self._catalogues[planned.mode]))
-            pending[workers.submit(task.planned, task.faults)] = task
+            self._pending[workers.submit(task.planned, task.faults)] = task
 
-    def _ready(
-        self, pending: Mapping[Future[Attempt], Task], waiting: Sequence[PlannedTrial]
-    ) -> list[PlannedTrial]:
+    def _ready(self) -> list[PlannedTrial]:
         """Return the trials that may come next.
 
         Those of a cell come one after the other, unless there are more workers than cells: one that came
         early could make the one before needless.
         """
-        under_way = {(task.planned.mode, task.planned.fault_class) for task in pending.values()}
+        under_way = {(task.planned.mode, task.planned.fault_class) for task in self._pending.values()}
         first: dict[tuple[str, str], PlannedTrial] = {}
-        for planned in waiting:
+        for planned in self._waiting:
             first.setdefault((planned.mode, planned.fault_class), planned)
-        return [planned for cell, planned in first.items() if cell not in under_way] or [waiting[0]]
+        return [planned for cell, planned in first.items() if cell not in under_way] or self._waiting[:1]
 
     def missing(self) -> list[PlannedTrial]:
         """Return the trials that this run gave up but cells still need; the next run tries them again."""
@@ -177,11 +170,9 @@ class Campaign:
         for row, _, position in found.each("position", result) if self._decided else ():
             self._undecided[position] = row
 
-    def _decide(
-        self, pending: Mapping[Future[Attempt], Task], waiting: Sequence[PlannedTrial], next_position: int
-    ) -> None:
+    def _decide(self, next_position: int) -> None:
         """Decide by the results before all that may still come: a quick crash counts in its turn."""
-        coming = (*waiting, *(task.planned for task in pending.values()))
+        coming = (*self._waiting, *(task.planned for task in self._pending.values()))
         end = min((planned.position for planned in coming), default=next_position)
         while self._decided and not self.stopped and min(self._undecided, default=end) < end:
             self.stopped = self._decided(self._undecided.pop(min(self._undecided)))
@@ -193,14 +184,12 @@ class Campaign:
         wanted = self.spec.crashes_wanted(planned.fault_class)
         return self.cells[planned.mode, planned.fault_class].crashes >= wanted
 
-    def _collect(
-        self, workers: Workers, pending: dict[Future[Attempt], Task], report: Callable[[TrialRow], None]
-    ) -> None:
+    def _collect(self, workers: Workers, report: Callable[[TrialRow], None]) -> None:
         """Wait up to _LOOK_AGAIN_S seconds for trials to end; store their rows and resubmit infra errors."""
-        done, _ = wait(pending, timeout=_LOOK_AGAIN_S, return_when=FIRST_COMPLETED)
+        done, _ = wait(self._pending, timeout=_LOOK_AGAIN_S, return_when=FIRST_COMPLETED)
         # Rows first, exceptions last: an exception ends the campaign.
         for future in sorted(done, key=failed):
-            task = pending.pop(future)
+            task = self._pending.pop(future)
             row = self._add(future.result(), task)
             if row.outcome != "infra_error":
                 self._failures = 0
@@ -211,7 +200,7 @@ class Campaign:
             if row.restart_differs:
                 raise self._parked_is_wrong()
             if row.outcome == "infra_error" and self._again(task, row, workers):
-                pending[workers.submit(task.planned, task.faults)] = task
+                self._pending[workers.submit(task.planned, task.faults)] = task
 
     def _parked_is_wrong(self) -> EnvironmentFault:
         """What a parked stage 0 says counts only as long as it never differs from a reset."""
