@@ -75,7 +75,8 @@ CLAIMS = {
         json_extract(recovery, '$.entries.dirty_data') + json_extract(recovery, '$.entries.dirty_metadata'))
         / json_extract(recovery, '$.entries.entries') END)""",
     "power_no_fault_runs": """sum(restart LIKE 'power%' AND fault_class = 'none'
-        AND mode NOT LIKE 'delayed%' AND mode NOT LIKE 'rio%' AND outcome <> 'infra_error')""",
+        AND mode NOT LIKE 'delayed%' AND mode NOT LIKE 'rio%' AND outcome <> 'infra_error'
+        AND (SELECT spec NOT LIKE '%must_lose: true%' FROM campaigns))""",
 }
 
 

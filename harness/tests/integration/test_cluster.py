@@ -114,7 +114,7 @@ def listens_at(process: subprocess.Popen[bytes]) -> set[str]:
 def test_a_worker_that_is_killed_changes_nothing_in_the_table(site: Site, postgres: str) -> None:
     campaign = site.campaign(postgres)
     victim = site.workers[0]
-    until(lambda: rows_in(postgres) and site.at_work(victim))
+    until(lambda: rows_in(postgres) and site.at_work(victim) and guests_of(victim))
     os.kill(victim.pid, signal.SIGKILL)
     victim.wait()
     assert len(rows_in(postgres)) < TRIALS - 2 and guests_of(victim), "it was to be killed in the middle"
