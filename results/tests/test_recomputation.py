@@ -17,8 +17,6 @@ from riobed_results.store.store import open_store
 from riobed_results.tables.corruption import CORRUPTION
 from scipy.stats import beta, hypergeom
 
-STORES = sorted((Path(__file__).parents[1] / "published").glob("**/store.sqlite"))
-
 # `counts` of a control is any judged trial; of the others a crash. A reset in recovery may come too late.
 COUNTED = """
     WITH results AS (
@@ -84,6 +82,14 @@ def ask(path: Path, query: str, *values: str) -> list[Any]:
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
         connection.row_factory = sqlite3.Row
         return connection.execute(query, values).fetchall()
+
+
+# A bench has no trials.
+STORES = [
+    path
+    for path in sorted((Path(__file__).parents[1] / "published").glob("**/store.sqlite"))
+    if ask(path, "SELECT 1 FROM trials LIMIT 1")
+]
 
 
 def name(path: Path) -> str:
