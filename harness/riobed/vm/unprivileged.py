@@ -9,6 +9,7 @@ again and again: 60 s for each start on a busy host, measured with libvirt 9.0. 
 root; the script gives up all privileges and becomes QEMU.
 """
 
+import errno
 import os
 import pwd
 import shlex
@@ -122,7 +123,13 @@ def readable_program(program: Path, folder: Path) -> Path:
         shutil.copytree(program.parent, made, symlinks=True, copy_function=_link_or_copy)
         for each in (made, *(path for path in made.rglob("*") if path.is_dir() and not path.is_symlink())):
             each.chmod(0o755)
-        made.replace(place)
+        try:
+            made.replace(place)
+        except OSError as error:
+            # Another worker was first: a folder does not take the place of one that has files.
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            shutil.rmtree(made)
     return place / program.name
 
 
