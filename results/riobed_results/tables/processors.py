@@ -55,12 +55,12 @@ def _one_kernel_a_mode(campaigns: list[Results]) -> None:
     first: dict[str, tuple[str, str]] = {}
     for results in campaigns:
         provenance = results.campaign.provenance
-        # None of the modes is called so: the kernel of those without one of their own.
-        for mode in ("", *in_order(results.campaign, "modes", ())):
-            build = provenance.kernel_of(mode).build_id
-            there, store = first.setdefault(mode, (build, results.store))
+        builds = {"kernel_build_id is": provenance.kernel.build_id}
+        for mode in in_order(results.campaign, "modes", ()):
+            builds[f"mode {mode} ran on kernel"] = provenance.kernel_of(mode).build_id
+        for ran, build in builds.items():
+            there, store = first.setdefault(ran, (build, results.store))
             if build != there:
-                ran = f"mode {mode} ran on kernel" if mode else "kernel_build_id is"
                 raise StoreError(
                     f"{results.store}: {ran} {build}, not {there} as in {store}; keep these apart"
                 )
