@@ -54,7 +54,7 @@ def test_it_is_a_corruption_that_recovery_found(results: Results) -> None:
 def test_a_reset_without_a_fault_lost_something(results: Results) -> None:
     lines = {name: cells["rio"] for name, cells in mode_table(results, NO_FAULT).lines.items()}
     assert (lines["Resets"], lines["Lost or changed a file"]) == (1, 1)
-    assert (lines["Checksum mismatches"], lines["Pages restored, median"]) == (None, None)
+    assert not lines.keys() & {"Checksum mismatches", "Pages restored, median"}
     (sentence,) = failed_controls(results.rows)
     assert "mode rio: 1 of 1 resets without a fault lost" in sentence
 

@@ -59,7 +59,10 @@ def by_mode(design: Design) -> "CampaignTable[ModeTable]":
 
 
 class ModeTable(BaseModel):
-    """The computed table; `lines` maps name and mode to a value, None where nothing was counted."""
+    """The computed table; `lines` maps name and mode to a value, None where nothing was counted.
+
+    A line without a value in any mode is left out.
+    """
 
     campaign: str
     modes: list[str]
@@ -79,10 +82,11 @@ def mode_table(results: Results, design: Design) -> ModeTable:
     # No zeros where nothing was counted: they would be a claim.
     columns = {mode: design.lines(found) if found else {} for mode, found in of_mode.items()}
     names = dict.fromkeys(name for column in columns.values() for name in column)
+    lines = {name: {mode: columns[mode].get(name) for mode in modes} for name in names}
     return ModeTable(
         campaign=campaign.name,
         modes=modes,
-        lines={name: {mode: columns[mode].get(name) for mode in modes} for name in names},
+        lines={name: cells for name, cells in lines.items() if set(cells.values()) != {None}},
         environment=campaign.provenance,
         judges_all=judges_all(results.trials),
     )
