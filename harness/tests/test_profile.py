@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 from riobed.commands.profile import ProfileTable, profile_text
 
-PUBLISHED = sorted((Path(__file__).parents[2] / "results/published/cost/profile").glob("*.json"))
+PUBLISHED = Path(__file__).parents[2] / "results/published/cost/profile"
 
 
-@pytest.mark.parametrize("counted", PUBLISHED, ids=lambda path: path.stem)
-def test_a_published_profile_comes_out_of_its_counts_again(counted: Path) -> None:
+@pytest.mark.parametrize("workload", ["cp_rm", "andrew", "sdet"])
+def test_a_published_profile_comes_out_of_its_counts_again(workload: str) -> None:
+    counted = PUBLISHED / f"{workload}.json"
     table = ProfileTable.model_validate_json(counted.read_text())
     assert counted.with_suffix(".md").read_text() == profile_text(table, 40, "md")
     totals = [sum(getattr(row, name) for row in table.rows) / 1e6 for name in ("over", "mode")]
-    readme = (counted.parent / "README.md").read_text()
+    readme = (PUBLISHED / "README.md").read_text()
     assert all(f"| {total:.1f} |" in readme for total in totals)

@@ -55,6 +55,7 @@ def _one_kernel_a_mode(campaigns: list[Results]) -> None:
     first: dict[str, tuple[str, str]] = {}
     for results in campaigns:
         provenance = results.campaign.provenance
+        # By what an error says of them.
         builds = {"kernel_build_id is": provenance.kernel.build_id}
         for mode in in_order(results.campaign, "modes", ()):
             builds[f"mode {mode} ran on kernel"] = provenance.kernel_of(mode).build_id
