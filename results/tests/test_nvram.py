@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from results_builders import fill, planted, recovered
 from riobed_results.errors import StoreError
+from riobed_results.report.claims.nvdimm import nvdimm
 from riobed_results.store.models import PANICS
 from riobed_results.store.queries import Results
 from riobed_results.store.store import Store
@@ -69,6 +70,36 @@ def test_each_kind_of_crash_is_a_line(store: Store) -> None:
     late = lines["delayed", "power", True]
     assert (late.runs, late.corrupted, late.lost_steps, late.canary) == (4, 1, 2, 0)
     assert (late.steps_lost_median, late.steps_lost_most, late.seconds_lost_most) == (2, 9, 0.25)
+
+
+def test_each_fault_class_is_a_cell_of_each_mode(store: Store) -> None:
+    pointer = {"fault_class": "pointer"}
+    results = fill(
+        store,
+        *(
+            dax(**pointer, **fields)
+            for fields in ({}, BAD, {"outcome": "survived"}, BAD | {"restart": "power"})
+        ),
+        dax(),
+        dax(fault_class="none"),
+        UNKEPT | pointer | BAD | {"mode": "delayed"},
+        modes=["delayed", "dax"],
+        classes=["none", "pointer"],
+        spec=MACHINE,
+    )
+    by_class = {grid.title: [grid.head, *grid.body] for grid in NVRAM.of(results).grids[1:]}
+    assert by_class == {
+        "Corrupted by fault class, reset": [
+            ["Fault class", "delayed", "dax"],
+            ["pointer", "1 of 1", "1 of 3"],
+            ["kernel_text", "-", "0 of 1"],
+        ],
+        "Corrupted by fault class, power": [["Fault class", "dax"], ["pointer", "1 of 1"]],
+    }
+    claims = {claim.key: claim.text for claim in nvdimm(results)}
+    assert claims["nvram_dax_reset_pointer"] == "1 of 3"
+    # Nothing was injected there.
+    assert "nvram_dax_reset_none" not in claims
 
 
 def test_what_nobody_could_count_is_no_zero(store: Store) -> None:

@@ -64,11 +64,25 @@ class Line(BaseModel):
     unknown_flushes: int | None
 
 
+class Cell(BaseModel):
+    """The judged runs of a mode and fault class that ended in one kind of crash.
+
+    A file differed after `corrupted` of them.
+    """
+
+    mode: str
+    crash: Crash
+    fault_class: str
+    runs: int
+    corrupted: int
+
+
 class NvramTable(BaseModel):
-    """Lines in the order of the modes; those without a run are left out."""
+    """Lines and cells in the order of the modes and fault classes; those without a run are left out."""
 
     campaign: str
     lines: list[Line]
+    cells: list[Cell]
     environment: Provenance
 
 
@@ -99,7 +113,15 @@ def nvram_table(results: Results) -> NvramTable:
         found = [row for row in rows if (row.mode, _crash(row), _faulty(row)) == (mode, crash, faults)]
         if found:
             lines.append(_line(found, mode, crash, faults))
-    return NvramTable(campaign=campaign.name, lines=lines, environment=campaign.provenance)
+    faulty = list(filter(_faulty, rows))
+    classes = in_order(campaign, "fault_classes", (row.fault_class for row in faulty))
+    cells = [_cell(faulty, *place) for place in product(modes, CRASHES, classes)]
+    return NvramTable(
+        campaign=campaign.name,
+        lines=lines,
+        cells=[cell for cell in cells if cell.runs],
+        environment=campaign.provenance,
+    )
 
 
 def _crash(row: Row) -> Crash:
@@ -112,6 +134,12 @@ def _crash(row: Row) -> Crash:
 
 def _faulty(row: Row) -> bool:
     return row.fault_class not in CONTROLS
+
+
+def _cell(rows: Sequence[Row], mode: str, crash: Crash, fault_class: str) -> Cell:
+    found = [row for row in rows if (row.mode, _crash(row), row.fault_class) == (mode, crash, fault_class)]
+    corrupted = how_many(row for row in found if row.corruption != "none")
+    return Cell(mode=mode, crash=crash, fault_class=fault_class, runs=how_many(found), corrupted=corrupted)
 
 
 def _line(rows: Sequence[Row], mode: str, crash: Crash, faults: bool) -> Line:
@@ -184,7 +212,8 @@ NOTE = (
     "the canary tell of a stray store; indirect: checksums were kept and tell of none; unclassified: nothing"
     " tells. Canary: a part of the NVDIMM in which nobody stores anything; hit: it differs after the crash, "
     "of the runs in which there was one; hit alone: and no file differs. Protection traps: runs in which the"
-    " kernel died of a stray store that protection stopped. Steps lost: of runs whose files are as after "
+    " kernel died of a stray store that protection stopped. By fault class: runs after which a file differs, "
+    "of all runs with faults of that class. Steps lost: of runs whose files are as after "
     "some step. Seconds lost: in which the workload reported these steps. Lines open: cache lines of the "
     "NVDIMM that were not durable when power was lost; lost: those of them that it took. Unknown flushes: of"
     " lines that the emulator could not tell, in all runs; a line that one of them named counts as open."
@@ -194,6 +223,7 @@ NOTE = (
 def nvram_page(table: NvramTable) -> Page:
     """Return the table's page."""
     grid = Grid("Crashes of machines with an NVDIMM", _HEAD, list(map(_cells, table.lines)), [])
+    classes = [found for crash in CRASHES if (found := _classes(table, crash))]
     fields = [name for name in Line.model_fields if name not in _SHARES]
     csv = csv_text(
         [*fields, *(f"{name}_{end}" for name in _SHARES for end in ("low", "high"))],
@@ -205,7 +235,23 @@ def nvram_page(table: NvramTable) -> Page:
             for line in table.lines
         ),
     )
-    return campaign_page(table, [grid], NOTE, csv)
+    return campaign_page(table, [grid, *classes], NOTE, csv)
+
+
+def _classes(table: NvramTable, crash: Crash) -> Grid | None:
+    """Return the corruptions by fault class and mode; None if no fault was followed by such a crash."""
+    found = {
+        (cell.fault_class, cell.mode): f"{cell.corrupted} of {cell.runs}"
+        for cell in table.cells
+        if cell.crash == crash
+    }
+    modes = list(dict.fromkeys(mode for _, mode in found))
+    body = [
+        [printable(name), *(found.get((name, mode), UNKNOWN) for mode in modes)]
+        for name in dict.fromkeys(name for name, _ in found)
+    ]
+    head = ["Fault class", *map(printable, modes)]
+    return Grid(f"Corrupted by fault class, {crash}", head, body, []) if found else None
 
 
 def _cells(line: Line) -> list[str]:

@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Iterator
 from typing import Any
 
-from riobed_results.report.claims.claim import Claim, count, interval, number, part, slug
+from riobed_results.report.claims.claim import Claim, count, interval, number, of, part, slug
 from riobed_results.store import CampaignRow, Results, stored_spec
 from riobed_results.tables.nvram import has_nvdimm, nvram_table, wanted
 from riobed_results.tables.phases import timed
@@ -15,10 +15,16 @@ _APART = {"name", "seed", "restart"}
 
 
 def nvdimm(results: Results) -> Iterator[Claim]:
-    """Return corruptions, hits of the canary and protection traps, by mode and kind of crash."""
+    """Return corruptions, hits of the canary and protection traps, by mode and kind of crash.
+
+    Corruptions by fault class, too.
+    """
     if not has_nvdimm(results.campaign) or not any(map(wanted, results.trials)):
         return
-    for line in nvram_table(results).lines:
+    table = nvram_table(results)
+    for cell in table.cells:
+        yield of(slug("nvram", cell.mode, cell.crash, cell.fault_class), cell.corrupted, cell.runs)
+    for line in table.lines:
         if not line.faults:
             continue
         key = slug("nvram", line.mode, line.crash)
