@@ -9,7 +9,8 @@ exceptions:
 - `<!-- not claims (REASON): PHRASE; PHRASE -->`: the phrases are not results of the rows, e.g. the paper's.
 - `<!-- claims of FOLDER: PHRASE; PHRASE -->`: another folder's rows give the phrases; they are checked there.
 - `<!-- not from rows: WHY -->` to `<!-- /not from rows -->`: the text was read from logs by people, or was
-  never stored. A table of causes in it must have a line for each corruption.
+  never stored. A table of causes in it must have each corruption. A line may have several trials:
+  `| 3, 7 | rio, delayed; pointer | why |`.
 
 On the front page only the text between `<!-- claims: FOLDER -->` and `<!-- /claims -->` is checked.
 """
@@ -34,6 +35,7 @@ _NO_FIGURES = (
     re.compile(r"^#.*$", re.MULTILINE),
     re.compile(r"\b\d{4}-\d\d-\d\d\b|\b\d\d:\d\d\b"),
 )
+_CAUSE = re.compile(r"\| *(\d[\d, ]*?) *\| *([a-z][^|]*)\|")
 _NAME = re.compile(r"[A-Za-z_][\w-]*")
 _FIGURE = re.compile(r"\d[\d.,]*")
 _BARE = re.compile(r"[\d.]+( %)?")
@@ -75,17 +77,24 @@ class Prose:
         return [phrase for phrase in self.exceptions if not _pattern(phrase).search(readable)]
 
     def untold(self, claims: Iterable[Claim]) -> list[str]:
-        """Return the corruptions without a cause in the README's table; empty if it has no such table."""
-        elsewhere = " ".join(map(_flat, _NOT_ROWS.findall(self.text)))
-        lines = [f"| {claim.text} |" for claim in claims if claim.key.startswith("corruption_")]
-        missing = [line for line in lines if line not in elsewhere]
-        return missing if len(missing) < len(lines) else []
+        """Return the corruptions without a cause in the table of causes; empty if there is no such table."""
+        causes = _CAUSE.findall(" ".join(map(_flat, _NOT_ROWS.findall(self.text))))
+        told = [(set(numbers.split(", ")), where) for numbers, where in causes]
+        texts = [claim.text for claim in claims if claim.key.startswith("corruption_")]
+        missing = [f"| {text} |" for text in texts if not _is_told(text, told)]
+        return missing if len(missing) < len(texts) else []
 
 
 def unbacked(folder: Path, claims: Iterable[Claim]) -> list[str]:
     """Return the figures of a folder's README that its claims do not back; empty if it has no README."""
     readme = folder / "README.md"
     return Prose(readme.read_text(encoding="utf-8")).unbacked(claims) if readme.exists() else []
+
+
+def _is_told(corruption: str, told: list[tuple[set[str], str]]) -> bool:
+    """Return whether a line has the trial `NUMBER | MODE, CLASS`, with its class."""
+    number, where = corruption.split(" | ")
+    return any(number in numbers and where.rsplit(", ")[-1] in place for numbers, place in told)
 
 
 def _phrases(text: str) -> list[str]:
