@@ -33,10 +33,10 @@ class Line(BaseModel):
     """The judged runs of a mode that ended in one kind of crash, with `faults` or without.
 
     `corrupted` are those after which a file differed. In `canary` of the runs there was a canary; it was hit
-    in `canary_hit` of them, and in `hit_alone` no file differed then. In `trapped` the kernel died of a stray
-    store that protection stopped. `steps_lost` and `seconds_lost`:
-    median and most, of the runs whose files are as after some step; `lines_*`: of those whose emulator knew
-    which lines of the NVDIMM were durable, and `unknown_flushes` in all of them. None if there is none.
+    in `canary_hit` of them, and in `hit_alone` no file differed then. In `trapped` the kernel died of a
+    store that protection stopped. `steps_lost` and `seconds_lost`: median and most, of the runs whose files
+    are as after some step; `lines_*`: of those whose emulator knew which lines of the NVDIMM were durable,
+    and `unknown_flushes` in all of them. None if there is none.
     """
 
     mode: str
@@ -212,11 +212,12 @@ NOTE = (
     "the canary tell of a stray store; indirect: checksums were kept and tell of none; unclassified: nothing"
     " tells. Canary: a part of the NVDIMM in which nobody stores anything; hit: it differs after the crash, "
     "of the runs in which there was one; hit alone: and no file differs. Protection traps: runs in which the"
-    " kernel died of a stray store that protection stopped. By fault class: runs after which a file differs, "
-    "of all runs with faults of that class. Steps lost: of runs whose files are as after "
-    "some step. Seconds lost: in which the workload reported these steps. Lines open: cache lines of the "
-    "NVDIMM that were not durable when power was lost; lost: those of them that it took. Unknown flushes: of"
-    " lines that the emulator could not tell, in all runs; a line that one of them named counts as open."
+    " kernel died of a store that protection stopped: a stray one, or one whose window a fault had taken out."
+    " By fault class: runs after which a file differs, of all runs with faults of that class. Steps lost: "
+    "of runs whose files are as after some step. Seconds lost: in which the workload reported these steps. "
+    "Lines open: cache lines of the NVDIMM that were not durable when power was lost; lost: those of them "
+    "that it took. Unknown flushes: of lines that the emulator could not tell, in all runs; a line that one "
+    "of them named counts as open."
 )
 
 
