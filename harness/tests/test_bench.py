@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from harness_builders import manifest
-from riobed.bench import Bench, BenchSpec, bench, load_bench, plan_runs
-from riobed.bench.bench import check_clocks
+from riobed.bench import Bench, BenchSpec, bench, load_bench, pace, plan_runs
+from riobed.bench.clocks import check_clocks
+from riobed.bench.sooner import sooner
 from riobed.commands.bench import Told
 from riobed.errors import EnvironmentFault, InfraError, UsageError
 from riobed.guest import GuestSetup, MachineSpec, Throttle, disk_models
@@ -45,11 +46,14 @@ class World:
         monkeypatch.setattr(rounds, "open_guest", self._open)
         monkeypatch.setattr(rounds, "counter", lambda *_, **__: None)
         monkeypatch.setattr(bench, "measure", self._measure)
+        monkeypatch.setattr(pace, "measure", self._pace)
         monkeypatch.setattr(bench, "settle", lambda guest, work: Settled(AFTER, 2.5))
         monkeypatch.setattr(bench, "slow_down", lambda guest, disks: self.slow.append(disks))
         monkeypatch.setattr(bench, "full_speed", lambda guest: self.slow.append("full"))
         self.checks: dict[str, list[str]] = {"": ["end"]}
         self.ran: list[str] = []
+        # Seconds of the work that says the pace; it fails where there are none.
+        self.paces: list[float] = []
         # Status and output of each command that does not end well, by its last word.
         self.ends: dict[str, tuple[int, str]] = {}
 
@@ -79,9 +83,16 @@ class World:
         parts = {"cp": 3.0, "rm": 1.0}
         return Measurement("work", 4.0, parts, 0.0, before, after, events, {}, 9.0, 4.1, 0.2, DURING, DURING)
 
+    def _pace(self, guest: Any, seed: int) -> Measurement:
+        if not self.paces:
+            raise InfraError("QEMU died")
+        took = self.paces.pop(0)
+        return Measurement("work", took, {}, 0.0, {}, {}, {}, {}, 9.0, took)
+
     def bench(self, spec: BenchSpec) -> Bench:
         setup = GuestSetup(manifest(self.folder), MachineSpec(), "tcg")
         setups = {(name, vcpus): setup for name in spec.workloads for vcpus in spec.vcpus}
+        setups |= {(disk, 0): setup for disk in spec.paces}
         return Bench(spec, setups, self.store())
 
     def store(self) -> Store:
@@ -236,6 +247,7 @@ def test_clocks_that_differ_are_no_result(guest_s: float, host_s: float, good: b
         check_clocks(replace(found, delayed_s=abs(guest_s - host_s)))
 
 
+PACE = {"workload": {"path": CHECKOUT / "workloads/cp_rm"}, "mode": "rio", "seconds": 8.0}
 READY = {"bzimage": "bzImage", "vmlinux": "vmlinux", "modules": "modules"}
 # What is wrong in a spec, and what is said of it.
 WRONG: list[tuple[dict[str, Any], str]] = [
@@ -244,6 +256,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"disks": {"none": "nvme"}}, "disks: none: that name is for a disk without limits"),
     ({"disks": {"old": "drum"}}, "unknown disk model 'drum'"), ({"vcpus": [1, 1]}, "duplicate number"),
     ({"times": {"m": 2}}, "times: m: no disk of that name; there are: n"), ({"times": {"n": 0}}, "times"),
+    ({"times": {"n": PACE | {"mode": "nv-cache"}}}, "times: n: nv-cache is none of the bench's modes"),
+    ({"times": {"n": PACE | {"seconds": 0}}}, "times.n.*seconds.*greater than 0"),
     ({"machine": {"throttle": "nvme"}}, "machine.throttle: a bench has disks instead"),
     ({"machine": {"icount": True}}, "machine.icount"), ({"modes": ["delayed-xfs"]}, "needs a disk of 300"),
     ({"own_modes": {"slow": {"summary": "s", "throttle": "nvme"}}, "modes": ["slow"]}, "limits of its own"),
@@ -262,21 +276,46 @@ def test_what_is_wrong_is_told_in_one_line(tmp_path: Path, change: dict[str, Any
 
 
 def test_with_a_faster_disk_the_kernel_writes_sooner() -> None:
-    spec = bench_spec(modes=["memory", "rio"], times={"old": 35})
-    assert spec.limits("rio", "old") == {"": Throttle(iops=2065, bytes_per_s=189_000_000)}
-    assert spec.limits("rio", "new") == {}
-    assert spec.mode_on("memory", "old").sysctls == {
+    spec = bench_spec(modes=["memory", "rio"])
+    assert spec.limits("rio", "old", 35) == {"": Throttle(iops=2065, bytes_per_s=189_000_000)}
+    assert spec.limits("rio", "new", 35) == {}
+    assert sooner(spec.mode("memory"), 35).sysctls == {
         "vm.dirty_expire_centisecs": 86, "vm.dirty_writeback_centisecs": 14,
     }  # fmt: skip
-    assert spec.mode_on("rio", "old").sysctls.items() > spec.mode("rio").sysctls.items()
+    assert sooner(spec.mode("rio"), 35).sysctls.items() > spec.mode("rio").sysctls.items()
     # Only what commits by itself is told when: no journal, no commits.
-    modes = [bench_spec(modes=[name], machine={"disk_mib": 512}, times={"old": 3}).mode_on(name, "old")
+    modes = [sooner(bench_spec(modes=[name], machine={"disk_mib": 512}).mode(name), 3)
              for name in ("rio", "delayed", "delayed-btrfs", "delayed-xfs")]  # fmt: skip
     mounts = [mode.mount for mode in modes]
     assert mounts == ["rio,nodelalloc", "defaults,commit=2", "defaults,commit=10", "defaults"]
     assert modes[-1].sysctls["fs.xfs.xfssyncd_centisecs"] == 1000
-    for disk in ("new", "none"):
-        assert spec.mode_on("rio", disk) == spec.mode("rio")
+    assert sooner(spec.mode("rio"), 1) == spec.mode("rio")
+
+
+def test_a_disk_keeps_pace_with_the_processor_in_each_round(world: World) -> None:
+    spec = bench_spec(modes=["memory", "rio"], times={"old": PACE, "new": 3}, counted_rounds=0)
+    # Medians of three: once as fast as that for which the disk was made, then 2, 4, 8 and 1 times.
+    took = [n for seconds in (8.0, 4.0, 2.0, 1.0, 8.0) for n in (seconds, 9.9, 0.1)]
+    world.paces = [*took, *took]
+    rows = world.run(spec)
+    assert not world.paces
+    times = {row.round: row.times for row in rows if row.disk == "old"}
+    assert times == {0: 1.0, 1: 2.0, 2: 4.0, 3: 8.0, 4: 1.0}
+    assert {row.times for row in rows if row.disk == "new"} == {3.0}
+    asked = [each[""].iops for each in world.slow if each and each != "full"]
+    assert asked == [59 * n for n in (1, 1, 2, 2, 4, 4, 8, 8, 1, 1)] * 2
+    # A sitting that goes on in the middle of a round measures the pace anew.
+    world.paces = [4.0] * 3
+    more = spec.model_copy(update={"name": "more"})
+    started = world.bench(more)
+
+    def stop(row: RunRow) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        started.run(stop)
+    with pytest.raises(EnvironmentFault, match="the processor's pace cannot be measured: QEMU died"):
+        world.run(more)
 
 
 def test_the_time_left_is_that_of_runs_like_those_that_are_left(world: World) -> None:
@@ -306,5 +345,6 @@ def test_a_line_has_the_time_left_however_long_its_text_is(world: World) -> None
 def test_what_the_shipped_specs_measure_can_be_measured(name: str) -> None:
     spec = load_bench(CHECKOUT / f"harness/specs/{name}.yaml")
     assert all(load_workload(each.path).measured for each in spec.workloads.values())
-    # An emulated processor beside a disk in its own time says nothing about either.
-    assert spec.times.keys() == spec.disks.keys()
+    # An emulated processor beside a disk in its own time says nothing about either, and hosts differ.
+    assert spec.paces.keys() == spec.disks.keys()
+    assert all(load_workload(each.workload.path).measured for each in spec.paces.values())

@@ -128,6 +128,23 @@ def test_operations_a_second_say_where_each_was_made_durable(
     assert [["System", "sqlite"], ["memory", "2 (fsync)"], ["rio", "33"]] in tables
 
 
+def test_how_many_times_as_fast_as_its_model_a_disk_was(
+    invoke: Invoke, store: Store, path: Path, tmp_path: Path
+) -> None:
+    assert not performance_table(bench(store, times=1.0)).paces
+    # A round that was stopped has a pace in each sitting.
+    stopped = {"mode": "rio", "number": 7, "seconds": 9.0, "times": 8.0, "sitting": "tuesday"}
+    results = bench(open_store(str(tmp_path / "paced.sqlite"), create=True), stopped, times=40.25)
+    for run in results.runs:
+        run.times = 39.0 + run.round if run.sitting is None else run.times
+    (pace,) = performance_table(results).paces
+    assert (pace.disk, pace.rounds, pace.low, pace.median, pace.high) == ("nvme", 8, 8.0, 41.5, 45.0)
+    page = campaign_pages(results)["performance"]
+    (grid,) = [grid for grid in page.grids if "as fast as its model" in grid.title]
+    assert grid.body == [["cp_rm", "41.5", "8", "45", "8"]]
+    assert "measured in each round" in page.note
+
+
 def test_how_long_the_guest_waited_for_the_host(store: Store) -> None:
     more = {"mode": "rio", "number": 8, "seconds": 10.0, "host_s": 10.0, "delayed_s": 2.5}
     assert rows_of(bench(store, more))["rio", "time"].waited == 0.25

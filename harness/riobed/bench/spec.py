@@ -4,11 +4,10 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Discriminator, Field, StringConstraints, Tag, model_validator
 
-from riobed.bench.sooner import sooner
 from riobed.errors import UsageError
-from riobed.guest import CacheMode, MachineSpec, ModeName, Throttle, WorkloadSpec
+from riobed.guest import CacheMode, MachineSpec, ModeName, Strict, Throttle, WorkloadSpec
 from riobed.measure import UNDER_TEST, can_be_slow
 from riobed.plan import ComparesModes, modes_data, read_spec
 from riobed.products import CHECKOUT
@@ -18,6 +17,24 @@ from riobed.yamltext import parse_yaml
 WorkloadName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}$")]
 # The name that stored runs give to a disk without limits.
 NO_LIMITS = "none"
+
+
+class Pace(Strict):
+    """What says how fast the processor is: work on a disk without limits, done again before each round.
+
+    `seconds` is how long it takes on the computer for which the disk was made.
+    """
+
+    workload: WorkloadSpec
+    mode: ModeName
+    seconds: Annotated[float, Field(gt=0)]
+
+
+# A number, or how it is measured. Errors are those of what was given.
+Times = Annotated[
+    Annotated[float, Field(gt=0, le=1000), Tag("number")] | Annotated[Pace, Tag("pace")],
+    Discriminator(lambda value: "number" if isinstance(value, int | float) else "pace"),
+]
 
 
 class BenchSpec(ComparesModes):
@@ -32,7 +49,8 @@ class BenchSpec(ComparesModes):
     disks: Annotated[dict[ModeName, Throttle], Field(min_length=1)]
     # By disk, how many times as fast everything is that has a time: the disk itself, and how soon the kernel
     # writes dirty data. For a processor that is as many times as fast as those for which the disk was made.
-    times: dict[ModeName, Annotated[float, Field(gt=0, le=1000)]] = Field(default_factory=dict)
+    # That number is given, or measured.
+    times: dict[ModeName, Times] = Field(default_factory=dict)
     # Runs of each mode that measure time. The interval of a median needs some.
     rounds: Annotated[int, Field(ge=5, le=1000)] = 5
     # Runs of each mode that count instructions: on a disk without limits, because a disk takes time only.
@@ -54,6 +72,11 @@ class BenchSpec(ComparesModes):
         if unknown := self.times.keys() - self.disks.keys():
             there = ", ".join(self.disks)
             raise ValueError(f"times: {min(unknown)}: no disk of that name; there are: {there}")
+        for disk, pace in self.paces.items():
+            if pace.mode not in self.modes:
+                raise ValueError(f"times: {disk}: {pace.mode} is none of the bench's modes")
+            if pace.workload.beside:
+                raise ValueError(f"times: {disk}: a measured workload runs alone; leave `beside` out")
         for name, each in self.workloads.items():
             if each.beside:
                 raise ValueError(f"workloads: {name}: a measured workload runs alone; leave `beside` out")
@@ -81,14 +104,18 @@ class BenchSpec(ComparesModes):
         mode = mode.model_copy(update={"devices": devices})
         return mode if self.checksums else mode.without_checksums()
 
-    def mode_on(self, name: str, disk: str) -> CacheMode:
-        """Return the mode of that name as it is measured with one of the disks."""
-        return sooner(self.mode(name), self.times.get(disk, 1))
+    @property
+    def paces(self) -> dict[str, Pace]:
+        """The disks that are as many times as fast as is measured, and how."""
+        return {disk: times for disk, times in self.times.items() if isinstance(times, Pace)}
 
-    def limits(self, name: str, disk: str) -> dict[str, Throttle]:
-        """Return the limits of the disks of a mode that has one of the disks under test, by serial number."""
+    def limits(self, name: str, disk: str, times: float = 1) -> dict[str, Throttle]:
+        """Return the limits of the disks of a mode that has one of the disks under test, by serial number.
+
+        The one under test is so many times as fast as its model.
+        """
         own = {device.name: device.throttle for device in super().mode(name).devices}
-        under_test = self.disks[disk].scaled(self.times.get(disk, 1))
+        under_test = self.disks[disk].scaled(times)
         return {
             serial: each for serial, each in {UNDER_TEST: under_test, **own}.items() if each != Throttle()
         }
@@ -97,31 +124,42 @@ class BenchSpec(ComparesModes):
 def load_bench(path: Path) -> BenchSpec:
     """Read a bench's spec, with absolute paths; UsageError names the file, the key and what is wrong."""
     spec = read_spec(path, BenchSpec)
+
+    def there(each: WorkloadSpec) -> WorkloadSpec:
+        return each.moved(lambda folder: (path.parent / folder).resolve())
+
     try:
-        workloads = {
-            name: each.model_copy(update={"path": (path.parent / each.path).resolve()})
-            for name, each in spec.workloads.items()
+        workloads = {name: there(each) for name, each in spec.workloads.items()}
+        paces = {
+            disk: each.model_copy(update={"workload": there(each.workload)})
+            for disk, each in spec.paces.items()
         }
     except (ValueError, OSError) as error:
         raise UsageError(f"spec {path}: workloads: {error}") from None
     own = {name: mode.beside(path.parent) for name, mode in spec.own_modes.items()}
-    return spec.model_copy(update={"own_modes": own, "workloads": workloads})
+    return spec.model_copy(update={"own_modes": own, "workloads": workloads, "times": spec.times | paces})
 
 
 def bench_data(spec: BenchSpec) -> dict[str, Any]:
     """Return a spec as it is stored: a workload of the project goes by its path in the project."""
     data = modes_data(spec)
-    for name, each in spec.workloads.items():
-        if each.path.is_relative_to(CHECKOUT):
-            data["workloads"][name]["path"] = str(each.path.relative_to(CHECKOUT))
+    for each in _workloads(data):
+        if Path(each["path"]).is_relative_to(CHECKOUT):
+            each["path"] = str(Path(each["path"]).relative_to(CHECKOUT))
     return data
 
 
 def comparable(text: str) -> object:
     """Return a stored spec without what may differ from run to run: where the workloads' folders lie."""
     data: Any = parse_yaml(text, "stored spec")
-    for each in (data.get("workloads") or {}).values():
+    for each in _workloads(data):
         each["path"] = Path(each["path"]).name
     # Its modes are stored themselves.
     data.pop("modes_file", None)
     return data
+
+
+def _workloads(data: Any) -> list[Any]:
+    """Return the workloads of a spec's data, those that say a pace among them."""
+    paces = [each["workload"] for each in (data.get("times") or {}).values() if isinstance(each, dict)]
+    return [*(data.get("workloads") or {}).values(), *paces]

@@ -2,6 +2,7 @@
 """Real runs of a bench: what a mode writes and when, how long it takes, and what is written afterwards."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from riobed.bench import Bench, BenchSpec, bench_setups
@@ -35,7 +36,9 @@ measure:
 """
 
 
-def made(folder: Path, workload: str, modes: tuple[str, ...], counted_rounds: int) -> list[RunRow]:
+def made(
+    folder: Path, workload: str, modes: tuple[str, ...], counted_rounds: int, **fields: Any
+) -> list[RunRow]:
     """One round of each kind."""
     (folder / "workload.yaml").write_text(workload)
     spec = BenchSpec.model_validate(
@@ -46,6 +49,7 @@ def made(folder: Path, workload: str, modes: tuple[str, ...], counted_rounds: in
             "disks": {"slow": {"write_iops": WRITE_IOPS}},
             "machine": {"disk_mib": 64},
         }
+        | fields
     ).model_copy(update={"rounds": 1, "counted_rounds": counted_rounds})
     store = open_store(str(folder / "store.sqlite"), create=True)
     Bench(spec, bench_setups(spec, None), store).run(lambda row: None)
@@ -92,6 +96,14 @@ def test_a_run_that_breaks_its_own_output_is_wrong(tmp_path: Path) -> None:
     breaks = WORKLOAD.replace("sleep 1", "echo x >{dir}/file")
     (row,) = made(tmp_path, breaks, ("rio",), 0)
     assert (row.outcome, row.seconds) == ("wrong", None) and "the output is wrong" in row.detail
+
+
+def test_a_disk_is_as_fast_as_the_processor_is_beside_its_own(tmp_path: Path) -> None:
+    # No host takes a thousand seconds to write a MiB.
+    pace = {"workload": {"path": tmp_path}, "mode": "delayed-no-journal", "seconds": 1000.0}
+    short, _ = WORKLOAD.split("  loop:")
+    (row,) = made(tmp_path, short, ("delayed-no-journal",), 0, times={"slow": pace})
+    assert row.outcome == "measured" and row.times and row.times > 1
 
 
 def test_the_disk_takes_its_time(rows: list[RunRow]) -> None:

@@ -613,7 +613,8 @@ class RunRow(Base):
     everything, which took `clean_s` seconds of the guest's clock.
 
     `sitting` is when the process of the bench that made the run was started; runs of one sitting were made on
-    the same host one after the other. None in rows from before it was stored.
+    the same host one after the other. `times` is how many times as fast as its model the disk under test was.
+    None in rows from before they were stored.
 
     A run whose output is wrong and an infra error have none of these but a `detail`; the retry of an infra
     error has the next `attempt`.
@@ -663,6 +664,7 @@ class RunRow(Base):
     disk_after: Mapped[DiskCounts | None] = mapped_column(default=None)
     clean_s: Mapped[float | None] = mapped_column(default=None)
     sitting: Mapped[str | None] = mapped_column(default=None)
+    times: Mapped[float | None] = mapped_column(default=None)
     detail: Mapped[str] = mapped_column(default="")
 
     @property

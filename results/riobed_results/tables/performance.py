@@ -74,12 +74,25 @@ class Said(BaseModel):
     holds: bool | None
 
 
+class Pace(BaseModel):
+    """How many times as fast as its model a disk was, which may be another number in each round."""
+
+    workload: str
+    disk: str
+    vcpus: int
+    rounds: int
+    median: float
+    low: float
+    high: float
+
+
 class PerformanceTable(BaseModel):
-    """The computed table; `base` is the mode over which ratios are."""
+    """The computed table; `base` is the mode over which ratios are, `paces` are those of faster disks."""
 
     campaign: str
     base: str
     rows: list[PerformanceRow]
+    paces: list[Pace]
     said: list[Said]
     infra_errors: int
     # Runs whose output was wrong, which are in no row.
@@ -120,6 +133,7 @@ def performance_table(results: Results, over: Over = BASE) -> PerformanceTable:
         campaign=results.campaign.name,
         base=over,
         rows=[_row(cell, mode, runs, over) for cell, runs in cells.items() for mode in runs],
+        paces=[pace for cell, runs in cells.items() if (pace := _pace(cell, runs))],
         said=[said for cell, runs in cells.items() if cell[-1] == "time" for said in _said(cell, runs)],
         infra_errors=sum(run.outcome == "infra_error" for run in results.runs),
         wrong=sum(run.outcome == "wrong" for run in results.runs),
@@ -152,6 +166,20 @@ def _row(cell: Cell, mode: str, runs: Runs, over: str) -> PerformanceRow:
         fsync="--fsync" in (own[0].work or "").split(),
         paper=paper if kind == "time" else None,
         paper_over=paper.seconds / base.seconds if paper and base and kind == "time" else None,
+    )
+
+
+def _pace(cell: Cell, runs: Runs) -> Pace | None:
+    """Return the pace of a cell's disk; None if it is that of its model, or was not stored."""
+    workload, disk, vcpus, _ = cell
+    # A round in which the bench was stopped has one for each sitting.
+    of_round = {(run.round, run.sitting): run.times for of in runs.values() for run in of.values()}
+    found = [times for times in of_round.values() if times is not None]
+    if not found or set(found) == {1.0}:
+        return None
+    span = {"median": statistics.median(found), "low": min(found), "high": max(found)}
+    return Pace.model_validate(
+        {"workload": workload, "disk": disk, "vcpus": vcpus, "rounds": len(found)} | span
     )
 
 

@@ -9,6 +9,7 @@ from riobed_results.tables.cost import FEWEST, Ratio
 from riobed_results.tables.paper_speed import TIMES
 from riobed_results.tables.performance import (
     BASE,
+    Pace,
     PerformanceRow,
     PerformanceTable,
     Said,
@@ -34,6 +35,10 @@ NOTE = (
     "et al., ASPLOS 1996; its seconds are of another machine, its ratios are over the same system as the "
     "others."
 )
+PACE_NOTE = (
+    " A disk is so many times as fast as its model says, as the processor is beside the disk's own computer; "
+    "where that is measured, it is measured in each round."
+)
 
 
 def performance_page(table: PerformanceTable) -> Page:
@@ -47,6 +52,7 @@ def performance_page(table: PerformanceTable) -> Page:
             if kind == "time":
                 grids += [_seconds(place, here), _ratios(place, here, table.base), *_rates(place, here)]
                 grids += _uses(place, here)
+                grids += _paces(place, [p for p in table.paces if (p.disk, p.vcpus) == (disk, vcpus)])
                 said = [said for said in table.said if (said.disk, said.vcpus) == (disk, vcpus)]
                 what = f"{place}: does the paper's ratio to Rio without protection hold?"
                 grids += [statements_grid(what, said)] if said else []
@@ -55,7 +61,8 @@ def performance_page(table: PerformanceTable) -> Page:
                 grids.append(_instructions(processors, here, table.base))
     failed = f" {table.infra_errors} runs failed for riobed's own reasons and were made again."
     wrong = f" {table.wrong} runs left wrong output and count for nothing."
-    note = NOTE + (failed if table.infra_errors else "") + (wrong if table.wrong else "")
+    paced = PACE_NOTE if table.paces else ""
+    note = NOTE + paced + (failed if table.infra_errors else "") + (wrong if table.wrong else "")
     return campaign_page(table, grids, note, _csv(table))
 
 
@@ -155,6 +162,19 @@ def _uses(place: str, rows: list[PerformanceRow]) -> list[Grid]:
             Grid(f"{place}, {printable(workload)}: the disk during the work and after it", head, body, [])
         )
     return grids
+
+
+def _paces(place: str, paces: list[Pace]) -> list[Grid]:
+    head = ["Workload", "median", "smallest", "largest", "rounds"]
+    body = [
+        [
+            printable(each.workload),
+            *(f"{x:.3g}" for x in (each.median, each.low, each.high)),
+            str(each.rounds),
+        ]
+        for each in paces
+    ]
+    return [Grid(f"{place}: how many times as fast as its model", head, body, [])] if body else []
 
 
 def _during(use: Use | None) -> list[str]:

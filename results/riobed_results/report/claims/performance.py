@@ -32,6 +32,7 @@ def performance_claims(results: Results) -> list[Claim]:
         *_fewest(results),
         *_highest(results),
         *_waited(table),
+        *_paces(table),
         *(claim for row in table.rows for claim in _row(row)),
         *_said("paper", table.said),
         *_nvdimm(results),
@@ -86,6 +87,14 @@ def _waited(table: PerformanceTable) -> Iterator[Claim]:
     for disk in dict.fromkeys(row.disk for row in table.rows if row.waited is not None):
         most = max(row.waited or 0 for row in table.rows if row.disk == disk)
         yield number(slug("waited max", disk), most, f"{100 * most:.0f} % of a run")
+
+
+def _paces(table: PerformanceTable) -> Iterator[Claim]:
+    """Return for each disk with a pace of its own the smallest and the largest of all rounds."""
+    for disk in dict.fromkeys(each.disk for each in table.paces):
+        here = [each for each in table.paces if each.disk == disk]
+        for end, times in (("min", min(p.low for p in here)), ("max", max(p.high for p in here))):
+            yield number(slug("times", end, disk), times, f"{times:.3g} times")
 
 
 def _nvdimm(results: Results) -> Iterator[Claim]:
