@@ -17,7 +17,7 @@ _APART = {"name", "seed", "restart"}
 def nvdimm(results: Results) -> Iterator[Claim]:
     """Return corruptions, hits of the canary and protection traps, by mode and kind of crash.
 
-    Corruptions by fault class, too.
+    Corruptions by fault class, too. Without faults: after how many crashes anything was lost or changed.
     """
     if not has_nvdimm(results.campaign) or not any(map(wanted, results.trials)):
         return
@@ -25,9 +25,14 @@ def nvdimm(results: Results) -> Iterator[Claim]:
     for cell in table.cells:
         yield of(slug("nvram", cell.mode, cell.crash, cell.fault_class), cell.corrupted, cell.runs)
     for line in table.lines:
-        if not line.faults:
-            continue
         key = slug("nvram", line.mode, line.crash)
+        if not line.faults:
+            lost = line.corrupted + line.lost_steps
+            yield part(f"{key}_no_fault_lost", lost, line.runs)
+            yield interval(f"{key}_no_fault_lost_interval", lost, line.runs)
+            if line.canary:
+                yield part(f"{key}_no_fault_canary_hit", line.canary_hit, line.canary)
+            continue
         yield count(f"{key}_runs", line.runs, "judged run")
         for end, found, total in (
             ("corrupted", line.corrupted, line.runs),
