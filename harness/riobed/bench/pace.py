@@ -35,7 +35,8 @@ def paced(seconds: float, setup: GuestSetup, mode: CacheMode, seed: int) -> Iter
 
 def _took(guest: Guest, seed: int) -> float:
     """Return how many seconds the work takes once."""
-    for attempt in range(_MAX_ATTEMPTS):
+    failed: InfraError | None = None
+    for _ in range(_MAX_ATTEMPTS):
         try:
             guest.ready()
             found = measure(guest, seed)
@@ -45,6 +46,7 @@ def _took(guest: Guest, seed: int) -> float:
             return found.seconds
         except InfraError as error:
             guest.discard()
-            if attempt == _MAX_ATTEMPTS - 1:
-                raise EnvironmentFault(f"the processor's pace cannot be measured: {error}") from error
-    raise AssertionError
+            failed = error
+    raise EnvironmentFault(
+        f"the processor's pace cannot be measured: {failed}; run the same command again to go on"
+    ) from failed
