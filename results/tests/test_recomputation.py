@@ -50,6 +50,7 @@ SOUND = """
     AND coalesce(restart, '') NOT LIKE 'power%' AND mode NOT LIKE 'delayed%'
     AND coalesce(json_extract(recovery, '$.interrupted.phase'), '') <> 'done'
 """
+IN_MEMORY = "(mode LIKE 'delayed%' OR mode LIKE 'rio%')"
 FAULTY = "fault_class NOT IN ('none', 'panic', 'planted')"
 CLAIMS = {
     "infra_errors": "sum(outcome = 'infra_error')",
@@ -66,14 +67,16 @@ CLAIMS = {
     "false_positives": f"""sum({SOUND} AND (corruption <> 'none' OR
         coalesce(json_extract(recovery, '$.checksums.corrupt'), 0) > 0
         OR coalesce(json_extract(recovery, '$.entries.rejected'), 0) > 0))""",
-    "planted": "sum(fault_class = 'planted' AND outcome <> 'infra_error')",
+    # A loss of power takes a change with all else in modes that lose everything.
+    "planted": f"""sum(fault_class = 'planted' AND outcome <> 'infra_error'
+        AND NOT coalesce(restart LIKE 'power%' AND {IN_MEMORY}, false))""",
     "kexecs": "sum(json_extract(recovery, '$.production') IS NOT NULL)",
     # Of the pages of RAM that the registry can list.
     "dirty_share_of_ram_min": """min(CASE WHEN fault_class = 'panic' THEN 1.0 * (
         json_extract(recovery, '$.entries.dirty_data') + json_extract(recovery, '$.entries.dirty_metadata'))
         / json_extract(recovery, '$.entries.entries') END)""",
-    "power_no_fault_runs": """sum(restart LIKE 'power%' AND fault_class = 'none'
-        AND mode NOT LIKE 'delayed%' AND mode NOT LIKE 'rio%' AND outcome <> 'infra_error'
+    "power_no_fault_runs": f"""sum(restart LIKE 'power%' AND fault_class = 'none'
+        AND NOT {IN_MEMORY} AND outcome <> 'infra_error'
         AND (SELECT spec NOT LIKE '%must_lose: true%' FROM campaigns))""",
 }
 
