@@ -4,6 +4,7 @@
 import hashlib
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -48,6 +49,7 @@ def workload_image(
     """Pack a workload's folder, built by the command `build`, as a read-only disk image; cached by content.
 
     The same is done with the folders and commands in `beside`, in folders of that one.
+    A build is announced on stderr.
 
     UsageError if the folder cannot be packed, EnvironmentFault if the build fails.
     """
@@ -77,6 +79,7 @@ def _build(folder: Path, build: str | None, work: Path, manifest: Manifest) -> N
     shutil.copytree(folder, work, dirs_exist_ok=True)
     if not build:
         return
+    print(f"Building workload {folder.name}, once", file=sys.stderr, flush=True)
     run_inside(manifest.toolchain.root, work, build, f"build of workload {folder.name}")
 
 
