@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness_builders import Clock, ScriptedMachine, provenance
+from harness_builders import Clock, ScriptedMachine, manifest, provenance
 from riobed.errors import InfraError, UsageError
+from riobed.guest import GuestSetup, MachineSpec
 from riobed.guest.guest import Guest
 from riobed.soak import life
 from riobed.soak import session as run
-from riobed.soak.session import Request, enter, run_turns
+from riobed.soak.session import Request, enter, environment, run_turns
 from riobed.soak.suite import Turn
 from riobed_results.tables.soak import Soak, SoakProvenance, SoakRow, load_soak, save_soak
 
@@ -34,6 +35,15 @@ class FakeGuest(Guest):
 
     def boot(self) -> None:
         self.boots += 1
+
+
+def test_a_soak_names_the_kernel_of_its_mode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = manifest(tmp_path, build_id="ffff")
+    monkeypatch.setattr("riobed.guest.guest.kernel_products", lambda kernel: other)
+    setup = GuestSetup(manifest(tmp_path), MachineSpec(), "tcg")
+    asked = request(tmp_path)
+    assert environment(asked, setup).kernel_build_id == "0123abcd"
+    assert environment(replace(asked, mode="dax-protected"), setup).kernel_build_id == "ffff"
 
 
 def test_a_soak_is_gone_on_with_without_its_infra_errors(tmp_path: Path) -> None:

@@ -87,6 +87,8 @@ def soak(request: Request, form: str, uri: str | None) -> int:
 
 def environment(request: Request, setup: GuestSetup) -> SoakProvenance:
     """What this soak is run on and with, and what was asked for."""
+    # The mode may have a kernel of its own.
+    setup = replace(setup, manifest=setup.products(cache_mode(request.mode)))
     return SoakProvenance(
         mode=request.mode,
         minutes=request.minutes,
