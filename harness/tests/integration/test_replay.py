@@ -68,8 +68,11 @@ def test_the_way_to_a_planted_change(tmp_path: Path) -> None:
         tasks = [event["task"] for event in writers]
         assert tasks[-1:] == ["dd"] if kind == "written" else set(tasks) <= {"memtest"}
         # Another page may have become dirty before the trace begins.
-        last = [(event["kind"], event["state"], event["ino"]) for event in damaged["events"][-1:]]
-        assert last == [("entry", "dirty", plant["ino"])] or (kind != "written" and not last)
+        assert damaged["events"] or kind != "written"
+        # The kernel closes a written page some time later, on a busy host after the trial's end.
+        for last in damaged["events"][-1:]:
+            assert (last["kind"], last["ino"]) == ("entry", plant["ino"])
+            assert last["state"] in ("dirty", "dirty, being changed")
         kept = gzip.decompress((tmp_path / f"replays/small-{position:05d}/trace.log.gz").read_bytes())
         assert kept.count(b"\n") == trace["log"]["events"] > 100
         assert trace["log"]["unreadable"] <= 1
