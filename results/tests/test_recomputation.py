@@ -50,7 +50,7 @@ SOUND = """
     AND coalesce(restart, '') NOT LIKE 'power%' AND mode NOT LIKE 'delayed%'
     AND coalesce(json_extract(recovery, '$.interrupted.phase'), '') <> 'done'
 """
-IN_MEMORY = "(mode LIKE 'delayed%' OR mode LIKE 'rio%')"
+IN_MEMORY = "(mode LIKE 'delayed%' OR mode LIKE 'rio%' OR mode IN ('nv-memory', 'nv-swap'))"
 FAULTY = "fault_class NOT IN ('none', 'panic', 'planted')"
 CLAIMS = {
     "infra_errors": "sum(outcome = 'infra_error')",
