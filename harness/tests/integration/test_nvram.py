@@ -138,7 +138,9 @@ head -c ${kib}K /dev/zero | tail -c ${kib}K >/dev/null && awk '/pswpout/ {print 
 def test_memory_that_does_not_fit_goes_to_the_nvdimm(nvdimm: GuestSetup) -> None:
     mode = cache_mode("nv-swap")
     need_kernel(mode, "nv-swap")
-    with opened(nvdimm, mode, "nvram-swap") as guest:
+    # Little memory is soon full.
+    machine = nvdimm.machine.model_copy(update={"memory_mib": 256})
+    with opened(replace(nvdimm, machine=machine), mode, "nvram-swap") as guest:
         guest.boot()
         assert int(shell(guest, OUTGROW)) > 1000
         guest.machine.console.clear()
