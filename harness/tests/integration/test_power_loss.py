@@ -7,6 +7,7 @@ from riobed.guest.boot import boot_production, wait_stage0
 from riobed.guest.guest import Guest
 from riobed.guest.registry import mapped
 from riobed.trial.recover import read_recovery
+from riobed.vm.libvirt import LibvirtMachine
 
 from .conftest import crash, shell
 
@@ -23,6 +24,9 @@ def test_memory_is_gone_and_the_disk_is_not(rio: Guest) -> None:
         assert memory.find(page) >= 0
     rio.machine.console.clear()
     rio.machine.power_loss(1996)
+    # Stage 0 waits for the host's word if the agent's channel is open.
+    assert isinstance(rio.machine, LibvirtMachine)
+    assert ", host off," in rio.machine._ask("info qtree").partition('id "channel0"')[2]
     wait_stage0(rio.machine)
     with mapped(rio.machine.ram_path()) as memory:
         assert memory.find(page) == -1
