@@ -5,6 +5,7 @@ They are compiled in the toolchain root, because a host need not have a compiler
 """
 
 import shutil
+import tempfile
 from pathlib import Path
 
 from riobed_results.files import replacing
@@ -45,13 +46,14 @@ def plugin_interface(version: str) -> int:
 
 
 def _build(root: Path, interface: int, built: Path) -> None:
-    place = root / "build" / f"emulator-{built.parent.name}-{built.stem}"
-    shutil.copytree(_SOURCES, place, dirs_exist_ok=True)
-    inside = Path("/") / place.relative_to(root)
-    flags = [*_FLAGS, f"-DQEMU_PLUGIN_VERSION={interface}"]
-    made = ["gcc", *flags, "-o", str(inside / built.name), str(inside / f"{built.stem}.c")]
-    run_tool(["chroot", str(root), *made], f"build of the emulator's plugin {built.stem}")
-    built.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(built) as new:
-        shutil.copyfile(place / built.name, new)
-    shutil.rmtree(place)
+    # A folder of its own: two processes may build the same plugin at the same time.
+    with tempfile.TemporaryDirectory(prefix="emulator-", dir=root / "build") as made:
+        place = Path(made)
+        shutil.copytree(_SOURCES, place, dirs_exist_ok=True)
+        inside = Path("/") / place.relative_to(root)
+        flags = [*_FLAGS, f"-DQEMU_PLUGIN_VERSION={interface}"]
+        command = ["gcc", *flags, "-o", str(inside / built.name), str(inside / f"{built.stem}.c")]
+        run_tool(["chroot", str(root), *command], f"build of the emulator's plugin {built.stem}")
+        built.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(built) as new:
+            shutil.copyfile(place / built.name, new)

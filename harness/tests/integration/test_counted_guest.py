@@ -2,7 +2,9 @@
 """Counted instructions are those of the work: as many for the same work, more for more of it."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from riobed.cost.armed import armed
@@ -14,7 +16,9 @@ from riobed.guest.guest import Guest, GuestSetup
 from riobed.measure import Measurement, measure
 from riobed.measure.counter import counter
 from riobed.trial.evidence import read_evidence
+from riobed.vm import plugins
 from riobed.vm.emulator import COUNTED
+from riobed.vm.plugins import compiled
 
 from .conftest import GuestIn, opened
 
@@ -74,3 +78,12 @@ def test_faults_that_wait_are_in_place_and_never_come(setup: GuestSetup, guest_i
         if variant.name != "text":
             assert not evidence.activated, variant.name
     rio.setup = setup
+
+
+def test_a_plugin_may_be_built_by_several_at_the_same_time(
+    setup: GuestSetup, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(plugins, "cache_dir", lambda: tmp_path)
+    with ThreadPoolExecutor(4) as several:
+        built = list(several.map(lambda _: compiled(setup.manifest, "counter"), range(4)))
+    assert len({path.read_bytes() for path in built}) == 1
