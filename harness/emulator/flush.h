@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which x86-64 instructions write cache lines back, and which order that. Codes: Intel SDM, volume 2, CLFLUSH,
- * CLFLUSHOPT, CLWB, SFENCE, MFENCE, WBINVD, MOVNTI, MOVNTDQ, MOVNTPS; chapter 2 for prefixes and operands.
+ * CLFLUSHOPT, CLWB, SFENCE, MFENCE, WBINVD, MOVNTI, MOVNTDQ, MOVNTPS; chapter 2 for prefixes and operands. WBNOINVD,
+ * MOVDIRI, MOVDIR64B and MASKMOVDQU are not known, so what they write counts as not written back.
  */
 #ifndef FLUSH_H
 #define FLUSH_H

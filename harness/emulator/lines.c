@@ -150,6 +150,15 @@ static void remember_page(uint64_t address, uint64_t physical)
 	page->physical = physical >> PAGE_SHIFT;
 }
 
+/* The address leads elsewhere now. */
+static void forget_page(uint64_t address)
+{
+	struct page *page = &pages[address >> PAGE_SHIFT & (PAGES - 1)];
+
+	if (page->virtual == address >> PAGE_SHIFT)
+		*page = (struct page){0};
+}
+
 /* The physical address of a virtual one; false if it is not known. */
 static bool physical_of(uint64_t address, uint64_t *physical)
 {
@@ -173,8 +182,10 @@ static void was_stored(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t a
 	if (!hardware || qemu_plugin_hwaddr_is_io(hardware))
 		return;
 	physical = qemu_plugin_hwaddr_phys_addr(hardware);
-	if (physical - start >= size)
+	if (physical - start >= size) {
+		forget_page(address);
 		return;
+	}
 	remember_page(address, physical);
 	state->stores++;
 	if (!non_temporal)

@@ -2,6 +2,9 @@
 /*
  * lines ADDRESS: stores 8 bytes, its own number, in each line of an NVDIMM from the physical ADDRESS on, in one way for
  * each KIND lines. Then it says "stored" and waits. harness/tests/integration/test_lines.py knows what is durable.
+ *
+ * lines ADDRESS moved: stores to all lines, then flushes memory that it has put where they were.
+ * lines ADDRESS open: stores to one line after the other and flushes each, without a fence and without an end.
  */
 #include <fcntl.h>
 #include <immintrin.h>
@@ -92,6 +95,33 @@ static void change_after_write_back(int number)
 	line(number)[1] = number + 1;
 }
 
+/* Only the kernel fences, at interrupts, so at most moments some lines wait for that. */
+static void flush_and_never_fence(int nr)
+{
+	for (int number = 0;; number = (number + 1) % nr) {
+		*line(number) += nr;
+		_mm_clwb(line(number));
+		for (volatile int wait = 0; wait < 100; wait++)
+			;
+	}
+}
+
+/* Nothing that was stored is written back: what is flushed is other memory at the same addresses. */
+static int flush_elsewhere(int nr)
+{
+	for (int number = 0; number < nr; number++)
+		store(number);
+	if (mmap(start, (size_t)nr * LINE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) !=
+	    start)
+		return 1;
+	for (int number = 0; number < nr; number++) {
+		store(number);
+		_mm_clwb(line(number));
+		_mm_sfence();
+	}
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	static void (*const kinds[])(int) = {keep_in_the_cache,	 write_back,	     write_back_with_an_index,
@@ -100,13 +130,18 @@ int main(int argc, char **argv)
 	int nr = sizeof(kinds) / sizeof(*kinds) * KIND;
 	int file = open("/dev/mem", O_RDWR);
 
-	if (argc != 2 || file < 0)
+	if (argc < 2 || argc > 3 || file < 0)
 		return 2;
 	start = mmap(NULL, (size_t)nr * LINE, PROT_READ | PROT_WRITE, MAP_SHARED, file, strtoull(argv[1], NULL, 16));
 	if (start == MAP_FAILED)
 		return 1;
-	for (int number = 0; number < nr; number++)
-		kinds[number / KIND](number);
+	if (argc == 2)
+		for (int number = 0; number < nr; number++)
+			kinds[number / KIND](number);
+	else if (!strcmp(argv[2], "moved") && flush_elsewhere(nr))
+		return 1;
+	else if (!strcmp(argv[2], "open"))
+		flush_and_never_fence(nr);
 	puts("stored");
 	fflush(stdout);
 	pause();
