@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 from riobed.errors import BootError, InfraError, UsageError
@@ -14,11 +15,11 @@ from riobed.guest import workload as workloads
 from riobed.guest.boot import BOOT_S, boot_production, wait_stage0
 from riobed.guest.config import MachineSpec
 from riobed.guest.images import make_empty_disk
-from riobed.guest.kernel import kernel_products
+from riobed.guest.kernel import kernel_config, kernel_products
 from riobed.guest.layout import LARGE_STAGE0_SIZE, MIB, NVDIMM_START, STAGE0_SIZE, Layout
 from riobed.guest.mailbox import open_mailbox, put_command
 from riobed.guest.meminfo import CacheUse, cache_use
-from riobed.guest.modes import CacheMode, Device
+from riobed.guest.modes import NVDIMM_DRIVERS, CacheMode, Device
 from riobed.guest.parking import Parking
 from riobed.guest.registry import mapped
 from riobed.guest.snapshots import keep_snapshot, restore_disks
@@ -396,9 +397,14 @@ class Guest:
         return pid
 
     def canary_hits(self) -> CanaryHits | None:
-        """Return what of the NVDIMM's canary differs; None if there is none, or no kernel maps it."""
+        """Return what of the NVDIMM's canary differs; None without one, or if the kernel does not map it."""
         nvdimm = self.machine.config.nvdimm
-        return canary_hits(nvdimm) if nvdimm and nvdimm.canary and self.mode.nvdimm else None
+        return canary_hits(nvdimm) if nvdimm and nvdimm.canary and self._maps_nvdimm else None
+
+    @cached_property
+    def _maps_nvdimm(self) -> bool:
+        """Whether the kernel has drivers that map an NVDIMM, used by the mode or not."""
+        return kernel_config(self.setup.products(self.mode).kernel).keys() >= NVDIMM_DRIVERS
 
     def discard(self) -> None:
         """Destroy the machine; the next ready() starts from power-on."""

@@ -61,6 +61,8 @@ _SMALLEST_MEMORY_MIB = 256
 _LARGEST_CACHE_MIB = 512
 # The kernel closes it to stray stores, by the mechanism of the registry: it needs one.
 _CLOSED = "rio.nvdimm=1"
+# Options of the drivers that find an NVDIMM and map it.
+NVDIMM_DRIVERS = frozenset({"CONFIG_X86_PMEM_LEGACY", "CONFIG_BLK_DEV_PMEM"})
 # Of machines for such modes that no spec describes.
 _USUAL_NVDIMM_MIB = 64
 
@@ -129,7 +131,7 @@ class CacheMode(Strict):
     def recovery_needs(self) -> dict[str, str]:
         """The options that its recovery kernel must have built in, each with the reason."""
         needs = dict.fromkeys(self.file_system.config, f"the file system is {self.filesystem}")
-        drivers = ["CONFIG_X86_PMEM_LEGACY", "CONFIG_BLK_DEV_PMEM"] if self.nvdimm else []
+        drivers = sorted(NVDIMM_DRIVERS) if self.nvdimm else []
         # dm-writecache asks for what DAX gives: the addresses of the NVDIMM's blocks.
         drivers += ["CONFIG_DM_WRITECACHE", "CONFIG_FS_DAX"] if self.nvdimm == "cache" else []
         drivers += ["CONFIG_NVDIMM_DAX", "CONFIG_DEV_DAX_KMEM"] if self.nvdimm == "memory" else []

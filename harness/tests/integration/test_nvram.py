@@ -193,6 +193,20 @@ def test_a_journal_is_found_by_its_device_not_by_its_number(nvdimm: GuestSetup) 
         shell(guest, "echo one >/mnt/test/file; sync")
 
 
+@pytest.mark.parametrize("drivers", [False, True])
+def test_the_canary_counts_where_the_kernel_maps_it(nvdimm: GuestSetup, drivers: bool) -> None:
+    mode = cache_mode("write-through")
+    mode = mode.model_copy(update={"kernel": cache_mode("dax").kernel}) if drivers else mode
+    need_kernel(mode, "dax")
+    with opened(nvdimm, mode, "nvram-canary") as guest:
+        guest.boot()
+        config = guest.machine.config.nvdimm
+        assert config
+        with mapped(config.path) as memory:
+            memory[config.used + 5000] ^= 1
+        assert guest.canary_hits() == (CanaryHits(1, config.used + 5000) if drivers else None)
+
+
 def wreck(memory: mmap) -> None:
     memory[:] = random.Random(1).randbytes(len(memory))
 

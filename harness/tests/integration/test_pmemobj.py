@@ -46,6 +46,7 @@ def checked(guest: Guest, spec: CampaignSpec, restart: str, warmup_s: float) -> 
         ("write-through", {"api": "libpmem"}, ["reset", "power"]),
         ("write-through", {"api": "hashmap_tx"}, ["power"]),
         ("dax", {"api": "atomic"}, ["reset", "power"]),
+        ("dax-protected", {"api": "btree"}, ["reset", "power"]),
         ("dax", {}, ["power"]),
         ("dax", {}, ["power-lines"]),
         ("dax", {"api": "libpmem"}, ["power-lines"]),

@@ -8,9 +8,12 @@ import sys
 import time
 
 import pytest
+from riobed.guest.modes import cache_mode
 from riobed.products import CHECKOUT
 from riobed.vm.process import qemus_with
 from riobed.vm.scratch import scratch_dir
+
+from .conftest import need_kernel
 
 DOCUMENT = CHECKOUT / "docs/pytest.md"
 NVRAM = CHECKOUT / "docs/nvram.md"
@@ -46,8 +49,10 @@ def test_the_example_of_the_document(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines([*missing, *console] * 2)
 
 
-def test_the_example_of_a_program_for_persistent_memory(pytester: pytest.Pytester) -> None:
-    """What is in a transaction survives a loss of power where msync() reaches a disk; what is not is lost."""
+@pytest.mark.parametrize("mode", ["dax", "write-through"])
+def test_the_example_of_a_program_for_persistent_memory(pytester: pytest.Pytester, mode: str) -> None:
+    """What is in a transaction survives a loss of power; what is not is lost."""
+    need_kernel(cache_mode(mode), mode)
     text = NVRAM.read_text()
     ((source,), (test,)) = (re.findall(rf"```{of}\n(.*?)```", text, re.DOTALL) for of in ("c", "python"))
     added = "pmemobj_tx_add_range_direct(root, sizeof(*root));"
@@ -55,7 +60,7 @@ def test_the_example_of_a_program_for_persistent_memory(pytester: pytest.Pyteste
         (pytester.path / f"{name}.c").write_text(program)
         subprocess.run(["gcc", "-o", name, f"{name}.c", "-lpmemobj"], cwd=pytester.path, check=True)
     pytester.makepyfile(test_pair=test, test_bad=test.replace('put("pair"', 'put("bad"'))
-    result = run(pytester, "--riobed-mode", "write-through")
+    result = run(pytester, "--riobed-mode", mode)
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*test_bad.py F*", "*test_pair.py .*", "> *assert twos == 2 * ones and*"])
 
