@@ -9,7 +9,7 @@ import time
 
 import pytest
 from riobed.guest.modes import cache_mode
-from riobed.products import CHECKOUT
+from riobed.products import CHECKOUT, cache_dir
 from riobed.vm.process import qemus_with
 from riobed.vm.scratch import scratch_dir
 
@@ -17,8 +17,15 @@ from .conftest import need_kernel
 
 DOCUMENT = CHECKOUT / "docs/pytest.md"
 NVRAM = CHECKOUT / "docs/nvram.md"
+CACHE = cache_dir()
 # Emulated guests on a loaded host.
 _PATIENCE_S = 600
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is built, although pytester's tests have a home of their own."""
+    monkeypatch.setenv("RIOBED_CACHE", str(CACHE))
 
 
 def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
