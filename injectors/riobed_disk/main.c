@@ -34,8 +34,12 @@ struct disk {
 	bool serving;
 	/* It is not to be held back any longer. */
 	bool due;
+	ktime_t begun_at;
 	ktime_t due_at;
 	s64 over_ns;
+	/* Of all requests: what they take in the model, and what they took. */
+	u64 model_ns;
+	u64 taken_ns;
 };
 
 static struct disk *disk_of(struct request_queue *queue)
@@ -56,7 +60,7 @@ static u64 cost_ns(struct disk *disk, struct request *request)
 
 static void serve_next(struct disk *disk)
 {
-	s64 wait;
+	u64 cost;
 
 	lockdep_assert_held(&disk->lock);
 	if (disk->serving || list_empty(&disk->waiting))
@@ -64,8 +68,10 @@ static void serve_next(struct disk *disk)
 	disk->held = list_first_entry(&disk->waiting, struct request, queuelist);
 	list_del_init(&disk->held->queuelist);
 	disk->serving = true;
-	wait = max_t(s64, cost_ns(disk, disk->held) - disk->over_ns, 0);
-	disk->due_at = ktime_add_ns(ktime_get(), wait);
+	cost = cost_ns(disk, disk->held);
+	WRITE_ONCE(disk->model_ns, disk->model_ns + cost);
+	disk->begun_at = ktime_get();
+	disk->due_at = ktime_add_ns(disk->begun_at, max_t(s64, cost - disk->over_ns, 0));
 	hrtimer_start(&disk->timer, disk->due_at, HRTIMER_MODE_ABS);
 }
 
@@ -128,11 +134,14 @@ static void disk_completed(struct request *request, u64 now)
 {
 	struct disk *disk = disk_of(request->q);
 	unsigned long irq;
+	ktime_t ended_at;
 	s64 over;
 
 	spin_lock_irqsave(&disk->lock, irq);
-	over = ktime_to_ns(ktime_sub(ktime_get(), disk->due_at));
+	ended_at = ktime_get();
+	over = ktime_to_ns(ktime_sub(ended_at, disk->due_at));
 	disk->over_ns += (over - disk->over_ns) >> NEWEST_SHIFT;
+	WRITE_ONCE(disk->taken_ns, disk->taken_ns + ktime_to_ns(ktime_sub(ended_at, disk->begun_at)));
 	disk->serving = false;
 	serve_next(disk);
 	spin_unlock_irqrestore(&disk->lock, irq);
@@ -175,13 +184,16 @@ static void disk_exit(struct elevator_queue *elevator)
 	kfree(disk);
 }
 
-#define DISK_ATTR(__name, __field)							\
+#define DISK_ATTR_RO(__name, __field)							\
 static ssize_t show_##__name(struct elevator_queue *elevator, char *page)		\
 {											\
 	struct disk *disk = elevator->elevator_data;					\
 											\
 	return sysfs_emit(page, "%llu\n", READ_ONCE(disk->__field));			\
-}											\
+}
+
+#define DISK_ATTR(__name, __field)							\
+DISK_ATTR_RO(__name, __field)								\
 											\
 static ssize_t store_##__name(struct elevator_queue *elevator, const char *page,	\
 			      size_t count)						\
@@ -199,12 +211,16 @@ DISK_ATTR(read_ns, request_ns[READ])
 DISK_ATTR(write_ns, request_ns[WRITE])
 DISK_ATTR(read_bytes_per_s, bytes_per_s[READ])
 DISK_ATTR(write_bytes_per_s, bytes_per_s[WRITE])
+DISK_ATTR_RO(model_ns, model_ns)
+DISK_ATTR_RO(taken_ns, taken_ns)
 
 static struct elv_fs_entry disk_attrs[] = {
 	__ATTR(read_ns, 0644, show_read_ns, store_read_ns),
 	__ATTR(write_ns, 0644, show_write_ns, store_write_ns),
 	__ATTR(read_bytes_per_s, 0644, show_read_bytes_per_s, store_read_bytes_per_s),
 	__ATTR(write_bytes_per_s, 0644, show_write_bytes_per_s, store_write_bytes_per_s),
+	__ATTR(model_ns, 0444, show_model_ns, NULL),
+	__ATTR(taken_ns, 0444, show_taken_ns, NULL),
 	__ATTR_NULL
 };
 

@@ -97,10 +97,21 @@ def test_the_interval_of_a_median_is_exact(count: int, low: int, high: int) -> N
 
 
 def test_the_disk_is_told_during_and_after(store: Store) -> None:
-    row = rows_of(bench(store))["rio", "time"]
+    more = {
+        "mode": "write-through-on-write",
+        "number": 8,
+        "seconds": 9.0,
+        "disk_model_s": 4.0,
+        "disk_taken_s": 5.0,
+    }
+    results = bench(store, more)
+    row = rows_of(results)["rio", "time"]
     assert row.during and (row.during.reads, row.during.writes, row.during.flushes) == (1, 8, 2)
     assert row.during.mib == pytest.approx(2 + 4096 / (1 << 20)) and row.during.written_mib == 2
     assert row.after and (row.after.writes, row.after.mib, row.clean_s) == (30, 64, 2.5)
+    (grid,) = [grid for grid in campaign_pages(results)["performance"].grids if "in its model" in grid.title]
+    # Only one of the runs says how long the disk took.
+    assert [line for line in grid.body if line[1]] == [["write-through-on-write", "1.25"]]
 
 
 def test_instructions_without_repetitions(store: Store) -> None:
@@ -163,11 +174,14 @@ def test_the_papers_table() -> None:
         assert (round(min(ratios)), round(max(ratios))) == (statement.low, statement.high)
 
 
-def test_whether_the_papers_ratios_hold(store: Store) -> None:
+def test_whether_the_papers_ratios_hold(store: Store, tmp_path: Path) -> None:
     said = {each.text.split(",")[0]: each for each in performance_table(bench(store)).said}
     # 10 and 22 times; no mode of this bench delays anything.
     assert said["write-through"].holds is True and len(said) == 2
     assert said["Rio over memory"].holds is False
+    # Too few rounds tell nothing.
+    few = bench(open_store(str(tmp_path / "few.sqlite"), create=True), rounds=5)
+    assert {each.holds for each in performance_table(few).said} == {None}
     through = STATEMENTS[0]
     assert [through.holds(*ends) for ends in ((3.6, 22.4), (3, 5), (20, 30), (1, 3.4), (23, 99))] == [
         True, None, None, False, False,

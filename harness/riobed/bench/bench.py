@@ -23,7 +23,7 @@ from riobed.campaign import enter
 from riobed.errors import EnvironmentFault, InfraError, UsageError
 from riobed.guest import Guest, GuestSetup, Throttle, WorkloadSpec, check_mode, guest_setup, provenance
 from riobed.guest.workload import load_workload
-from riobed.measure import full_speed, guests, measure, settle, slow_down, workload_seed
+from riobed.measure import disk_time, full_speed, guests, measure, settle, slow_down, workload_seed
 from riobed.vm import COUNTED
 
 # Attempts at a run that fails for our own reasons; after the last, this bench goes on without it.
@@ -32,6 +32,9 @@ _MAX_ATTEMPTS = 4
 _RESULTS = ("measured", "wrong")
 # The bench stops after this many infra errors in a row.
 _MAX_FAILURES = 8
+
+# A pace that is asked for before the first round.
+_BEFORE = -1
 
 # By workload and number of processors; of what says a disk's pace, by the disk and no processor.
 Setups = Mapping[tuple[str, int], GuestSetup]
@@ -107,9 +110,11 @@ class Bench:
         self, series: Series, missing: list[PlannedRun], times: Times, report: Callable[[RunRow], None]
     ) -> None:
         # How soon the kernel writes is in the snapshot, and the same in all rounds of this sitting.
-        at_first = times(missing[0].round)
+        at_first = times(_BEFORE)
         modes = {name: sooner(self.spec.mode(name), at_first) for name in self.spec.modes}
         with guests(self._setup(series), modes, series.kind, "bench") as opened:
+            for guest in opened.values():
+                _boot(guest)
             for planned in missing:
                 self._run(planned, opened[planned.mode], times(planned.round), report)
 
@@ -186,6 +191,16 @@ class Bench:
         )
 
 
+def _boot(guest: Guest) -> None:
+    """Boot a guest before the first round, which would take longer than its pace holds."""
+    try:
+        guest.ready()
+        guest.machine.pause()
+    except InfraError:
+        # The first run in it tries again, and says what is wrong.
+        guest.discard()
+
+
 def _measured(planned: PlannedRun, guest: Guest, disks: Mapping[str, Throttle]) -> dict[str, Any]:
     """Do the work once, wait until the disk has everything and let the workload check what is there.
 
@@ -199,6 +214,7 @@ def _measured(planned: PlannedRun, guest: Guest, disks: Mapping[str, Throttle]) 
     if planned.kind == "time":
         check_clocks(found)
     settled = settle(guest, found)
+    of_disks = disk_time(guest) if disks else None
     if disks:
         full_speed(guest)
     if wrong := judge(guest, planned.seed):
@@ -219,4 +235,6 @@ def _measured(planned: PlannedRun, guest: Guest, disks: Mapping[str, Throttle]) 
         "disk_during": DiskCounts(**asdict(found.disk)),
         "disk_after": DiskCounts(**asdict(settled.disk)),
         "clean_s": settled.seconds,
+        "disk_model_s": of_disks and of_disks.model_s,
+        "disk_taken_s": of_disks and of_disks.taken_s,
     }

@@ -6,7 +6,7 @@ from riobed.measure import Measurement
 
 # The host polls every 20 ms whether the work began or ended.
 _CLOCKS_DIFFER = 0.02
-_HEARD_LATE_S = 0.1
+_HEARD_LATE_S = 0.05
 
 
 def check_clocks(found: Measurement) -> None:

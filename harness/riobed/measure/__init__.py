@@ -4,17 +4,19 @@
 May import guest, faults, vm and products.
 """
 
-from riobed.measure.disks import UNDER_TEST, can_be_slow, full_speed, slow_down
+from riobed.measure.disks import UNDER_TEST, DiskTime, can_be_slow, disk_time, full_speed, slow_down
 from riobed.measure.rounds import Kind, guests, order, workload_seed
 from riobed.measure.settle import Settled, settle
 from riobed.measure.work import Measurement, measure
 
 __all__ = [
     "UNDER_TEST",
+    "DiskTime",
     "Kind",
     "Measurement",
     "Settled",
     "can_be_slow",
+    "disk_time",
     "full_speed",
     "guests",
     "measure",

@@ -5,6 +5,7 @@ QEMU's throttle would not do: it limits rates, so a disk does its work in advanc
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from riobed.errors import InfraError
 from riobed.guest import CacheMode, Guest, Throttle
@@ -26,6 +27,14 @@ echo "write through" >write_cache
 echo riobed >scheduler
 for each; do echo "${{each#*=}}" >"iosched/${{each%%=*}}"; done
 """
+# Prints what all slow disks' requests so far take by their models, and what they took, in nanoseconds.
+_TIME = """
+for each in /sys/block/vd*/queue/iosched/model_ns; do
+	[ -e "$each" ] || continue
+	model=$((model + $(cat "$each"))); taken=$((taken + $(cat "${each%/*}/taken_ns")))
+done
+echo "$((model)) $((taken))"
+"""
 _FULL_SPEED = "for each in /sys/block/vd*/queue/scheduler; do echo none >$each; done"
 
 
@@ -41,13 +50,31 @@ def slow_down(guest: Guest, disks: Mapping[str, Throttle]) -> None:
         _run(guest, [_SLOW, "slow", serial, *attributes])
 
 
+@dataclass(frozen=True)
+class DiskTime:
+    """Seconds that the requests of slow disks take by the models of the disks, and that they took."""
+
+    model_s: float
+    taken_s: float
+
+
+def disk_time(guest: Guest) -> DiskTime:
+    """Return the time of the slow disks' requests since slow_down(); InfraError if that fails."""
+    found = _run(guest, [_TIME]).split()
+    if len(found) != 2 or not all(word.isdigit() for word in found):
+        raise InfraError(f"{guest.machine.config.name}: its disks do not say what they took: {found}")
+    model, taken = (int(word) / 1e9 for word in found)
+    return DiskTime(model, taken)
+
+
 def full_speed(guest: Guest) -> None:
     """Make all disks of a guest as fast as they can be; InfraError if that fails."""
     _run(guest, [_FULL_SPEED])
 
 
-def _run(guest: Guest, script: list[str]) -> None:
+def _run(guest: Guest, script: list[str]) -> str:
     ended = guest.machine.run(["/bin/sh", "-c", *script])
     if ended.status:
         said = ended.error or f"status {ended.status}"
         raise InfraError(f"{guest.machine.config.name}: its disks cannot be made slow or fast: {said}")
+    return ended.stdout.decode("ascii", "replace")

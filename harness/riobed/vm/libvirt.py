@@ -210,8 +210,8 @@ class LibvirtMachine:
             self._running().reset()
 
     def power_loss(self, seed: int) -> LostLines | None:
-        # Before the pause: a port of a paused machine does not hear that its channel is closed (set_status() in
-        # QEMU's hw/char/virtio-serial-bus.c). Stage 0 would wait a second for the host's word on it.
+        # Before the pause: a port of a paused machine does not hear that its channel is closed (set_status()
+        # in QEMU's hw/char/virtio-serial-bus.c). Stage 0 would wait a second for the host's word on it.
         self._hang_up()
         self.pause()
         lose_memory(self.ram_path(), seed)

@@ -45,7 +45,7 @@ _SINCE_3 = (
 )
 _SINCE_4 = (("victim", "TEXT"), ("boot", "TEXT"), ("steps_lost", "INTEGER"))  # of trials
 # Columns that stores of schema 4 lack if they were made before there were canaries, lines, seconds lost,
-# known sizes of measured work, sittings, or measured paces.
+# known sizes of measured work, sittings, measured paces, or times of disks.
 _ADDED = (
     ("canary_hits", "INTEGER"),
     ("canary_offset", "BIGINT"),
@@ -61,7 +61,13 @@ _ADDED_TO_DIGESTS = (
     ("unknown_flushes", "INTEGER"),
 )
 # `sitting` came with the outcome `wrong`.
-_ADDED_TO_RUNS = (("written_bytes", "BIGINT"), ("sitting", "TEXT"), ("times", "FLOAT"))
+_ADDED_TO_RUNS = (
+    ("written_bytes", "BIGINT"),
+    ("sitting", "TEXT"),
+    ("times", "FLOAT"),
+    ("disk_model_s", "FLOAT"),
+    ("disk_taken_s", "FLOAT"),
+)
 _ALL_ADDED = {"trials": _ADDED, "digests": _ADDED_TO_DIGESTS, "runs": _ADDED_TO_RUNS}
 _AT_ONCE = 1000  # trials
 # Part of a crash's detail, between the observation's detail and the reason why recovery failed.

@@ -614,7 +614,8 @@ class RunRow(Base):
 
     `sitting` is when the process of the bench that made the run was started; runs of one sitting were made on
     the same host one after the other. `times` is how many times as fast as its model the disk under test was.
-    None in rows from before they were stored.
+    `disk_model_s` is how long the requests of the slow disks take in their models, that many times as fast,
+    `disk_taken_s` how long they took; None without one. None in rows from before they were stored.
 
     A run whose output is wrong and an infra error have none of these but a `detail`; the retry of an infra
     error has the next `attempt`.
@@ -665,6 +666,8 @@ class RunRow(Base):
     clean_s: Mapped[float | None] = mapped_column(default=None)
     sitting: Mapped[str | None] = mapped_column(default=None)
     times: Mapped[float | None] = mapped_column(default=None)
+    disk_model_s: Mapped[float | None] = mapped_column(default=None)
+    disk_taken_s: Mapped[float | None] = mapped_column(default=None)
     detail: Mapped[str] = mapped_column(default="")
 
     @property

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from riobed_results.errors import StoreUsageError
 from riobed_results.store import Provenance, Results, RunRow
-from riobed_results.tables.cost import Ratio
+from riobed_results.tables.cost import FEWEST, Ratio
 from riobed_results.tables.nvram import has_nvdimm
 from riobed_results.tables.paper_nvram import ORDERS
 from riobed_results.tables.performance import MIB, Runs, Said, ratio, runs_of, said_of
@@ -196,10 +196,12 @@ NOTE = (
     "memory included, until the file system was read-only. NVDIMM: lines of 64 bytes that a cache of 2 MiB, "
     "direct-mapped and written back, reads and writes, counted in runs of their own. Delay: these lines at "
     "{read_ns:g} ns for one that is read and {write_ns:g} ns for one that is written (the defaults are of "
-    "an Intel Optane module, arXiv:1903.05714), one after the other, so that it is the most. Seconds are "
-    "without it: an emulated NVDIMM is as fast as RAM, and an emulated processor many times slower than a "
-    "real one. Order: whether the other mode takes at least as long as the first named, by the paired ratios "
-    "of their seconds, which have no delay in them; it cannot be told if the interval has 1 in it."
+    "an Intel Optane module, arXiv:1903.05714), one after the other, which a processor overlaps; of a line "
+    "that is flushed again and again only the last write, and of what the cache has at the end none. Seconds "
+    "are without it: an emulated NVDIMM is as fast as RAM, and an emulated processor many times slower than "
+    "a real one. Order: whether the other mode takes at least as long as the first named, by the paired "
+    "ratios of their seconds, which have no delay in them; it cannot be told if the interval has 1 in it, or "
+    f"of fewer than {FEWEST} pairs."
 )
 _HEAD = (
     "System", "runs", "s", "over", "MiB to files", "to disks", "per MiB",

@@ -37,8 +37,9 @@ class PerformanceRow(BaseModel):
 
     `cost` and `parts` are medians of seconds or instructions, `over` and `part_over` are the ratios to the
     base, `permanent` when data is permanent in the mode's own words. `waited` is the largest share of a run
-    in which the guest waited for the host. `rate` is the median of operations a second, None if the workload
-    does not count them, `fsync` whether it was told to make each durable.
+    in which the guest waited for the host. `disk_taken` is the median of how many times as long as in their
+    models the requests of the slow disks took, None without requests. `rate` is the median of operations a
+    second, None if the workload does not count them, `fsync` whether it was told to make each durable.
     """
 
     workload: str
@@ -55,6 +56,7 @@ class PerformanceRow(BaseModel):
     during: Use | None
     after: Use | None
     clean_s: float | None
+    disk_taken: float | None
     waited: float | None
     rate: float | None
     fsync: bool
@@ -63,7 +65,7 @@ class PerformanceRow(BaseModel):
 
 
 class Said(BaseModel):
-    """What the paper says of a ratio, and the ratios here, by mode; `holds` is None if they do not tell."""
+    """What the paper says of a ratio, and the ratios here, by mode; `holds` is None if nobody can tell."""
 
     key: str
     text: str
@@ -161,6 +163,7 @@ def _row(cell: Cell, mode: str, runs: Runs, over: str) -> PerformanceRow:
         during=_use(run.disk_during for run in own),
         after=_use(run.disk_after for run in own),
         clean_s=_median(run.clean_s for run in own),
+        disk_taken=_median(_taken(run) for run in own),
         waited=max((run.delayed_s or 0) / (run.host_s or 1) for run in own) if kind == "time" else None,
         rate=_median(_rate(run) for run in own) if kind == "time" else None,
         fsync="--fsync" in (own[0].work or "").split(),
@@ -181,6 +184,10 @@ def _pace(cell: Cell, runs: Runs) -> Pace | None:
     return Pace.model_validate(
         {"workload": workload, "disk": disk, "vcpus": vcpus, "rounds": len(found)} | span
     )
+
+
+def _taken(run: RunRow) -> float | None:
+    return run.disk_taken_s / run.disk_model_s if run.disk_taken_s is not None and run.disk_model_s else None
 
 
 def _rate(run: RunRow) -> float | None:
@@ -246,7 +253,10 @@ def _said(cell: Cell, runs: Runs) -> list[Said]:
 
 
 def said_of(statements: Iterable[Statement], place: tuple[str, str, int], runs: Runs) -> list[Said]:
-    """Return whether statements hold for runs of one workload, disk and number of processors, if all ran."""
+    """Return whether statements hold for runs of one workload, disk and number of processors, if all ran.
+
+    That cannot be told by fewer than FEWEST pairs of runs.
+    """
     workload, disk, vcpus = place
     found = []
     for each in statements:
@@ -259,5 +269,5 @@ def said_of(statements: Iterable[Statement], place: tuple[str, str, int], runs: 
 
 
 def _all(statement: Statement, ratios: Iterable[Ratio]) -> bool | None:
-    each = [statement.holds(found.low, found.high) for found in ratios]
+    each = [statement.holds(found.low, found.high) if found.n >= FEWEST else None for found in ratios]
     return False if False in each else None if None in each else True

@@ -24,7 +24,8 @@ NOTE = (
     "round, with the interval of the median by order statistics (scipy.stats.quantile_test) in brackets: "
     f"95 %, or of fewer than {FEWEST} rounds from the smallest to the largest, which is less (of 5: 93.8 "
     "%). Seconds are of the guest's clock. Under emulation they are what the emulator makes of the "
-    "guest's instructions, and a disk is as fast as its model says: compare seconds within a column, and "
+    "guest's instructions, and a disk is as fast as its model says if the emulator's own is (time of the "
+    "disk's requests): compare seconds within a column, and "
     "not with another processor. waited: the largest share of a run in which the guest waited for a "
     "processor of the host. Instructions are the guest's, user and kernel, on all processors, counted in "
     "runs of their own on a disk without limits; repeated string instructions are counted apart. Operations "
@@ -52,6 +53,7 @@ def performance_page(table: PerformanceTable) -> Page:
             if kind == "time":
                 grids += [_seconds(place, here), _ratios(place, here, table.base), *_rates(place, here)]
                 grids += _uses(place, here)
+                grids += _taken(place, here)
                 grids += _paces(place, [p for p in table.paces if (p.disk, p.vcpus) == (disk, vcpus)])
                 said = [said for said in table.said if (said.disk, said.vcpus) == (disk, vcpus)]
                 what = f"{place}: does the paper's ratio to Rio without protection hold?"
@@ -123,7 +125,10 @@ def _ratios(place: str, rows: list[PerformanceRow], base: str) -> Grid:
         return _ratio(row.over, 2), f"{row.paper_over:.2f}" if row.paper_over else ""
 
     waited = {mode: max(row.waited or 0 for row in of.values()) for mode, of in _by_mode(rows).items()}
-    rounds = {mode: min(row.runs for row in of.values()) for mode, of in _by_mode(rows).items()}
+    # Ratios are of two runs of one sitting.
+    rounds = {
+        mode: min(row.over.n if row.over else 0 for row in of.values()) for mode, of in _by_mode(rows).items()
+    }
     body = [
         [printable(row.mode), *line, f"{100 * waited[row.mode]:.0f} %", str(rounds[row.mode])]
         for row, line in _columns(rows, cells, True)
@@ -162,6 +167,18 @@ def _uses(place: str, rows: list[PerformanceRow]) -> list[Grid]:
             Grid(f"{place}, {printable(workload)}: the disk during the work and after it", head, body, [])
         )
     return grids
+
+
+def _taken(place: str, rows: list[PerformanceRow]) -> list[Grid]:
+    if all(row.disk_taken is None for row in rows):
+        return []
+
+    def cells(row: PerformanceRow) -> tuple[str, str]:
+        return ("" if row.disk_taken is None else f"{row.disk_taken:.2f}"), ""
+
+    body = [[printable(row.mode), *line] for row, line in _columns(rows, cells, False)]
+    head = ["System", *map(printable, _workloads(rows))]
+    return [Grid(f"{place}: time of the disk's requests over that in its model", head, body, [])]
 
 
 def _paces(place: str, paces: list[Pace]) -> list[Grid]:
