@@ -399,10 +399,10 @@ class Guest:
     def canary_hits(self) -> CanaryHits | None:
         """Return what of the NVDIMM's canary differs; None without one, or if the kernel does not map it."""
         nvdimm = self.machine.config.nvdimm
-        return canary_hits(nvdimm) if nvdimm and nvdimm.canary and self._maps_nvdimm else None
+        return canary_hits(nvdimm) if nvdimm and nvdimm.canary and self.maps_nvdimm else None
 
     @cached_property
-    def _maps_nvdimm(self) -> bool:
+    def maps_nvdimm(self) -> bool:
         """Whether the kernel has drivers that map an NVDIMM, used by the mode or not."""
         return kernel_config(self.setup.products(self.mode).kernel).keys() >= NVDIMM_DRIVERS
 
