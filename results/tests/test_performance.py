@@ -201,7 +201,7 @@ def test_the_form_of_the_paper(store: Store, invoke: Invoke, path: Path) -> None
     assert head == ["System", "Data permanent", "cp_rm (cp + rm), s", "paper"]
     assert lines[3] == ["rio", "after write, synchronous", "13.00 (9.75 + 3.25)", "24 (18 + 6)"]
     head, *lines = tables[1]
-    assert head == ["System", "cp_rm", "paper", "waited", "rounds"]
+    assert head == ["System", "cp_rm", "paper", "waited", "pairs"]
     assert lines[1] == ["write-through-on-write", "20.00 (20.00 to 20.00)", "21.56", "0 %", "7"]
     assert "nvme, 2 vCPUs: seconds" in text and "2.0 (1.0), " in text
 

@@ -4,6 +4,7 @@
 They are compiled in the toolchain root, because a host need not have a compiler.
 """
 
+import shlex
 import shutil
 import tempfile
 from pathlib import Path
@@ -12,7 +13,7 @@ from riobed_results.files import replacing
 
 from riobed.errors import EnvironmentFault
 from riobed.products import CHECKOUT, Manifest, cache_dir, content_key
-from riobed.vm.host import run_tool
+from riobed.vm.host import run_inside
 from riobed.vm.qemu import qemu_version, version_number
 
 _SOURCES = CHECKOUT / "harness/emulator"
@@ -50,10 +51,9 @@ def _build(root: Path, interface: int, built: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="emulator-", dir=root / "build") as made:
         place = Path(made)
         shutil.copytree(_SOURCES, place, dirs_exist_ok=True)
-        inside = Path("/") / place.relative_to(root)
         flags = [*_FLAGS, f"-DQEMU_PLUGIN_VERSION={interface}"]
-        command = ["gcc", *flags, "-o", str(inside / built.name), str(inside / f"{built.stem}.c")]
-        run_tool(["chroot", str(root), *command], f"build of the emulator's plugin {built.stem}")
+        command = shlex.join(["gcc", *flags, "-o", built.name, f"{built.stem}.c"])
+        run_inside(root, place, command, f"build of the emulator's plugin {built.stem}")
         built.parent.mkdir(parents=True, exist_ok=True)
         with replacing(built) as new:
             shutil.copyfile(place / built.name, new)

@@ -126,14 +126,14 @@ def _ratios(place: str, rows: list[PerformanceRow], base: str) -> Grid:
 
     waited = {mode: max(row.waited or 0 for row in of.values()) for mode, of in _by_mode(rows).items()}
     # Ratios are of two runs of one sitting.
-    rounds = {
+    pairs = {
         mode: min(row.over.n if row.over else 0 for row in of.values()) for mode, of in _by_mode(rows).items()
     }
     body = [
-        [printable(row.mode), *line, f"{100 * waited[row.mode]:.0f} %", str(rounds[row.mode])]
+        [printable(row.mode), *line, f"{100 * waited[row.mode]:.0f} %", str(pairs[row.mode])]
         for row, line in _columns(rows, cells, True)
     ]
-    head = ["System", *_head(rows, "over"), "waited", "rounds"]
+    head = ["System", *_head(rows, "over"), "waited", "pairs"]
     return Grid(f"{place}: seconds over those of {printable(base)}", head, body, [])
 
 
