@@ -152,23 +152,46 @@ def test_checksums_are_measured_only_if_asked_for() -> None:
     assert parameters[1] == parameters[0] | {"rio": (*parameters[0]["rio"], "rio.checksum=0")}
 
 
+def stopped_after(world: World, spec: BenchSpec, made: int) -> list[RunRow]:
+    """Run it until it has made so many runs; the rows there are then."""
+    rows: list[RunRow] = []
+
+    def stop(row: RunRow) -> None:
+        rows.append(row)
+        if len(rows) == made:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        world.bench(spec).run(stop)
+    return world.rows()
+
+
 def test_it_goes_on_where_it_was_stopped(world: World) -> None:
     spec = bench_spec()
     planned = [run.key for series in plan_runs(spec) for run in series.runs]
-    for made in (7, 50):
-        started = world.bench(spec)
-
-        def stop(row: RunRow, started: Bench = started, made: int = made) -> None:
-            if len(started.missing()) == len(planned) - made:
-                raise KeyboardInterrupt
-
-        with pytest.raises(KeyboardInterrupt):
-            started.run(stop)
-        assert len(world.rows()) == made
-    rows = world.run(spec)
-    assert [row.key for row in rows] == planned
+    assert [row.key for row in stopped_after(world, spec, 8)] == planned[:8]
+    assert [row.key for row in stopped_after(world, spec, 40)] == planned[:48]
+    assert [row.key for row in world.run(spec)] == planned
     world.made.clear()
     assert len(world.run(spec)) == len(planned) and not world.made
+
+
+def test_the_round_in_which_it_was_stopped_is_followed_by_another(world: World) -> None:
+    # Seconds of two sittings are no pair, so a round of two would leave a ratio with too few.
+    spec = bench_spec(workloads={"cp_rm": {"path": CHECKOUT / "workloads" / "cp_rm"}}, disks={"new": {}})
+    world.checks = {"cp": ["between"], "": ["end"]}
+    stopped_after(world, spec, 2)
+    rows = stopped_after(world, spec, 9)
+    assert [row.round for row in rows] == [0] * 2 + [1] * 4 + [2] * 4 + [3]
+    # What was not made in round 0 is rehearsed in the next one.
+    assert world.ran.count("between") == 2 + 4
+    rows = world.run(spec)
+    timed = [row for row in rows if row.kind == "time"]
+    assert Counter(row.round for row in timed) == {0: 2, 1: 4, 2: 4, 3: 1, 4: 4, 5: 4, 6: 4}
+    sittings = {number: {row.sitting for row in timed if row.round == number} for number in range(7)}
+    assert all(len(found) == 1 for found in sittings.values()) and sittings[1] != sittings[4]
+    assert len([row for row in rows if row.kind == "instructions"]) == 2 * 4
+    assert not world.bench(spec).missing()
 
 
 def test_a_run_that_fails_is_made_again(world: World) -> None:
@@ -218,9 +241,10 @@ def test_what_gave_no_result_is_said_and_tried_by_the_next_run(world: World) -> 
     world.fails = [InfraError("QEMU died")] * 4
     with pytest.raises(EnvironmentFault, match="gave no result: 1, the first cp_rm old 1 time"):
         world.run(bench_spec())
-    (missing,) = world.bench(bench_spec()).missing()
+    # With those that it is compared with.
+    assert sorted(run.mode for run in world.bench(bench_spec()).missing()) == sorted(MODES)
     rows = world.run(bench_spec())
-    assert rows[-1].key == missing.key and rows[-1].attempt == 5
+    assert {(row.workload, row.disk, row.round) for row in rows[-4:]} == {("cp_rm", "old", 5)}
     world.fails = [InfraError("no disk left")] * 100
     with pytest.raises(EnvironmentFault, match=r"8 runs in a row failed .* no disk left"):
         world.run(bench_spec(name="other"))

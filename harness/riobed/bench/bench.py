@@ -2,7 +2,7 @@
 """Make the runs of a bench; each becomes one row of the store.
 
 A bench can be stopped at any time. Only complete runs are in the store, and the next run of the same spec
-makes those that are missing.
+makes the rounds that are missing.
 """
 
 from collections import Counter
@@ -83,20 +83,22 @@ class Bench:
         self._campaign = enter(store, spec.name, bench_data(spec), here, comparable).id
         stored = store.runs(self._campaign)
         self._attempts = Counter(row.key for row in stored)
-        self._done = {row.key for row in stored if row.outcome in _RESULTS}
+        made = {row.key: row.sitting for row in stored if row.outcome in _RESULTS}
+        self._done = set(made)
+        self._plan = plan_runs(spec, made)
         self._failures = 0
         self._sitting = utc_now()
 
     def missing(self) -> list[PlannedRun]:
         """Return the runs that are not measured yet, in order."""
-        return [run for series in plan_runs(self.spec) for run in self._missing_of(series)]
+        return [run for series in self._plan for run in self._missing_of(series)]
 
     def run(self, report: Callable[[RunRow], None]) -> None:
         """Make the missing runs; `report` gets each row as it is stored, also one whose output is wrong.
 
         Raises EnvironmentFault after too many infra errors in a row, and at the end if runs gave no result.
         """
-        for series in plan_runs(self.spec):
+        for series in self._plan:
             if missing := self._missing_of(series):
                 with self._times(series) as times:
                     self._run_series(series, missing, times, report)
@@ -206,7 +208,7 @@ def _measured(planned: PlannedRun, guest: Guest, disks: Mapping[str, Throttle]) 
 
     `disks` are the limits of slow ones by serial number. InfraError if that fails or clocks differ.
     """
-    if planned.round == 0 and (wrong := rehearse(guest, planned.seed)):
+    if planned.rehearsed and (wrong := rehearse(guest, planned.seed)):
         return {"outcome": "wrong", "detail": wrong}
     guest.ready()
     slow_down(guest, disks)

@@ -1,16 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """The runs that follow from a bench's spec, in order. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import count
 
 from riobed.bench.spec import NO_LIMITS, BenchSpec
 from riobed.measure import Kind, order, workload_seed
 
+# What is measured, as RunRow.key has it.
+Key = tuple[str, str, int, str, str, int]
+
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """One run; `seed` is the workload's, the same for all modes of a round."""
+    """One run; `seed` is the workload's, the same for all modes of a round.
+
+    `rehearsed` is whether the work is done once before, with its checks between parts.
+    """
 
     workload: str
     disk: str
@@ -19,10 +26,11 @@ class PlannedRun:
     mode: str
     round: int
     seed: int
+    rehearsed: bool
 
     @property
-    def key(self) -> tuple[str, str, int, str, str, int]:
-        """What is measured, as RunRow.key has it."""
+    def key(self) -> Key:
+        """What is measured."""
         return self.workload, self.disk, self.vcpus, self.kind, self.mode, self.round
 
 
@@ -37,10 +45,14 @@ class Series:
     runs: tuple[PlannedRun, ...]
 
 
-def plan_runs(spec: BenchSpec) -> list[Series]:
-    """Return all runs of a bench. In a series, each round has every mode once, in an order of its own."""
+def plan_runs(spec: BenchSpec, made: Mapping[Key, str | None] | None = None) -> list[Series]:
+    """Return all runs of a bench. In a series, each round has every mode once, in an order of its own.
+
+    `made` has the sitting of each run that was made in an earlier one. A round that is not of one sitting, or
+    not whole, has too few pairs for ratios: it stays as it is, and another is made after the last.
+    """
     return [
-        Series(*what, tuple(_rounds(spec, *what)))
+        Series(*what, tuple(_rounds(spec, made or {}, *what)))
         for workload in spec.workloads
         for vcpus in spec.vcpus
         for what in (
@@ -54,8 +66,25 @@ _TIME: Kind = "time"
 _COUNTED: Kind = "instructions"
 
 
-def _rounds(spec: BenchSpec, workload: str, disk: str, vcpus: int, kind: Kind) -> Iterator[PlannedRun]:
-    for number in range(spec.rounds if kind == "time" else spec.counted_rounds):
-        for mode in order(spec.seed, f"{workload}/{disk}/{vcpus}/{kind}", number, spec.modes):
-            seed = workload_seed(spec.seed, number)
-            yield PlannedRun(workload, disk, vcpus, kind, mode, number, seed)
+def _rounds(
+    spec: BenchSpec,
+    made: Mapping[Key, str | None],
+    workload: str,
+    disk: str,
+    vcpus: int,
+    kind: Kind,
+) -> Iterator[PlannedRun]:
+    wanted = spec.rounds if kind == "time" else spec.counted_rounds
+    found = 0
+    for number in count():
+        if found == wanted:
+            return
+        seed = workload_seed(spec.seed, number)
+        modes = order(spec.seed, f"{workload}/{disk}/{vcpus}/{kind}", number, spec.modes)
+        runs = [
+            PlannedRun(workload, disk, vcpus, kind, mode, number, seed, rehearsed=not found) for mode in modes
+        ]
+        sittings = [made[run.key] for run in runs if run.key in made]
+        if not sittings or (len(sittings) == len(runs) and len(set(sittings)) == 1):
+            yield from runs
+            found += 1

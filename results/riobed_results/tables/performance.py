@@ -221,7 +221,8 @@ def ratio(runs: Runs, mode: str, over: str, part: str | None = None) -> Ratio | 
 
     It is paired by round; None without a common round.
 
-    The rest of a round in which the bench was stopped is made later, when the host may be another.
+    Benches of before 2026-11-27 made the rest of a round in which they were stopped later, perhaps on a
+    busier host.
     """
     own, base = runs.get(mode, {}), runs.get(over, {})
     both = [(own[number], base[number]) for number in sorted(own.keys() & base.keys())]
