@@ -104,3 +104,12 @@ def test_what_is_broken_is_found(guest: Guest) -> None:
     assert (shell(guest, CUT.get(workload.name, "true")), checked(guest)) == (0, 0)
     for script, status in zip(BETWEEN.get(workload.name, ()), (0, 3), strict=False):
         assert (shell(guest, script), checked(guest, 0)) == (0, status)
+
+
+def test_fio_makes_each_block_durable_if_it_is_asked_to() -> None:
+    options: dict[str, str | int] = {"sequential_mib": 1, "random_mib": 1, "blocks_per_fsync": 1}
+    spec = WorkloadSpec(path=CHECKOUT / "workloads" / "fio", options=options)
+    with opened(guest_setup(MachineSpec(), None, spec), cache_mode("journal-data"), "fio-each") as guest:
+        guest.ready()
+        # Blocks of 64 KiB in order, then of 4 KiB. With an fsync at the end only they are a few large ones.
+        assert measure(guest, 7).disk.write_requests >= 16 + 256
