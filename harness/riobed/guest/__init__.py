@@ -7,7 +7,7 @@ May import vm, crash and products.
 from riobed.guest.accelerator import boots
 from riobed.guest.boot import BOOT_S, STAGE0, STAGE0_READY, boot_error, boot_production, wait_stage0
 from riobed.guest.config import MachineSpec, WorkloadSpec
-from riobed.guest.guest import Guest, GuestSetup, WarmStart, open_guest
+from riobed.guest.guest import REMOUNT, Guest, GuestSetup, WarmStart, open_guest
 from riobed.guest.images import workload_image
 from riobed.guest.layout import ENTRY_SIZE, MIB, PAGE, Layout
 from riobed.guest.meminfo import CacheUse
@@ -37,6 +37,7 @@ __all__ = [
     "MIB",
     "PAGE",
     "PROGRESS_PORT",
+    "REMOUNT",
     "STAGE0",
     "STAGE0_READY",
     "Beside",

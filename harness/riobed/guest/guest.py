@@ -52,12 +52,13 @@ _TOGETHER = {"prepare": " || exit", "start": " >/dev/null 2>&1 &", "stop": ""}
 # Commands that put load on the file system under test; with `sync_on_close` their programs load a library.
 _LOADS = ("start", "measure")
 _SYNC_ON_CLOSE = "/usr/lib/riobed/sync-on-close.so"
+# A shell's words before what the file system under test becomes. mount(8) repeats the options it has. With
+# `dirsync` among them the kernel's new calls are refused (fs/super.c, reconfigure_super(), MS_RMT_MASK).
+REMOUNT = "LIBMOUNT_FORCE_MOUNT2=always mount /mnt/test -o remount,"
 # In the Rio modes sync writes nothing. A file system that becomes read-only writes everything in every mode.
 # The kernel then forgets its directories and inodes (fs/super.c, reconfigure_super()), which a tmpfs never
 # does, so all are looked at again.
-_SETTLE = (
-    "mount -o remount,ro /mnt/test && mount -o remount,rw /mnt/test && find /mnt/test -size +0 >/dev/null"
-)
+_SETTLE = f"{REMOUNT}ro && {REMOUNT}rw && find /mnt/test -size +0 >/dev/null"
 _SNAPSHOT = "ready"
 _WARM = "warm"
 # Serial number of the swap disk in domain.xml.j2.

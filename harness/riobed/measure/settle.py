@@ -8,13 +8,13 @@ reliability. In every mode a file system is read-only only when its disk has eve
 from dataclasses import dataclass
 
 from riobed.errors import InfraError
-from riobed.guest import Guest
+from riobed.guest import REMOUNT, Guest
 from riobed.measure.work import Measurement
 from riobed.vm import DiskUse
 
 _CLEAN_S = 3600.0
 # Prints the clock in microseconds when the disk has everything. Who looks at files next reads them there.
-_SCRIPT = "mount -o remount,ro /mnt/test || exit; echo ${EPOCHREALTIME/./}; echo 3 >/proc/sys/vm/drop_caches"
+_SCRIPT = f"{REMOUNT}ro || exit; echo ${{EPOCHREALTIME/./}}; echo 3 >/proc/sys/vm/drop_caches"
 
 
 @dataclass(frozen=True)
