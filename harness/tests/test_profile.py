@@ -9,7 +9,7 @@ from riobed.commands.profile import ProfileTable, profile_text
 PUBLISHED = Path(__file__).parents[2] / "results/published/cost/profile"
 
 
-@pytest.mark.parametrize("workload", ["cp_rm", "andrew", "sdet"])
+@pytest.mark.parametrize("workload", ["cp_rm", "andrew", "sdet", "cp_rm-delayed-no-journal"])
 def test_a_published_profile_comes_out_of_its_counts_again(workload: str) -> None:
     counted = PUBLISHED / f"{workload}.json"
     table = ProfileTable.model_validate_json(counted.read_text())
