@@ -55,7 +55,7 @@ def test_data_is_permanent_when_the_mode_says(tmp_path: Path, name: str, written
 
 @pytest.mark.parametrize(("name", "options", "files"), [
     # Sources, their copies, objects and a program; files of all users' tasks; files that are made.
-    ("andrew", {"processes": 1, "files": 8, "rounds": 1}, 21), ("sdet", {}, 200), ("postmark", {}, 1556),
+    ("andrew", {"processes": 1, "files": 8, "rounds": 1}, 21), ("sdet", {}, 100), ("postmark", {}, 1556),
 ])  # fmt: skip
 def test_each_file_of_a_workload_is_made_durable_at_close(
     name: str, options: dict[str, int | str], files: int
