@@ -186,13 +186,19 @@ def bench(
     store: Annotated[
         str, typer.Option(help="Where rows go: SQLAlchemy URL, or a folder or file for SQLite.")
     ] = DEFAULT_STORE,
+    workload: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Make only the runs of this workload of the spec; again for more.", show_default="all"
+        ),
+    ] = None,
     connect: Uri = None,
 ) -> None:
     """Measure what the cache modes of a spec cost, or resume it where it was stopped."""
     from riobed.commands.bench import run_bench
 
     try:
-        run_bench(spec, store, connect)
+        run_bench(spec, workload or [], store, connect)
     except KeyboardInterrupt:
         print("riobed: stopped; run the same command to go on", file=sys.stderr)
         raise typer.Exit(130) from None

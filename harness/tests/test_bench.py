@@ -2,6 +2,7 @@
 """What a bench measures, in which order, and that nothing is lost or measured twice. Guests are not real."""
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -90,11 +91,11 @@ class World:
         took = self.paces.pop(0)
         return Measurement("work", took, {}, 0.0, {}, {}, {}, {}, 9.0, took)
 
-    def bench(self, spec: BenchSpec) -> Bench:
+    def bench(self, spec: BenchSpec, workloads: Collection[str] = ()) -> Bench:
         setup = GuestSetup(manifest(self.folder), MachineSpec(), "tcg")
         setups = {(name, vcpus): setup for name in spec.workloads for vcpus in spec.vcpus}
         setups |= {(disk, 0): setup for disk in spec.paces}
-        return Bench(spec, setups, self.store())
+        return Bench(spec, setups, self.store(), workloads)
 
     def store(self) -> Store:
         return open_store(str(self.folder / "store.sqlite"), create=True)
@@ -366,6 +367,16 @@ def test_a_line_has_the_time_left_however_long_its_text_is(world: World) -> None
     assert lines[0].startswith("cp_rm old time round 0 memory: infra error, attempt 1: QEMU died")
     assert lines[0].endswith("; 20 runs left, about 0 min")
     assert lines[1] == "cp_rm old time round 0 memory: 4.00 s (3.00 + 1.00); 19 runs left, about 0 min"
+
+
+def test_two_commands_share_a_bench(world: World) -> None:
+    spec = bench_spec(counted_rounds=0)
+    # Both begin before either has made a run.
+    started = [world.bench(spec, [name]) for name in spec.workloads]
+    for each in started:
+        each.run(lambda row: None)
+    assert Counter(row.workload for row in world.rows()) == {"cp_rm": 40, "sdet": 40}
+    assert len({row.key for row in world.rows()}) == 80 and not world.bench(spec).missing()
 
 
 @pytest.mark.parametrize("name", ["table2", "table2-more"])

@@ -7,7 +7,7 @@ makes the rounds that are missing.
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -74,9 +74,14 @@ def bench_setups(spec: BenchSpec, uri: str | None) -> dict[tuple[str, int], Gues
 
 
 class Bench:
-    """One run of a bench, new or resumed; UsageError if the store has another of that name."""
+    """One run of a bench, new or resumed: all of it, or what it measures with some workloads.
 
-    def __init__(self, spec: BenchSpec, setups: Setups, store: Store) -> None:
+    UsageError if the store has another bench of that name.
+    """
+
+    def __init__(
+        self, spec: BenchSpec, setups: Setups, store: Store, workloads: Collection[str] = ()
+    ) -> None:
         self.spec = spec
         self._setups = setups
         self._store = store
@@ -87,7 +92,8 @@ class Bench:
         self._attempts = Counter(row.key for row in stored)
         made = {row.key: row.sitting for row in stored if row.outcome in _RESULTS}
         self._done = set(made)
-        self._plan = plan_runs(spec, made)
+        chosen = workloads or spec.workloads
+        self._plan = [series for series in plan_runs(spec, made) if series.workload in chosen]
         self._failures = 0
         self._sitting = utc_now()
 

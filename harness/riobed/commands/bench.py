@@ -7,6 +7,8 @@ guests that are measured.
 
 import time
 from collections import Counter
+from collections.abc import Collection
+from contextlib import ExitStack
 from pathlib import Path
 
 from rich.console import Console
@@ -15,18 +17,28 @@ from riobed_results.store import RunRow, locked, open_store, try_store
 from riobed.bench import Bench, PlannedRun, bench_setups, load_bench
 from riobed.commands.lines import columns, fitted
 from riobed.commands.run import span
+from riobed.errors import UsageError
 
 
-def run_bench(spec_path: Path, store: str, uri: str | None) -> None:
-    """Make or resume the bench in a spec file; rows go to `store`."""
+def run_bench(spec_path: Path, workloads: Collection[str], store: str, uri: str | None) -> None:
+    """Make or resume the bench in a spec file, or what it measures with some workloads; rows go to `store`.
+
+    UsageError if the spec has no such workload.
+    """
     spec = load_bench(spec_path)
+    if unknown := set(workloads) - spec.workloads.keys():
+        there = ", ".join(spec.workloads)
+        raise UsageError(f"spec {spec_path}: no workload {min(unknown)!r}; there are: {there}")
     try_store(store)
     console = Console()
     with console.status("Looking for built products, trying accelerators (up to a minute the first time)"):
         setups = bench_setups(spec, uri)
     opened = open_store(store, create=True)
-    with locked(store, spec.name):
-        bench = Bench(spec, setups, opened)
+    with ExitStack() as locks:
+        # Others may be measured by another process meanwhile.
+        for name in workloads or spec.workloads:
+            locks.enter_context(locked(store, f"{spec.name} {name}"))
+        bench = Bench(spec, setups, opened, workloads)
         told = Told(bench.missing())
 
         def report(row: RunRow) -> None:
@@ -34,7 +46,8 @@ def run_bench(spec_path: Path, store: str, uri: str | None) -> None:
             console.print(line, highlight=False, markup=False, soft_wrap=True)
 
         bench.run(report)
-    end = f"Bench {spec.name!r} is complete. Its table: riobed table performance --store {store}"
+    what = f"{', '.join(sorted(workloads))} of bench" if workloads else "Bench"
+    end = f"{what} {spec.name!r} is complete. Its table: riobed table performance --store {store}"
     console.print(end, highlight=False, markup=False, soft_wrap=True)
 
 
