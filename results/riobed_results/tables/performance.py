@@ -65,7 +65,11 @@ class PerformanceRow(BaseModel):
 
 
 class Said(BaseModel):
-    """What the paper says of a ratio, and the ratios here, by mode; `holds` is None if nobody can tell."""
+    """What the paper says of a ratio, and the ratios here, by mode; `holds` is None if nobody can tell.
+
+    `disk_taken` is the largest of the rows of the systems compared: where it is far above 1, the ratios are
+    not those of the disk's model.
+    """
 
     key: str
     text: str
@@ -73,6 +77,7 @@ class Said(BaseModel):
     disk: str
     vcpus: int
     ratios: dict[str, Ratio]
+    disk_taken: float | None
     holds: bool | None
 
 
@@ -264,8 +269,10 @@ def said_of(statements: Iterable[Statement], place: tuple[str, str, int], runs: 
         ratios = {mode: known for mode in each.modes if (known := ratio(runs, mode, each.over))}
         if len(ratios) == len(each.modes):
             said = {"key": each.key, "text": each.text, "workload": workload, "disk": disk, "vcpus": vcpus}
+            of_modes = (_median(map(_taken, runs[mode].values())) for mode in (*each.modes, each.over))
+            taken = max((value for value in of_modes if value is not None), default=None)
             holds = _all(each, ratios.values())
-            found.append(Said.model_validate(said | {"ratios": ratios, "holds": holds}))
+            found.append(Said.model_validate(said | {"ratios": ratios, "disk_taken": taken, "holds": holds}))
     return found
 
 

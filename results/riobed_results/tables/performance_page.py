@@ -42,6 +42,10 @@ PACE_NOTE = (
 )
 
 
+# Where it is far above 1, what a statement says of a disk is said of the emulator's, too.
+_TAKEN = "(the disk's requests took so many times as long as in its model, at most)"
+
+
 def performance_page(table: PerformanceTable) -> Page:
     """Return the page: for each disk the paper's form, ratios and the disk's use, then instructions."""
     grids = []
@@ -213,6 +217,10 @@ def statements_grid(title: str, said: list[Said]) -> Grid:
     for text in dict.fromkeys(each.text for each in said):
         cells = {each.workload: _holds(each) for each in said if each.text == text}
         body.append([text, *(cells.get(workload, "") for workload in workloads)])
+    taken = {name: [x.disk_taken for x in said if x.workload == name and x.disk_taken] for name in workloads}
+    if any(taken.values()):
+        cells = {name: f"{max(found):.2f}" for name, found in taken.items() if found}
+        body.append([_TAKEN, *(cells.get(workload, "") for workload in workloads)])
     return Grid(title, ["Paper", *workloads], body, [])
 
 
