@@ -386,3 +386,19 @@ def test_what_the_shipped_specs_measure_can_be_measured(name: str) -> None:
     # An emulated processor beside a disk in its own time says nothing about either, and hosts differ.
     assert spec.paces.keys() == spec.disks.keys()
     assert all(load_workload(each.workload.path).measured for each in spec.paces.values())
+
+
+def test_every_guest_is_discarded_if_the_user_stops_it_meanwhile(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    discarded = []
+
+    def stopped(_: World) -> None:
+        discarded.append(1)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(World, "_discard", stopped)
+    setup = GuestSetup(manifest(world.folder), MachineSpec(), "tcg")
+    with pytest.raises(KeyboardInterrupt), rounds.guests(setup, bench_spec().cache_modes, "time", "x"):
+        pass
+    assert len(discarded) == len(MODES)

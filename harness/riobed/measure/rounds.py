@@ -3,7 +3,7 @@
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Literal, TypeVar
 
 from riobed.guest import CacheMode, Guest, GuestSetup, open_guest
@@ -33,20 +33,14 @@ def guests(
 
     Their folders' names begin with `prefix`. EnvironmentFault if the plugin that counts cannot be compiled.
     """
-    opened = {
-        name: open_guest(
-            setup,
-            mode,
-            f"{prefix}-{number}",
-            plugin=_counter(setup, mode) if kind == "instructions" else None,
-        )
-        for number, (name, mode) in enumerate(modes.items())
-    }
-    try:
+    # Each is discarded, even if the user stops riobed while another one is.
+    with ExitStack() as stack:
+        opened = {}
+        for number, (name, mode) in enumerate(modes.items()):
+            plugin = _counter(setup, mode) if kind == "instructions" else None
+            opened[name] = open_guest(setup, mode, f"{prefix}-{number}", plugin=plugin)
+            stack.callback(opened[name].discard)
         yield opened
-    finally:
-        for guest in opened.values():
-            guest.discard()
 
 
 def _counter(setup: GuestSetup, mode: CacheMode) -> Plugin:
