@@ -188,9 +188,7 @@ def bench(
     ] = DEFAULT_STORE,
     workload: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Make only the runs of this workload of the spec; again for more.", show_default="all"
-        ),
+        typer.Option(help="Make the runs of this workload only; may be repeated.", show_default="all"),
     ] = None,
     connect: Uri = None,
 ) -> None:
