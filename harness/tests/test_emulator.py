@@ -46,9 +46,9 @@ def test_otherwise_it_is_qemu_itself(
 @pytest.mark.parametrize(
     ("accelerator", "before"),
     [
-        (SINGLE_THREADED, ["-accel", "tcg,thread=single"]),
-        (COUNTED, ["-accel", "tcg", "-icount", "shift=0"]),
-        (REPEATABLE, ["-accel", "tcg", "-icount", "shift=2,sleep=off", "-global", *EVENTS]),
+        (SINGLE_THREADED, ["-accel", "tcg,tb-size=256,thread=single"]),
+        (COUNTED, ["-accel", "tcg,tb-size=256", "-icount", "shift=0"]),
+        (REPEATABLE, ["-accel", "tcg,tb-size=256", "-icount", "shift=2,sleep=off", "-global", *EVENTS]),
     ],
 )
 def test_what_libvirt_cannot_ask_for(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from riobed.errors import EnvironmentFault, UsageError
 from riobed.guest.images import workload_key
-from riobed.vm.host import need_room, run_tool
+from riobed.vm.host import need_memory, need_room, run_tool
 
 
 @pytest.fixture
@@ -71,6 +71,14 @@ def test_room(tmp_path: Path) -> None:
     assert (tmp_path / "new" / "folder").is_dir()
     with pytest.raises(EnvironmentFault, match=rf"^{tmp_path}: \d+ MiB free, 1099511627776 MiB needed; make"):
         need_room(tmp_path, 1 << 60)
+
+
+def test_memory() -> None:
+    need_memory(1 << 20, "a guest")
+    with pytest.raises(
+        EnvironmentFault, match=r"^12 guests take 1099511627776 MiB of memory, \d+ MiB are available; end"
+    ):
+        need_memory(1 << 60, "12 guests")
 
 
 def test_a_tool_that_fails_says_its_last_line() -> None:

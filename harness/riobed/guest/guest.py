@@ -37,6 +37,7 @@ from riobed.vm import (
     Plugin,
     canary_hits,
     driver,
+    emulator_memory,
     line_plugin,
     make_nvdimm,
     memory_files,
@@ -122,6 +123,10 @@ class GuestSetup:
         if self.workload and mode.cache_share:
             given |= self.workload.filling(mode.cache_share * self.machine.memory_mib * MIB, given)
         return given
+
+    def host_memory(self) -> int:
+        """Return the bytes of the host's memory that a guest may take; its NVDIMM is a file."""
+        return self.machine.memory_mib * MIB + emulator_memory(self.accelerator)
 
     def products(self, mode: CacheMode) -> Manifest:
         """Return what guests of a mode run on; build the mode's own kernel first if it is missing."""

@@ -8,7 +8,7 @@ from typing import Literal, TypeVar
 
 from riobed.guest import CacheMode, Guest, GuestSetup, open_guest
 from riobed.measure.counter import counter
-from riobed.vm import Plugin
+from riobed.vm import Plugin, need_memory
 
 # Time is measured in runs of their own: the plugin that counts instructions slows the emulator.
 Kind = Literal["instructions", "time"]
@@ -31,8 +31,10 @@ def guests(
 ) -> Iterator[dict[str, Guest]]:
     """Give a guest for each mode, by the mode's key; all stay alive, and are gone afterwards.
 
-    Their folders' names begin with `prefix`. EnvironmentFault if the plugin that counts cannot be compiled.
+    Their folders' names begin with `prefix`. EnvironmentFault if the host has too little memory for all, or
+    if the plugin that counts cannot be compiled.
     """
+    need_memory(len(modes) * setup.host_memory(), f"{len(modes)} guests at the same time")
     # Each is discarded, even if the user stops riobed while another one is.
     with ExitStack() as stack:
         opened = {}

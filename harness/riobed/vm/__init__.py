@@ -8,8 +8,8 @@ from riobed.vm.agent import AgentLost, ExecResult
 from riobed.vm.canary import CanaryHits, canary_hits
 from riobed.vm.connection import connect
 from riobed.vm.driver import Driver, driver
-from riobed.vm.emulator import COUNTED, REPEATABLE, SINGLE_THREADED
-from riobed.vm.host import LEAST_ROOM, find_tool, need_room, run_inside, run_tool
+from riobed.vm.emulator import COUNTED, REPEATABLE, SINGLE_THREADED, emulator_memory
+from riobed.vm.host import LEAST_ROOM, find_tool, need_memory, need_room, run_inside, run_tool
 from riobed.vm.lines import flip_bit, line_plugin
 from riobed.vm.machine import (
     UNUSED,
@@ -56,11 +56,13 @@ __all__ = [
     "compiled",
     "connect",
     "driver",
+    "emulator_memory",
     "find_tool",
     "flip_bit",
     "line_plugin",
     "make_nvdimm",
     "memory_files",
+    "need_memory",
     "need_room",
     "qemu_version",
     "reading_qemu",

@@ -9,6 +9,7 @@ from shutil import which
 from riobed_results.files import replacing
 
 from riobed.errors import EnvironmentFault
+from riobed.products import MIB
 from riobed.vm.machine import MachineConfig
 
 # As QEMU writes it; the store records this name, too.
@@ -17,6 +18,11 @@ SINGLE_THREADED = "tcg,thread=single"
 COUNTED = "tcg -icount shift=0"
 # The same with 4 ns each; an idle processor jumps to its next timer, so no host clock has any influence.
 REPEATABLE = "tcg -icount shift=2,sleep=off"
+# MiB of translated code that the emulator keeps before it begins anew (tb-size). By itself it keeps an eighth
+# of the host's memory, at most 1 GiB, which a guest that compiles fills within a minute.
+TRANSLATED_MIB = 256
+# MiB of its own that QEMU had besides, measured and rounded up.
+_QEMU_MIB = 120
 # Without ioeventfd the processor waits until a device has taken a request.
 _DEVICES = "".join(f" -global virtio-{name}-pci.ioeventfd=off" for name in ("blk", "serial"))
 
@@ -33,6 +39,11 @@ set -- {qemu}{accelerator} "$@"
 """
 
 
+def emulator_memory(accelerator: str) -> int:
+    """Return the bytes of the host's memory that QEMU takes besides the guest's own."""
+    return (_QEMU_MIB + (0 if accelerator == "kvm" else TRANSLATED_MIB)) * MIB
+
+
 def emulator(config: MachineConfig, scripts: Path, drop: str = "") -> Path:
     """Return QEMU's path, or a script's if libvirt cannot request the accelerator or `drop` must run first.
 
@@ -44,7 +55,8 @@ def emulator(config: MachineConfig, scripts: Path, drop: str = "") -> Path:
     ours = config.accelerator in (SINGLE_THREADED, COUNTED, REPEATABLE)
     if not ours and not drop:
         return Path(qemu)
-    accelerator = f" -accel {config.accelerator}" if ours else ""
+    limited = config.accelerator.replace("tcg", f"tcg,tb-size={TRANSLATED_MIB}", 1)
+    accelerator = f" -accel {limited}" if ours else ""
     if config.accelerator == REPEATABLE:
         accelerator += _DEVICES
     made = Path(qemu).stat().st_mtime_ns

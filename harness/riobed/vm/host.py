@@ -54,6 +54,17 @@ def _trust_as_host(root: Path) -> None:
             shutil.copyfile(_TRUSTED, temporary)
 
 
+def need_memory(size: int, what: str) -> None:
+    """Raise EnvironmentFault unless the host has `size` bytes of memory to give to `what`."""
+    fields = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+    available = int(fields["MemAvailable"].split()[0]) * 1024
+    if available < size:
+        raise EnvironmentFault(
+            f"{what} take {size // MIB} MiB of memory, {available // MIB} MiB are available; end what else "
+            "takes memory, or compare fewer modes"
+        )
+
+
 def need_room(folder: Path, size: int) -> None:
     """Raise EnvironmentFault unless the file system of `folder` has `size` bytes free."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -22,7 +22,7 @@ import libvirt_qemu
 from riobed.errors import BootError, InfraError
 from riobed.vm.agent import AgentLost, ExecResult, GuestAgent
 from riobed.vm.connection import embedded, libvirt_cache, qemu_log
-from riobed.vm.emulator import REPEATABLE, emulator
+from riobed.vm.emulator import REPEATABLE, TRANSLATED_MIB, emulator
 from riobed.vm.host import need_room
 from riobed.vm.kept import KeptState
 from riobed.vm.lines import lose_lines, settle
@@ -84,6 +84,7 @@ class LibvirtMachine:
             c=config,
             emulator=emulator(config, self._scripts, self._drop),
             repeatable=self.config.accelerator == REPEATABLE,
+            translated=TRANSLATED_MIB,
             # The version has the form 7002022 for 7.2.22. It matters only for emulated guests.
             wrong_flags=self.config.accelerator != "kvm" and self._qemu_version() < 8_000_000,
             start=_START,
