@@ -7,7 +7,16 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from itertools import chain, product
 
-from riobed_results.report.claims.claim import Claim, count, is_result, number, part, probability, rows_of
+from riobed_results.report.claims.claim import (
+    Claim,
+    count,
+    is_result,
+    number,
+    part,
+    probability,
+    rows_of,
+    seconds_of,
+)
 from riobed_results.report.claims.controls import CONTROL_SOURCES, CONTROL_SUMS
 from riobed_results.report.claims.crashes import CRASH_SOURCES
 from riobed_results.report.claims.nvdimm import nvdimm, restart_costs
@@ -141,7 +150,7 @@ def times(results: Results) -> Iterator[Claim]:
         yield number("judged_runs_per_hour", runs / hours, f"{runs / hours:.0f} judged runs an hour")
     for outcome in GROUPS:
         if mine := [row for row in rows_of(results) if timed(row) and group(row) == outcome]:
-            median = statistics.median(sum(map(float, row.phases.values())) for row in mine)
+            median = statistics.median(map(seconds_of, mine))
             yield number(f"{outcome}_median_s", median, f"{median:.1f} s")
 
 

@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Iterator
 from typing import Any
 
-from riobed_results.report.claims.claim import Claim, count, interval, number, of, part, slug
+from riobed_results.report.claims.claim import Claim, count, interval, number, of, part, seconds_of, slug
 from riobed_results.store import CampaignRow, Results, stored_spec
 from riobed_results.tables.nvram import has_nvdimm, nvram_table, wanted
 from riobed_results.tables.phases import timed
@@ -78,5 +78,4 @@ def _others(campaign: CampaignRow) -> dict[str, Any]:
 
 
 def _seconds(results: Results) -> list[float]:
-    rows = [row for row in results.rows if row.fault_class == "none" and timed(row)]
-    return [sum(map(float, row.phases.values())) for row in rows]
+    return [seconds_of(row) for row in results.rows if row.fault_class == "none" and timed(row)]

@@ -15,6 +15,7 @@ from riobed_results.report.claims.claim import (
     part,
     probability,
     rows_of,
+    seconds_of,
     slug,
 )
 from riobed_results.report.claims.replays import Again, corrupted
@@ -53,7 +54,7 @@ def _first(results: Results) -> Iterator[Claim]:
 
 
 def _median_s(key: str, rows: list[TrialRow]) -> Claim:
-    median = statistics.median(sum(map(float, row.phases.values())) for row in rows)
+    median = statistics.median(map(seconds_of, rows))
     return number(key, median, f"{median:.1f} s")
 
 
