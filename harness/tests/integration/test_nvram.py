@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is in an NVDIMM survives a reset and a loss of power; damage of it is a result."""
 
-import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from mmap import mmap
+from operator import methodcaller
 
+import numpy as np
 import pytest
 from riobed.faults.sites.vmlinux import Vmlinux
 from riobed.guest.boot import boot_production, wait_stage0
@@ -21,7 +22,7 @@ from riobed.plan.spec import CampaignSpec
 from riobed.trace import store_plugin, stores_answer, stores_so_far
 from riobed.trial.recover import read_recovery
 from riobed.trial.rows import trial_row
-from riobed.vm import CanaryHits
+from riobed.vm import CanaryHits, Machine
 from riobed_results.store.recovery_report import ENDED, RecoveryReport, cut_short
 from riobed_results.tables.controls import expected, found_by
 
@@ -159,6 +160,22 @@ mkdir /tmp/full && mount -t tmpfs -o size=100% full /tmp/full && head -c ${kib}K
 HAS = "awk '/MemTotal|MemAvailable/ {print $2}' /proc/meminfo"
 
 
+def unsettle(memory: mmap) -> None:
+    """Change the block that says what the NVDIMM is for, so its checksum is wrong (struct nd_pfn_sb)."""
+    assert memory[4096:4112] == b"NVDIMM_DAX_INFO\0"
+    memory[4096 + 16] ^= 1
+
+
+def power_loss(machine: Machine, damage: Callable[[mmap], None] | None = None) -> None:
+    """Lose power, with damage to what the NVDIMM keeps."""
+    machine.pause()
+    assert machine.config.nvdimm
+    if damage:
+        with mapped(machine.config.nvdimm.path) as memory:
+            damage(memory)
+    machine.power_loss(1)
+
+
 def test_the_nvdimm_is_memory_that_is_empty_after_a_crash(nvdimm: GuestSetup) -> None:
     mode = cache_mode("nv-memory")
     need_kernel(mode, "nv-memory")
@@ -167,11 +184,12 @@ def test_the_nvdimm_is_memory_that_is_empty_after_a_crash(nvdimm: GuestSetup) ->
         guest.boot()
         total, available = map(int, shell(guest, HAS).split())
         assert total > 256 * 1024
-        for crash in (guest.machine.reset, partial(guest.machine.power_loss, 1)):
+        damaged = [partial(power_loss, damage=damage) for damage in (unsettle, wreck)]
+        for crash in (methodcaller("reset"), power_loss, *damaged):
             shell(guest, FILL)
             assert int(shell(guest, HAS).split()[1]) < available / 4
             guest.machine.console.clear()
-            crash()
+            crash(guest.machine)
             wait_stage0(guest.machine)
             boot_production(guest.machine)
             after = [int(kib) for kib in shell(guest, HAS).split()]
@@ -208,7 +226,7 @@ def test_the_canary_counts_where_the_kernel_maps_it(nvdimm: GuestSetup, drivers:
 
 
 def wreck(memory: mmap) -> None:
-    memory[:] = random.Random(1).randbytes(len(memory))
+    memory[:] = np.random.default_rng(1).bytes(len(memory))
 
 
 def erase(memory: mmap) -> None:
