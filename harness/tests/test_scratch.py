@@ -172,6 +172,18 @@ def test_the_next_process_removes_what_a_killed_one_left(host: Host, asked: bool
     assert all(folder.exists() for folder in new)
 
 
+def test_a_riobed_of_another_container_is_left_alone_until_it_ends(host: Host) -> None:
+    """By its id here it is dead."""
+    process, folders = host.riobed()
+    there = [folder.rename(folder.parent / f"riobed-{host.dead}-012345678") for folder in folders]
+    host.riobed()
+    assert all(folder.exists() for folder in there)
+    process.kill()
+    process.wait()
+    host.riobed()
+    assert not any(folder.exists() for folder in there)
+
+
 def test_no_place_for_the_folder(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RIOBED_SCRATCH", str(host.base / "nowhere"))
     with pytest.raises(EnvironmentFault, match=f"^{host.base}/nowhere: No such file .*; set RIOBED_SCRATCH"):

@@ -3,10 +3,12 @@
 
 Each process has its own, because libvirt's embedded driver needs its root for itself. The path is short,
 because a Unix socket's path has at most 107 bytes. QEMU outlives a harness that is killed, so the next
-harness kills the QEMUs of dead processes and removes their folders.
+harness kills the QEMUs of dead processes and removes their folders. A living process holds a lock on its
+folders: a container that shares them has process ids of its own, by which it would seem dead.
 """
 
 import atexit
+import fcntl
 import hashlib
 import os
 import re
@@ -38,6 +40,7 @@ def scratch_dir() -> Path:
         # QEMU, as another user (riobed.vm.unprivileged), needs files inside it.
         folder.mkdir()
         folder.chmod(0o711)
+        _hold(folder)
     except OSError as error:
         raise EnvironmentFault(
             f"{_base()}: {error.strerror}; set RIOBED_SCRATCH to a folder with room"
@@ -55,6 +58,7 @@ def memory_dir() -> Path:
         return folder
     folder = SHARED_MEMORY / scratch_dir().name
     open_folder(folder)
+    _hold(folder)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
@@ -63,9 +67,30 @@ def clean_up_after_the_dead() -> None:
     """Kill the guests and remove the folders of riobed processes that no longer exist."""
     for base in (_base(), SHARED_MEMORY):
         for folder in base.glob("riobed-*"):
-            if _dead(folder.name) and _ours(folder):
+            if _dead(folder.name) and _ours(folder) and not _held(folder):
                 end_qemus(os.fsencode(f"/{folder.name}/"))
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def _hold(folder: Path) -> None:
+    """Lock a folder until this process ends."""
+    fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_EX)
+
+
+def _held(folder: Path) -> bool:
+    """Whether some process has locked the folder."""
+    try:
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        # It is gone meanwhile, or none of ours.
+        return False
+    try:
+        fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(opened)
+    return False
 
 
 def _dead(name: str) -> bool:
