@@ -19,7 +19,8 @@
 struct flip {
 	const struct inject_command *cmd;
 	struct flip_target target;
-	bool applied;
+	u8 mask;
+	bool drawn;
 };
 
 static struct flip flips[INJECT_MAX];
@@ -31,7 +32,7 @@ static bool taken(const struct flip *flip)
 	const struct flip *other;
 
 	for (other = flips; other < flip; other++)
-		if (other->applied && other->target.at == flip->target.at)
+		if (other->drawn && other->target.at == flip->target.at)
 			return true;
 	return false;
 }
@@ -51,20 +52,25 @@ static bool draw(struct flip *flip, u64 *random)
 	return false;
 }
 
+static void draw_one(struct flip *flip)
+{
+	u64 random = flip->cmd->seed;
+
+	flip->mask = 1 << (next_random(&random) % 8);
+	flip->drawn = draw(flip, &random);
+}
+
 static void apply_one(unsigned int number)
 {
 	struct flip *flip = &flips[number];
-	u64 random = flip->cmd->seed;
-	u8 mask = 1 << (next_random(&random) % 8);
 
-	flip->applied = draw(flip, &random);
-	if (!flip->applied)
+	if (!flip->drawn)
 		return;
-	*flip->target.at ^= mask;
+	*flip->target.at ^= flip->mask;
 	if (number < WATCHES)
 		watch_set(number, flip->cmd->id, flip->target.at);
 	evidence_injected(flip->cmd->id, ktime_get_mono_fast_ns());
-	evidence_flip(flip->cmd, &flip->target, mask);
+	evidence_flip(flip->cmd, &flip->target, flip->mask);
 }
 
 static int flip_prepare(const struct inject_command *cmds, unsigned int count)
@@ -95,6 +101,9 @@ static void flip_apply(void)
 
 	if (in_heap)
 		heap_apply();
+	/* Drawing reads page tables and descriptions of pages: none is to be flipped yet. */
+	for (i = 0; i < nr_flips; i++)
+		draw_one(&flips[i]);
 	for (i = 0; i < nr_flips; i++)
 		apply_one(i);
 }
@@ -105,7 +114,7 @@ static void flip_show(struct seq_file *s)
 
 	for (i = 0; i < nr_flips; i++)
 		seq_printf(s, "%s %u %s\n", flips[i].cmd->kind == INJECT_HEAP ? "heap" : "stack",
-			   flips[i].cmd->id, !flips[i].applied ? "not injected" :
+			   flips[i].cmd->id, !flips[i].drawn ? "not injected" :
 			   i < WATCHES ? watch_state(i) : "unwatched");
 }
 

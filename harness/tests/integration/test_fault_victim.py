@@ -290,6 +290,16 @@ def test_heap_flips_hit_kinds_and_caches_by_their_bytes(guest: Guest) -> None:
     guest.discard()
 
 
+def test_what_is_flipped_is_not_read_to_draw_another_flip(guest: Guest) -> None:
+    """Objects are found by the descriptions of their pages; a wrong one ends the guest in the injector."""
+    guest.ready()
+    kinds = ["struct_page"] * (FLIPS // 2) + ["slab"] * (FLIPS // 2)
+    batch = "".join(f"heap {index} {index} {kind}\n" for index, kind in enumerate(kinds)) + "go\n"
+    guest.machine.spawn(["/bin/sh", "-c", INJECT], batch.encode())
+    assert wait_until(guest.machine, lambda: len(evidence(guest).hits) == FLIPS, 90)
+    guest.discard()
+
+
 def test_a_flip_that_is_overwritten_is_not_used(guest: Guest) -> None:
     def experiment() -> None:
         shell(guest, f"echo fill >{FILES}/heap")
