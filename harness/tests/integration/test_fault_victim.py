@@ -323,8 +323,11 @@ def test_a_stack_flip_changes_one_bit_of_a_stack_in_use(guest: Guest) -> None:
     # What is in use may be written by its owner before it is looked at.
     assert found and found <= flipped(seen.hits)
     assert all((int(str(hit["address"]), 16) + int(hit["offset"])) % STACK == 0 for hit in seen.hits.values())
-    assert seen.activated and seen.activated.keys() ^ seen.overwritten.keys() == {0, 1, 2, 3}
-    assert not found & flipped({index: seen.hits[index] for index in seen.overwritten})
+    # Nobody reads the registers of a kernel thread that are kept there, nor the gaps in its frames.
+    read = {index for index in range(4) if flipped({index: seen.hits[index]}) <= found}
+    assert read and read <= seen.activated.keys() and not read & seen.overwritten.keys()
+    assert seen.activated.keys() | seen.overwritten.keys() <= {0, 1, 2, 3}
+    assert not seen.activated.keys() & seen.overwritten.keys()
 
 
 # --- calls; the first one is far enough away for the victim to have begun ---
