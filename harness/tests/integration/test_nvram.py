@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from mmap import mmap
-from operator import methodcaller
 
 import numpy as np
 import pytest
@@ -166,14 +165,12 @@ def unsettle(memory: mmap) -> None:
     memory[4096 + 16] ^= 1
 
 
-def power_loss(machine: Machine, damage: Callable[[mmap], None] | None = None) -> None:
-    """Lose power, with damage to what the NVDIMM keeps."""
+def damage_nvdimm(machine: Machine, damage: Callable[[mmap], None]) -> None:
+    """Pause the machine, and damage what its NVDIMM has."""
     machine.pause()
     assert machine.config.nvdimm
-    if damage:
-        with mapped(machine.config.nvdimm.path) as memory:
-            damage(memory)
-    machine.power_loss(1)
+    with mapped(machine.config.nvdimm.path) as memory:
+        damage(memory)
 
 
 def test_the_nvdimm_is_memory_that_is_empty_after_a_crash(nvdimm: GuestSetup) -> None:
@@ -184,12 +181,15 @@ def test_the_nvdimm_is_memory_that_is_empty_after_a_crash(nvdimm: GuestSetup) ->
         guest.boot()
         total, available = map(int, shell(guest, HAS).split())
         assert total > 256 * 1024
-        damaged = [partial(power_loss, damage=damage) for damage in (unsettle, wreck)]
-        for crash in (methodcaller("reset"), power_loss, *damaged):
+        power_loss = partial(guest.machine.power_loss, 1)
+        damages = (None, unsettle, wreck)
+        for crash, damage in ((guest.machine.reset, None), *((power_loss, damage) for damage in damages)):
             shell(guest, FILL)
             assert int(shell(guest, HAS).split()[1]) < available / 4
             guest.machine.console.clear()
-            crash(guest.machine)
+            if damage:
+                damage_nvdimm(guest.machine, damage)
+            crash()
             wait_stage0(guest.machine)
             boot_production(guest.machine)
             after = [int(kib) for kib in shell(guest, HAS).split()]
@@ -252,11 +252,8 @@ def recovered_with(guest: Guest, damage: Callable[[mmap], None]) -> RecoveryRepo
     """Write a file, lose the machine, damage the NVDIMM, and recover."""
     guest.ready()
     machine = guest.machine
-    assert machine.config.nvdimm
     shell(guest, "echo one >/mnt/test/file; sync")
-    machine.pause()
-    with mapped(machine.config.nvdimm.path) as memory:
-        damage(memory)
+    damage_nvdimm(machine, damage)
     machine.console.clear()
     machine.reset()
     machine.resume()
