@@ -3,6 +3,8 @@
 
 import os
 import struct
+import time
+from dataclasses import fields, replace
 from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,9 +17,10 @@ from riobed.guest import MIB, MachineSpec, cache_mode
 from riobed.guest import guest as guests
 from riobed.guest.guest import Guest, GuestSetup, machine_config
 from riobed.guest.meminfo import CacheUse, cache_use
-from riobed.guest.workload import load_workload
+from riobed.guest.snapshots import trim
+from riobed.guest.workload import load_workload, put_beside
 from riobed.products import CHECKOUT
-from riobed.vm import make_nvdimm, memory_files
+from riobed.vm import Plugin, make_nvdimm, memory_files
 from riobed.vm.emulator import REPEATABLE
 
 
@@ -61,9 +64,10 @@ def nothing_below(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def guest_of(tmp_path: Path, name: str, accelerator: str = REPEATABLE, **changes: Any) -> Guest:
-    words: dict[str, Any] = {"machine": MachineSpec(), "snapshots": tmp_path / "snapshots"} | changes
-    setup = GuestSetup(manifest(tmp_path), accelerator=accelerator, **words)
-    mode = cache_mode("rio")
+    words: dict[str, Any] = {"machine": MachineSpec(), "snapshots": tmp_path / "snapshots"}
+    words |= {"manifest": manifest(tmp_path), "accelerator": accelerator} | changes
+    mode = words.pop("mode", cache_mode("rio"))
+    setup = GuestSetup(**words)
     return Guest(setup, mode, cast(Any, Told(machine_config(setup, mode, tmp_path / name))))
 
 
@@ -80,19 +84,19 @@ BEGIN = ["load disk with a snapshot", "clear", "put", "resume"]
 
 def test_one_snapshot_is_kept_and_all_guests_of_a_kind_begin_from_it(tmp_path: Path) -> None:
     first, second = guest_of(tmp_path, "w0"), guest_of(tmp_path, "w1")
-    first.boot_id = "beef"
+    first.boot_id, first.cache = "beef", CacheUse(0.25, 0.125)
     assert first.start(["/bin/true"], b"") == 93
     assert told(first) == ["boot", "prepare", *SAVE, *FROM_KEPT, *BEGIN]
     assert second.start(["/bin/true"], b"") == 93
     assert told(second) == [*FROM_KEPT, *BEGIN]
-    assert second.boot_id == "beef"
+    assert (second.boot_id, second.cache) == ("beef", CacheUse(0.25, 0.125))
     second.start(["/bin/true"], b"")
     assert told(second) == BEGIN
     (kept,) = (tmp_path / "snapshots").iterdir()
-    assert sorted(path.name for path in kept.iterdir()) == ["sha256.json", "test.qcow2"]
+    assert sorted(path.name for path in kept.iterdir()) == ["index.json", "test.qcow2"]
 
 
-@pytest.mark.parametrize("name", ["test.qcow2", "sha256.json"])
+@pytest.mark.parametrize("name", ["test.qcow2", "index.json"])
 def test_a_snapshot_that_a_dying_host_cut_short_is_not_used(tmp_path: Path, name: str) -> None:
     guest_of(tmp_path, "w0").take_snapshot()
     (kept,) = (tmp_path / "snapshots").iterdir()
@@ -114,26 +118,90 @@ def test_who_comes_second_with_a_snapshot_takes_the_first(tmp_path: Path) -> Non
     assert len(list((tmp_path / "snapshots").iterdir())) == 1
 
 
-def test_guests_of_other_kinds_have_their_own(tmp_path: Path) -> None:
-    machines = [MachineSpec(disk_mib=64), MachineSpec(nvdimm_mib=64), MachineSpec(nvdimm_mib=32)]
-    kinds: list[dict[str, Any]] = [{}, {"options": {"twins": 3}}, *({"machine": each} for each in machines)]
-    for number, changes in enumerate(kinds):
-        guest = guest_of(tmp_path, f"w{number}", **changes)
-        guest.take_snapshot()
-        assert "boot" in told(guest)
-    assert len(list((tmp_path / "snapshots").iterdir())) == len(kinds)
+MEMTEST = CHECKOUT / "workloads/memtest"
+LOADED, ANDREW = load_workload(MEMTEST), load_workload(CHECKOUT / "workloads/andrew")
+# Each attribute of a setup, and values that make another guest of it than the first one.
+DECIDES: dict[str, list[Any]] = {
+    "machine": [
+        MachineSpec(**{name: value})
+        for name, value in {
+            "memory_mib": 576, "nvdimm_mib": 64, "disk_mib": 64, "vcpus": 2, "save_memory": True,
+            "throttle": {"iops": 100},
+        }.items()
+    ] + [MachineSpec(nvdimm_mib=64, canary_mib=16)],
+    "accelerator": ["tcg", "kvm"],
+    "workload": [None, LOADED.model_copy(update={"prepare": "mkdir {dir}"})],
+    "workload_image": [Path("other-image")],
+    "options": [{"twins": 3}],
+    "beside": [tuple(put_beside(LOADED, [(ANDREW, {"processes": number})])) for number in (2, 3)],
+    "settled": [True],
+    "manifest": [{"build_id": "beef"}, {"image": "f" * 16}],
+}  # fmt: skip
+# What has no snapshot in the cache, or may share one. The accelerator is given by `icount`.
+SHARES = {"parked", "loses_lines", "trace", "snapshots", "driver"}
+ELSEWHERE = {"qemu"}
 
 
-@pytest.mark.parametrize("accelerator", ["tcg", "kvm"])
-def test_a_guest_that_is_not_repeatable_keeps_none(tmp_path: Path, accelerator: str) -> None:
-    guest = guest_of(tmp_path, "w0", accelerator)
+def key_of(tmp_path: Path, **changes: Any) -> str:
+    products = manifest(tmp_path, **changes.pop("manifest", {}))
+    kept = guest_of(tmp_path, "w0", **{"workload": LOADED, "manifest": products} | changes)._kept()
+    assert kept
+    return kept.name
+
+
+def test_guests_of_other_kinds_have_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert {each.name for each in fields(GuestSetup)} == DECIDES.keys() | SHARES | ELSEWHERE
+    decided = {name for each in DECIDES["machine"] for name in each.model_fields_set}
+    assert decided | {"accelerator", "icount"} == MachineSpec.model_fields.keys()
+    keys = [key_of(tmp_path)]
+    keys += [key_of(tmp_path, **{name: value}) for name, values in DECIDES.items() for value in values]
+    rio = cache_mode("rio")
+    for changes in ({"sysctls": {"vm.swappiness": 1}}, {"mount": "noatime"}, {"cache_share": 0.1}):
+        keys.append(key_of(tmp_path, mode=rio.model_copy(update=changes)))
+    monkeypatch.setattr(guests, "qemu_version", lambda *_: "QEMU 10.0")
+    keys.append(key_of(tmp_path))
+    assert len(set(keys)) == len(keys)
+
+
+def test_a_plugin_or_a_parked_stage_0_is_in_no_snapshot(tmp_path: Path) -> None:
+    assert guest_of(tmp_path, "w0", parked=True)._kept() is None
+    watched = guest_of(tmp_path, "w1")
+    watched.machine.config = replace(watched.machine.config, plugin=Plugin(Path("x.so"), "counters"))
+    assert watched._kept() is None
+
+
+def test_a_snapshot_of_another_guest_is_not_used(tmp_path: Path) -> None:
+    guest_of(tmp_path, "w0").take_snapshot()
+    (kept,) = (tmp_path / "snapshots").iterdir()
+    other = guest_of(tmp_path, "w1", settled=True)
+    moved = other._kept()
+    assert moved and kept != moved
+    kept.rename(moved)
+    with pytest.raises(EnvironmentFault, match=f"{moved}: this is the snapshot of another guest; remove it"):
+        other.take_snapshot()
+
+
+def test_what_was_not_used_for_longest_makes_room(tmp_path: Path) -> None:
+    for age, name in enumerate(("new", "old", "older")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "disk").write_bytes(bytes(1000))
+        used = time.time() - age * 7200
+        os.utime(tmp_path / name, (used, used))
+    trim(tmp_path, 2000)
+    assert {path.name for path in tmp_path.iterdir()} == {"new", "old"}
+    # What may be in use stays, however large.
+    trim(tmp_path, 10)
+    assert {path.name for path in tmp_path.iterdir()} == {"new"}
+
+
+def test_a_guest_without_a_cache_keeps_none(tmp_path: Path) -> None:
+    guest = guest_of(tmp_path, "w0", "tcg", snapshots=None)
     guest.ready()
     assert told(guest) == ["boot", "prepare", "save", "resume", "clear"]
     guest.ready()
     # What the guest of the trial before has said is gone before this one says anything.
     assert told(guest) == ["load disk with a snapshot", "clear", "resume"]
     assert not guest.repeatable
-    assert not (tmp_path / "snapshots").exists()
 
 
 def test_a_fresh_boot_is_not_kept_and_trials_begin_from_its_own(tmp_path: Path) -> None:
@@ -164,7 +232,7 @@ def test_a_traced_guest_is_not_repeatable(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mib", [0, 16])
 def test_all_memory_is_compared_with_the_snapshots(tmp_path: Path, mib: int) -> None:
-    guest = guest_of(tmp_path, "w0", "tcg", machine=MachineSpec(nvdimm_mib=mib))
+    guest = guest_of(tmp_path, "w0", "tcg", machine=MachineSpec(nvdimm_mib=mib), snapshots=None)
     ram = tmp_path / "ram"
     ram.write_bytes(b"ram")
     cast(Any, guest.machine).ram_path = lambda: ram

@@ -32,7 +32,7 @@ from riobed_results.tables.replays import JUDGED, Ending, ReplayRun
 
 from riobed.campaign import draw_faults
 from riobed.commands.lines import ending
-from riobed.commands.run import beside
+from riobed.commands.run import beside, replayable
 from riobed.crash import formats
 from riobed.errors import EnvironmentFault, InfraError, UsageError
 from riobed.faults import Fault, catalogue_of
@@ -121,7 +121,7 @@ def replay_setup(
             f"campaign {campaign.name!r}: another kernel is built here: {difference}; "
             "check out the sources it ran on"
         )
-    return replace(setup, snapshots=beside(store, "snapshots"), trace=trace)
+    return replace(replayable(setup, store), trace=trace)
 
 
 def find(request: Request) -> StoredTrial:

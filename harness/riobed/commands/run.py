@@ -35,6 +35,7 @@ from riobed.faults import Catalogue, catalogue_of, check_classes
 from riobed.guest import GuestSetup, check_mode, guest_setup
 from riobed.plan import CampaignSpec, load_spec
 from riobed.trial import PLANTED
+from riobed.vm import REPEATABLE
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def run_spec(spec: CampaignSpec, store: str, logs: Path | None, where: Where) ->
     # This builds the kernels that are missing.
     for mode in spec.modes:
         check_mode(mode, spec.mode(mode), setup)
-    setup = replace(setup, snapshots=beside(store, "snapshots"))
+    setup = replayable(setup, store)
     can_plant = bool(setup.workload and setup.workload.stop)
     # Where only some bytes count, a spec has to choose the kinds that change these.
     spec = spec.with_controls(can_plant and not (setup.workload and setup.workload.places))
@@ -141,6 +142,15 @@ def show(
     if not console.is_terminal:
         # Without a terminal, Live does not end its last line.
         console.line()
+
+
+def replayable(setup: GuestSetup, store: str) -> GuestSetup:
+    """Return the guests of a store's campaign: deterministic ones start from the snapshots beside it.
+
+    A replay repeats a deterministic trial only from the very snapshot that the trial started from.
+    """
+    deterministic = setup.accelerator == REPEATABLE
+    return replace(setup, snapshots=beside(store, "snapshots")) if deterministic else setup
 
 
 def beside(store: str, name: str) -> Path:

@@ -2,12 +2,12 @@
 """A guest in one cache mode: it is booted once, then restored from a snapshot for each trial."""
 
 import hashlib
-import json
 import os
 import shlex
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from riobed.errors import BootError, InfraError, UsageError
 from riobed.guest import registry
@@ -22,7 +22,7 @@ from riobed.guest.meminfo import CacheUse, cache_use
 from riobed.guest.modes import NVDIMM_DRIVERS, CacheMode, Device
 from riobed.guest.parking import Parking
 from riobed.guest.registry import mapped
-from riobed.guest.snapshots import keep_snapshot, restore_disks
+from riobed.guest.snapshots import Known, described, keep_snapshot, restore_disks, snapshot_key
 from riobed.guest.tree import read_listing, script
 from riobed.guest.workload import GUEST_DIR, Beside, Workload
 from riobed.products import KernelPart, Manifest
@@ -112,7 +112,7 @@ class GuestSetup:
     trace: bool = False
     # When the snapshot is taken, the disk has all that was written before.
     settled: bool = False
-    # Folder of the snapshot cache of deterministic guests, from which replays start; None: no cache.
+    # Folder of the snapshot cache, from which guests start; None: no cache.
     snapshots: Path | None = None
     # The back-end that makes its machine.
     driver: Driver = field(default_factory=driver)
@@ -236,7 +236,7 @@ class Guest:
         self._snapshot = False
         self._memory = b""
         self._warm: WarmStart | None = None
-        # The file cache when the snapshot was taken; None if that was in another process.
+        # The file cache when the snapshot was taken; None before.
         self.cache: CacheUse | None = None
         # What was outside the workloads' folders then, as a script of riobed.guest.tree lists it.
         self.outside = b""
@@ -327,7 +327,7 @@ class Guest:
             self._prepare()
             self._save()
             if kept:
-                keep_snapshot(self.machine, kept, self._known)
+                keep_snapshot(self.machine, kept, self._made_of, self._known)
         if kept:
             self._known = restore_disks(self.machine, kept)
             self.machine.start()
@@ -530,13 +530,13 @@ class Guest:
         return script([GUEST_DIR, *(beside.place.dir for beside in self.beside)], times=True)
 
     @property
-    def _known(self) -> dict[str, str]:
+    def _known(self) -> Known:
         """What is known of the snapshot beside its images."""
-        return {"boot_id": self.boot_id, "outside": self.outside.decode("latin-1")}
+        return Known(boot_id=self.boot_id, outside=self.outside.decode("latin-1"), cache=self.cache)
 
     @_known.setter
-    def _known(self, kept: dict[str, str]) -> None:
-        self.boot_id, self.outside = kept["boot_id"], kept["outside"].encode("latin-1")
+    def _known(self, kept: Known) -> None:
+        self.boot_id, self.outside, self.cache = kept.boot_id, kept.outside.encode("latin-1"), kept.cache
 
     def _read_boot_id(self) -> str:
         """Return what the registry says, because recovery reports that of the memory it finds.
@@ -569,28 +569,30 @@ class Guest:
     def _kept(self) -> Path | None:
         """Return the folder of this guest's cached snapshot, which may not exist yet; None without a cache.
 
-        Its name is a hash over everything the guest is made of.
+        What a plugin counts since power-on and what a parked stage 0 had in memory are in no snapshot.
         """
-        setup, config = self.setup, self.machine.config
-        if not setup.snapshots or setup.accelerator != REPEATABLE:
+        config = self.machine.config
+        if not self.setup.snapshots or config.plugin or config.interactive or self.parking:
             return None
-        made_of = [
-            _MACHINE,
-            config.stage0_cmdline,
-            config.production_cmdline,
-            config.memory,
-            config.vcpus,
-            config.workload_image and config.workload_image.name,
-            setup.options,
-            setup.machine.disk_mib,
-            self._outside,
-            self.mode.model_dump(mode="json", exclude={"summary"}),
-            setup.stage0_kernel(self.mode).build_id,
-            setup.products(self.mode).image.key,
-            setup.accelerator,
-            qemu_version(setup.qemu),
-        ]
-        return setup.snapshots / hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:16]
+        return self.setup.snapshots / snapshot_key(self._made_of)
+
+    @property
+    def _made_of(self) -> dict[str, Any]:
+        """All that decides what a snapshot of this guest is, as JSON takes it."""
+        setup = self.setup
+        prepare = self.command("prepare", seed=0) if setup.workload and setup.workload.prepare else None
+        return {
+            "driver": _MACHINE,
+            "machine": described(self.machine.config),
+            "disk_mib": setup.machine.disk_mib,
+            "qemu": qemu_version(setup.qemu),
+            "mode": self.mode.model_dump(mode="json", exclude={"summary"}),
+            "stage0": setup.stage0_kernel(self.mode).build_id,
+            "image": setup.products(self.mode).image.key,
+            "prepare": prepare,
+            "settled": setup.settled,
+            "outside": self._outside,
+        }
 
     def _save(self) -> None:
         if self.setup.accelerator == REPEATABLE:

@@ -13,6 +13,7 @@ from riobed.guest.guest import GuestSetup
 from riobed.guest.images import workload_image, workload_key
 from riobed.guest.kernel import GUEST_NEEDS, check_config, kernel_config
 from riobed.guest.modes import CacheMode
+from riobed.guest.snapshots import kept_guests
 from riobed.guest.workload import Workload, check_options, load_workload, put_beside
 from riobed.products import Manifest, content_key, load_manifest
 from riobed.vm import REPEATABLE, driver, qemu_version, reading_qemu
@@ -32,7 +33,8 @@ def guest_setup(
     """Collect what a guest is made of; with `parked` its stage 0 is parked (riobed.guest.parking).
 
     With `loses_lines` its emulator knows which lines of an NVDIMM a loss of power takes. With `counts_nvdimm`
-    it can count what goes to the NVDIMM. Either takes a QEMU whose plugins can.
+    it can count what goes to the NVDIMM. Either takes a QEMU whose plugins can. If RIOBED_SNAPSHOTS names a
+    folder, guests start from the snapshots in it.
 
     UsageError if the workload is not valid, EnvironmentFault if something is not built or installed.
     """
@@ -61,6 +63,7 @@ def guest_setup(
         parked=parked,
         loses_lines=loses_lines,
         qemu=reading_qemu(manifest) if loses_lines or counts_nvdimm else None,
+        snapshots=kept_guests(),
         driver=machines,
     )
 

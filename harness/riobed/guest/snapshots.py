@@ -1,49 +1,101 @@
 # SPDX-License-Identifier: Apache-2.0
 """The snapshot cache. A snapshot is a guest's disk images, which also hold the saved RAM and devices.
 
-A deterministic trial repeats only from the very same snapshot. So the cache holds one for each kind of guest,
-and all guests of that kind in a campaign start from it.
+A deterministic trial repeats only from the very same snapshot, so all its guests of one kind start from one.
+Other guests are kept on request (RIOBED_SNAPSHOTS), because restoring takes less time than booting.
 """
 
 import hashlib
 import json
+import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, ValidationError
+
 from riobed.errors import EnvironmentFault
+from riobed.guest.meminfo import CacheUse
 from riobed.vm import Machine, MachineConfig, make_nvdimm, need_room
 
-_SUMS = "sha256.json"
-# The key of that file that names no disk.
-_KNOWN = "known"
+# The environment variable that names a folder in which ready guests outlive the process that booted them.
+SNAPSHOTS = "RIOBED_SNAPSHOTS"
+# How much such a folder holds. What was used within the last hour may be in use and stays.
+_MOST_BYTES = 12 << 30
+_IN_USE_S = 3600.0
+_INDEX = "index.json"
 
 
-def keep_snapshot(machine: Machine, kept: Path, known: dict[str, str]) -> None:
+class Known(BaseModel):
+    """What is known of a snapshot beside its images: see the attributes of Guest."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    boot_id: str
+    # In Latin-1, because it may be any bytes.
+    outside: str
+    cache: CacheUse | None
+
+
+class _Index(BaseModel):
+    """What a kept snapshot is: its key, what that was made of, and the SHA-256 of each disk."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    key: str
+    made_of: dict[str, Any]
+    disks: dict[str, str]
+    known: Known
+
+
+def snapshot_key(made_of: Mapping[str, Any]) -> str:
+    """Return the name of the snapshot of guests that are made of the same."""
+    return hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def described(config: MachineConfig) -> dict[str, Any]:
+    """Describe a machine for a key: all of it, but where its files are."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, Path):
+            return value.name
+        if isinstance(value, dict):
+            return {key: plain(each) for key, each in value.items()}
+        return [plain(each) for each in value] if isinstance(value, list | tuple) else value
+
+    whole = asdict(config)
+    return {name: plain(value) for name, value in whole.items() if name not in ("name", "folder")}
+
+
+def keep_snapshot(machine: Machine, kept: Path, made_of: Mapping[str, Any], known: Known) -> None:
     """Copy the disks of a guest that has just been saved to the cache, unless another worker was first.
 
     `known` is what restore_disks() is to return. EnvironmentFault if there is no room.
     """
     disks = _disks(machine.config)
     with _explained(kept.parent):
+        kept.parent.mkdir(parents=True, exist_ok=True)
         need_room(kept.parent, sum(disk.stat().st_size for disk in disks))
         with tempfile.TemporaryDirectory(dir=kept.parent, ignore_cleanup_errors=True) as made:
             for disk in disks:
                 shutil.copyfile(disk, Path(made) / disk.name)
-            sums = {disk.name: _hash(Path(made) / disk.name) for disk in disks} | {_KNOWN: known}
-            (Path(made) / _SUMS).write_text(json.dumps(sums), encoding="utf-8")
+            sums = {disk.name: _hash(Path(made) / disk.name) for disk in disks}
+            index = _Index(key=kept.name, made_of=dict(made_of), disks=sums, known=known)
+            (Path(made) / _INDEX).write_text(index.model_dump_json(), encoding="utf-8")
             # rename(2) does not replace a folder that is not empty (ENOTEMPTY).
             with suppress(OSError):
                 Path(made).rename(kept)
 
 
-def restore_disks(machine: Machine, kept: Path) -> dict[str, str]:
+def restore_disks(machine: Machine, kept: Path) -> Known:
     """End a guest and give it the cached disks; return what was known of them when they were kept.
 
-    EnvironmentFault if they are missing or damaged.
+    EnvironmentFault if they are missing or damaged, or those of another kind of guest.
     """
     machine.destroy()
     nvdimm = machine.config.nvdimm.size if machine.config.nvdimm else 0
@@ -51,23 +103,50 @@ def restore_disks(machine: Machine, kept: Path) -> dict[str, str]:
     # The snapshot has its content.
     make_nvdimm(machine.config)
     with _explained(kept):
+        # When it was used last; trim() goes by that.
+        os.utime(kept)
+        index = _index(kept)
         for disk in _disks(machine.config):
             shutil.copyfile(kept / disk.name, disk)
         # If the host went down, files may hold less than was written to them.
-        sums = _sums(kept)
-        known = sums.pop(_KNOWN, None)
-        if not isinstance(known, dict) or sums != {disk.name: _hash(disk) for disk in _disks(machine.config)}:
+        if not index or index.disks != {disk.name: _hash(disk) for disk in _disks(machine.config)}:
             raise EnvironmentFault(
                 f"{kept}: this snapshot is damaged; remove it (replays of its trials may then differ)"
             )
-    return known
+        if not index.key == snapshot_key(index.made_of) == kept.name:
+            raise EnvironmentFault(f"{kept}: this is the snapshot of another guest; remove it")
+    return index.known
 
 
-def _sums(kept: Path) -> dict[str, Any]:
+def kept_guests() -> Path | None:
+    """Return the folder that RIOBED_SNAPSHOTS names, trimmed; None if it names none."""
+    name = os.environ.get(SNAPSHOTS)
+    if not name:
+        return None
+    folder = Path(name).absolute()
+    trim(folder, _MOST_BYTES)
+    return folder
+
+
+def trim(folder: Path, most: int) -> None:
+    """Remove the snapshots that were not used for longest until at most `most` bytes are left."""
+    with suppress(FileNotFoundError):
+        total = 0
+        for kept in sorted(folder.iterdir(), key=_used, reverse=True):
+            total += sum(file.stat().st_size for file in kept.iterdir())
+            if total > most and time.time() - _used(kept) > _IN_USE_S:
+                shutil.rmtree(kept, ignore_errors=True)
+
+
+def _used(kept: Path) -> float:
+    return kept.stat().st_mtime
+
+
+def _index(kept: Path) -> _Index | None:
     try:
-        return dict(json.loads((kept / _SUMS).read_bytes()))
-    except (FileNotFoundError, TypeError, ValueError):
-        return {}
+        return _Index.model_validate_json((kept / _INDEX).read_bytes())
+    except (FileNotFoundError, ValidationError):
+        return None
 
 
 def _hash(path: Path) -> str:
