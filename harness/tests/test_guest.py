@@ -182,16 +182,16 @@ def test_a_snapshot_of_another_guest_is_not_used(tmp_path: Path) -> None:
 
 
 def test_what_was_not_used_for_longest_makes_room(tmp_path: Path) -> None:
-    for age, name in enumerate(("new", "old", "older")):
-        (tmp_path / name).mkdir()
+    for age, name in enumerate(("code/new", "other/old", "code/older")):
+        (tmp_path / name).mkdir(parents=True)
         (tmp_path / name / "disk").write_bytes(bytes(1000))
         used = time.time() - age * 7200
         os.utime(tmp_path / name, (used, used))
     trim(tmp_path, 2000)
-    assert {path.name for path in tmp_path.iterdir()} == {"new", "old"}
+    assert {path.name for path in tmp_path.glob("*/*")} == {"new", "old"}
     # What may be in use stays, however large.
     trim(tmp_path, 10)
-    assert {path.name for path in tmp_path.iterdir()} == {"new"}
+    assert {path.name for path in tmp_path.glob("*/*")} == {"new"}
 
 
 def test_a_guest_without_a_cache_keeps_none(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from riobed.errors import EnvironmentFault
 from riobed.guest.meminfo import CacheUse
+from riobed.products import content_key
 from riobed.vm import Machine, MachineConfig, make_nvdimm, need_room
 
 # The environment variable that names a folder in which ready guests outlive the process that booted them.
@@ -119,20 +121,28 @@ def restore_disks(machine: Machine, kept: Path) -> Known:
 
 
 def kept_guests() -> Path | None:
-    """Return the folder that RIOBED_SNAPSHOTS names, trimmed; None if it names none."""
+    """Return the folder of snapshots that this code made, below the one that RIOBED_SNAPSHOTS names; or None.
+
+    Other code may boot the same machine in another way, so it has another folder.
+    """
     name = os.environ.get(SNAPSHOTS)
     if not name:
         return None
-    folder = Path(name).absolute()
-    trim(folder, _MOST_BYTES)
-    return folder
+    trim(Path(name), _MOST_BYTES)
+    return Path(name).absolute() / _code()
+
+
+@cache
+def _code() -> str:
+    here = Path(__file__).parent
+    return snapshot_key({room: content_key(here.with_name(room)) for room in ("guest", "vm")})
 
 
 def trim(folder: Path, most: int) -> None:
     """Remove the snapshots that were not used for longest until at most `most` bytes are left."""
     with suppress(FileNotFoundError):
         total = 0
-        for kept in sorted(folder.iterdir(), key=_used, reverse=True):
+        for kept in sorted(folder.glob("*/*"), key=_used, reverse=True):
             total += sum(file.stat().st_size for file in kept.iterdir())
             if total > most and time.time() - _used(kept) > _IN_USE_S:
                 shutil.rmtree(kept, ignore_errors=True)
