@@ -7,6 +7,8 @@ MAKEFLAGS += --no-print-directory
 BIN := .venv/bin
 CAMPAIGN := campaigns/quick
 STORE := sqlite:///$(CAMPAIGN)/store.sqlite
+# Tests that share a guest stay together, and a test that is skipped has failed.
+PYTEST := $(BIN)/pytest -n auto --dist loadgroup --no-skips
 # Number of parallel compilers for the kernel.
 JOBS ?= $(shell expr $$(nproc) + 1)
 
@@ -25,7 +27,7 @@ lint: $(BIN)/ruff lint-python ## check the sources only
 	$(BIN)/pytest -q playbooks/tests/test_lint.py
 
 check: $(BIN)/ruff lint-python ## check the sources and run the tests that need no guest
-	$(BIN)/pytest -q -n auto --dist worksteal -m "not integration and not slow"
+	$(PYTEST) -q -m "not integration and not slow and not extended"
 
 mutants: $(BIN)/ruff ## measure which part of a sample of mutants the tests without guests catch (half an hour)
 	$(BIN)/python harness/tests/tools/mutants.py
@@ -44,7 +46,7 @@ lint-python:
 kernel-check: $(BIN)/ruff ## build and boot each prefix of the kernel series (hours; goes on; ARGS=--help)
 	$(BIN)/python harness/tests/tools/kernel_check.py --jobs $(JOBS) $(ARGS)
 
-TARGETS := setup campaign test clean clean-cache
+TARGETS := setup campaign test test-all clean clean-cache
 .PHONY: $(TARGETS) lint lint-python check mutants kernel-check scale
 .NOTPARALLEL:
 ifneq ($(USER_ID),0)
@@ -67,8 +69,11 @@ campaign: setup ## run harness/specs/quick.yaml and print its corruption table
 	@echo "How to read it: each cell counts the crashes after which a file was wrong. With so few crashes the modes"
 	@echo "that keep their data cannot be told apart. Each crash: $(CAMPAIGN)/report.html"
 
-test: setup lint-python ## set up, check the sources, run all tests (real guests included)
-	$(BIN)/pytest -n auto --dist worksteal
+test: setup lint-python ## set up, check the sources, run the tests that each change must pass, with real guests
+	$(PYTEST) -m "not extended"
+
+test-all: setup lint-python ## run everything at full length, other kernels and mutants included (hours; goes on)
+	$(PYTEST) --everything --go-on .riobed/passed
 
 clean: ## remove everything from the checkout that is neither source nor result
 	rm -rf .venv .riobed .mypy_cache .pytest_cache .ruff_cache *.egg-info

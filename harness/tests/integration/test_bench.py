@@ -90,12 +90,14 @@ def test_what_waits_for_the_disk_at_the_end_takes_its_time_afterwards(rows: list
     assert (delayed.clean_s or 0) > 0.5 * after / WRITE_IOPS
 
 
+@pytest.mark.extended
 def test_a_run_that_breaks_its_own_output_is_wrong(tmp_path: Path) -> None:
     breaks = WORKLOAD.replace("sleep 1", "echo x >{dir}/file")
     (row,) = made(tmp_path, breaks, ("rio",), 0)
     assert (row.outcome, row.seconds) == ("wrong", None) and "the output is wrong" in row.detail
 
 
+@pytest.mark.extended
 def test_a_disk_is_as_fast_as_the_processor_is_beside_its_own(tmp_path: Path) -> None:
     # No host takes a thousand seconds to write a MiB.
     pace = {"workload": {"path": tmp_path}, "mode": "delayed-no-journal", "seconds": 1000.0}

@@ -135,6 +135,7 @@ def test_a_worker_that_is_killed_changes_nothing_in_the_table(site: Site, postgr
     assert not guests_of(victim), "the next riobed of a host ends what a killed one left there"
 
 
+@pytest.mark.extended
 def test_a_campaign_that_is_killed_leaves_no_guests_and_goes_on(site: Site, postgres: str) -> None:
     first = site.campaign(postgres, "long.yaml")
     until(lambda: rows_in(postgres) and site.at_work(site.workers[0]))
@@ -152,6 +153,7 @@ def test_a_campaign_that_is_killed_leaves_no_guests_and_goes_on(site: Site, post
     until(lambda: not any(map(guests_of, site.workers)))
 
 
+@pytest.mark.extended
 def test_a_worker_ends_with_its_scheduler_or_when_told(site: Site) -> None:
     told, left = site.workers
     assert listens_at(told) == {"127.0.0.1"}, "a worker is for those alone who reach its scheduler"

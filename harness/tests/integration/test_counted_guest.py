@@ -63,11 +63,13 @@ def test_instructions_follow_the_work(guest: Guest) -> None:
     assert few.after["nr_written"] == few.before["nr_written"]
 
 
+@pytest.mark.extended
 def test_work_that_fails_is_no_measurement(guest: Guest) -> None:
     with pytest.raises(InfraError, match=r"failed with status 2: .*--steps must be a number"):
         steps(guest, "none")
 
 
+@pytest.mark.extended
 def test_faults_that_wait_are_in_place_and_never_come(setup: GuestSetup, guest_in: GuestIn) -> None:
     kernel = setup.manifest.kernel
     rio = guest_in("rio")
@@ -80,6 +82,7 @@ def test_faults_that_wait_are_in_place_and_never_come(setup: GuestSetup, guest_i
     rio.setup = setup
 
 
+@pytest.mark.extended
 def test_a_plugin_may_be_built_by_several_at_the_same_time(
     setup: GuestSetup, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -12,7 +12,7 @@ from riobed.guest.setup import check_mode, guest_setup
 from riobed.plan.spec import CampaignSpec
 from riobed.trial.record import TrialRecord
 
-from .conftest import MEMTEST, need_kernel, opened, trial
+from .conftest import MEMTEST, opened, trial
 
 LIMIT = 2_000_000
 
@@ -31,10 +31,14 @@ def mode_of(name: str) -> CacheMode:
     )
 
 
-@pytest.fixture(params=FILE_SYSTEMS)
+@pytest.fixture(
+    params=[
+        pytest.param(name, marks=pytest.mark.extended if of.config else ())
+        for name, of in FILE_SYSTEMS.items()
+    ]
+)
 def guest(request: pytest.FixtureRequest) -> Iterator[Guest]:
     mode = mode_of(request.param)
-    need_kernel(mode, "write-through-xfs")
     setup = guest_setup(MachineSpec(disk_mib=300), None, WorkloadSpec(path=MEMTEST))
     check_mode(request.param, mode, setup)
     with opened(setup, mode, f"fs-{request.param}") as guest:
@@ -76,9 +80,9 @@ def test_a_file_system_of_ones_own(guest: Guest, spec: CampaignSpec) -> None:
     assert seconds > 0.5 * 8 * 2**20 / LIMIT
 
 
+@pytest.mark.extended
 def test_a_hardened_kernel_restores_its_cache(spec: CampaignSpec) -> None:
     mode = cache_mode("rio-protected-hardened")
-    need_kernel(mode, "rio-protected-hardened")
     with opened(guest_setup(MachineSpec(), None, WorkloadSpec(path=MEMTEST)), mode, "hardened") as guest:
         record = trial_here(guest, spec, "none", 0)
     assert record.progress.done > 0 and record.check is not None and record.check.equal

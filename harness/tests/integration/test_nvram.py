@@ -25,10 +25,11 @@ from riobed.vm import CanaryHits, Machine
 from riobed_results.store.recovery_report import ENDED, RecoveryReport, cut_short
 from riobed_results.tables.controls import expected, found_by
 
-from .conftest import MEMTEST, need_kernel, opened, reset, shell, trial
+from .conftest import MEMTEST, opened, reset, shell, trial
 from .test_kernel import run_kunit
 from .test_traps import VICTIM, crash_by, store_to
 
+pytestmark = pytest.mark.extended
 # Of a file; 123 is in it.
 BLOCK = b"a block of a file with DAX\n" * 200
 
@@ -41,7 +42,6 @@ def nvdimm() -> GuestSetup:
 @pytest.fixture(scope="module", params=["dax", "nv-journal", "nv-cache"])
 def guest(request: pytest.FixtureRequest, nvdimm: GuestSetup) -> Iterator[Guest]:
     mode = cache_mode(request.param)
-    need_kernel(mode, request.param)
     check_mode(request.param, mode, nvdimm)
     with opened(nvdimm, mode, f"nvram-{request.param}") as made:
         yield made
@@ -102,7 +102,6 @@ def test_the_canary_is_where_the_kernel_has_its_second_device(guest: Guest) -> N
 
 def test_who_stored_into_the_canary_is_named() -> None:
     mode = cache_mode("dax")
-    need_kernel(mode, "dax")
     setup = guest_setup(MachineSpec(nvdimm_mib=80, canary_mib=16), None, counts_nvdimm=True)
     with opened(setup, mode, "nvram-stores", store_plugin(setup, setup.layout(mode))) as guest:
         guest.ready()
@@ -137,7 +136,6 @@ head -c ${kib}K /dev/zero | tail -c ${kib}K >/dev/null && awk '/pswpout/ {print 
 
 def test_memory_that_does_not_fit_goes_to_the_nvdimm(nvdimm: GuestSetup) -> None:
     mode = cache_mode("nv-swap")
-    need_kernel(mode, "nv-swap")
     # Little memory is soon full.
     machine = nvdimm.machine.model_copy(update={"memory_mib": 256})
     with opened(replace(nvdimm, machine=machine), mode, "nvram-swap") as guest:
@@ -175,7 +173,6 @@ def damage_nvdimm(machine: Machine, damage: Callable[[mmap], None]) -> None:
 
 def test_the_nvdimm_is_memory_that_is_empty_after_a_crash(nvdimm: GuestSetup) -> None:
     mode = cache_mode("nv-memory")
-    need_kernel(mode, "nv-memory")
     machine = nvdimm.machine.model_copy(update={"nvdimm_mib": 272, "memory_mib": 256})
     with opened(replace(nvdimm, machine=machine), mode, "nvram-memory") as guest:
         guest.boot()
@@ -199,7 +196,6 @@ def test_the_nvdimm_is_memory_that_is_empty_after_a_crash(nvdimm: GuestSetup) ->
 def test_a_journal_is_found_by_its_device_not_by_its_number(nvdimm: GuestSetup) -> None:
     """The kernel numbers two NVDIMMs in the order in which it is done with them, another one at each boot."""
     mode = cache_mode("nv-journal")
-    need_kernel(mode, "nv-journal")
     with opened(nvdimm, mode, "nvram-number") as guest:
         guest.boot()
         guest.machine.console.clear()
@@ -215,7 +211,6 @@ def test_a_journal_is_found_by_its_device_not_by_its_number(nvdimm: GuestSetup) 
 def test_the_canary_counts_where_the_kernel_maps_it(nvdimm: GuestSetup, drivers: bool) -> None:
     mode = cache_mode("write-through")
     mode = mode.model_copy(update={"kernel": cache_mode("dax").kernel}) if drivers else mode
-    need_kernel(mode, "dax")
     with opened(nvdimm, mode, "nvram-canary") as guest:
         guest.boot()
         config = guest.machine.config.nvdimm
@@ -280,7 +275,6 @@ def test_damage_of_it_is_a_result_and_the_disk_is_not_taken_for_it(
 def dax(request: pytest.FixtureRequest, nvdimm: GuestSetup) -> Iterator[Guest]:
     """A guest in a mode with DAX."""
     mode = cache_mode(request.param)
-    need_kernel(mode, request.param)
     with opened(nvdimm, mode, f"nvram-{request.param}") as made:
         yield made
 

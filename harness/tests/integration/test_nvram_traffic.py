@@ -4,13 +4,13 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from riobed.guest import MachineSpec, WorkloadSpec, guest_setup
 from riobed.guest.modes import cache_mode
 from riobed.measure import guests, measure
 from riobed.vm import COUNTED
 
-from .conftest import need_kernel
-
+pytestmark = pytest.mark.extended
 SIZE = 4 << 20
 # A file of twice the size of the modelled cache; it is read when others have taken its place there.
 WORKLOAD = """
@@ -29,7 +29,6 @@ options: {one: 1}
 
 def test_what_goes_to_an_nvdimm_is_counted(tmp_path: Path) -> None:
     modes = {name: cache_mode(name) for name in ("dax", "delayed")}
-    need_kernel(modes["dax"], "dax")
     (tmp_path / "workload.yaml").write_text(WORKLOAD)
     machine = MachineSpec(nvdimm_mib=64, accelerator="tcg")
     setup = guest_setup(machine, None, WorkloadSpec(path=tmp_path), counts_nvdimm=True)

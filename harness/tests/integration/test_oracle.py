@@ -12,8 +12,8 @@ from riobed.trial.trial import start_workload, warm_up
 
 from .conftest import GuestIn, record_of, shell, trial
 
-# Seven moments after the workload's start, and one of them again.
-RESETS = int(os.environ.get("RIOBED_RESETS", "8"))
+# Of seven moments after the workload's start.
+RESETS = int(os.environ.get("RIOBED_RESETS", "4"))
 
 
 def no_fault_trial(guest: Guest, spec: CampaignSpec, number: int) -> TrialRecord:

@@ -14,7 +14,9 @@ from riobed.trial.planting import PLANTED
 from .conftest import UD2, FaultIn, opened, trial
 
 
-@pytest.fixture(scope="module", params=["rio-protected", "write-through"])
+@pytest.fixture(
+    scope="module", params=["rio-protected", pytest.param("write-through", marks=pytest.mark.extended)]
+)
 def guest(request: pytest.FixtureRequest, setup: GuestSetup) -> Iterator[Guest]:
     with opened(replace(setup, parked=True), cache_mode(request.param), "test-parked") as made:
         yield made

@@ -74,8 +74,12 @@ def guest_of(request: pytest.FixtureRequest) -> Iterator[Guest]:
         yield guest
 
 
-@pytest.mark.parametrize("in_step", [False, True], ids=["rest", "step"])
-@pytest.mark.parametrize("guest_of", ["rio", "rio-protected"], indirect=True)
+@pytest.mark.parametrize(
+    "in_step", [False, pytest.param(True, marks=pytest.mark.extended)], ids=["rest", "step"]
+)
+@pytest.mark.parametrize(
+    "guest_of", ["rio", pytest.param("rio-protected", marks=pytest.mark.extended)], indirect=True
+)
 def test_planted_in_memory(guest_of: Guest, spec: CampaignSpec, in_step: bool) -> None:
     for kind, wanted in MEMORY.items():
         record, row = planted_trial(guest_of, spec, change=kind, in_step=in_step)
@@ -89,7 +93,9 @@ def test_planted_in_memory(guest_of: Guest, spec: CampaignSpec, in_step: bool) -
             assert found_by(row) == "checksum" and row.faults[0].params["e2fsck"] is True
 
 
-@pytest.mark.parametrize("in_step", [False, True], ids=["rest", "step"])
+@pytest.mark.parametrize(
+    "in_step", [pytest.param(False, marks=pytest.mark.extended), True], ids=["rest", "step"]
+)
 @pytest.mark.parametrize("guest_of", ["write-through"], indirect=True)
 def test_planted_on_disk(guest_of: Guest, spec: CampaignSpec, in_step: bool) -> None:
     found = {}

@@ -12,15 +12,15 @@ from riobed.plan.spec import CampaignSpec
 from riobed.products import CHECKOUT
 from riobed_results.store.check_report import CheckReport
 
-from .conftest import need_kernel, opened, trial
+from .conftest import opened, trial
 
 WORKLOAD = CHECKOUT / "workloads/pmemobj"
+pytestmark = pytest.mark.extended
 
 
 def pool_in(name: str, lines: bool = False, **options: str) -> AbstractContextManager[Guest]:
     """A guest with a pool; with `lines` a loss of power takes what of it was not written back and fenced."""
     mode = cache_mode(name)
-    need_kernel(mode, name)
     setup = guest_setup(
         MachineSpec(nvdimm_mib=64 if mode.nvdimm else 0),
         None,

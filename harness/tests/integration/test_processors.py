@@ -19,7 +19,7 @@ from .test_kernel import run_kunit
 from .test_open_pages import check_closed
 
 
-@pytest.fixture(scope="module", params=[2, 4])
+@pytest.fixture(scope="module", params=[2, pytest.param(4, marks=pytest.mark.extended)])
 def guest(request: pytest.FixtureRequest) -> Iterator[Guest]:
     andrew = BesideSpec(path=MEMTEST.parent / "andrew")
     workload = WorkloadSpec(path=MEMTEST, beside=(andrew,))
@@ -55,6 +55,7 @@ def test_a_window_ends_for_other_processors_too(guest: Guest) -> None:
     assert ("ok", "rio_test_other_cpu", "") in results
 
 
+@pytest.mark.extended
 def test_mappings_of_a_page_come_and_go_on_all_processors(guest: Guest) -> None:
     """While the page is stored into and written out, until the program's time is up."""
     guest.ready()

@@ -6,7 +6,10 @@ That it has each instruction once is what `riobed profile` checks itself.
 
 from pathlib import Path
 
+import pytest
 from riobed.commands.profile import ProfileRow, ProfileTable, Request, profile_text, profiles
+
+pytestmark = pytest.mark.extended
 
 WORKLOAD = """
 name: writing

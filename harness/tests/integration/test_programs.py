@@ -13,6 +13,8 @@ from riobed.products import CHECKOUT
 
 from .conftest import opened
 
+pytestmark = pytest.mark.extended
+
 DIR = "/mnt/test/workload"
 # By the shell and the programs of stage 0.
 BOX = "mkdir -p /run/box; /bin/busybox --install -s /run/box; PATH=/run/box"

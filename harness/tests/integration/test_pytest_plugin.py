@@ -8,12 +8,9 @@ import sys
 import time
 
 import pytest
-from riobed.guest.modes import cache_mode
 from riobed.products import CHECKOUT, cache_dir
 from riobed.vm.process import qemus_with
 from riobed.vm.scratch import scratch_dir
-
-from .conftest import need_kernel
 
 DOCUMENT = CHECKOUT / "docs/pytest.md"
 NVRAM = CHECKOUT / "docs/nvram.md"
@@ -40,6 +37,7 @@ LATER = """    riobed_guest.run("sync")
 """
 
 
+@pytest.mark.extended
 def test_the_example_of_the_document(pytester: pytest.Pytester) -> None:
     """SQLite that does not wait for the disk: nothing acknowledged is lost in rio, in delayed it is."""
     example, _ = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
@@ -56,10 +54,10 @@ def test_the_example_of_the_document(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines([*missing, *console] * 2)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("mode", ["dax", "write-through"])
 def test_the_example_of_a_program_for_persistent_memory(pytester: pytest.Pytester, mode: str) -> None:
     """What is in a transaction survives a loss of power; what is not is lost."""
-    need_kernel(cache_mode(mode), mode)
     text = NVRAM.read_text()
     ((source,), (test,)) = (re.findall(rf"```{of}\n(.*?)```", text, re.DOTALL) for of in ("c", "python"))
     added = "pmemobj_tx_add_range_direct(root, sizeof(*root));"

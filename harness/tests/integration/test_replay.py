@@ -78,6 +78,7 @@ def test_the_way_to_a_planted_change(tmp_path: Path) -> None:
         assert trace["log"]["unreadable"] <= 1
 
 
+@pytest.mark.extended
 def test_an_oops_that_is_sure_to_come_has_the_same_title(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault_in: FaultIn
 ) -> None:

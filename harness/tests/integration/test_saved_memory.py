@@ -66,7 +66,9 @@ def test_memory_is_saved_and_the_report_says_so(saving: Guest) -> None:
     assert shell(saving, HASHES) == hashes
 
 
-@pytest.mark.parametrize("moment", [0.0, 0.1, 0.3, 0.6])
+@pytest.mark.parametrize(
+    "moment", [0.1, *(pytest.param(late, marks=pytest.mark.extended) for late in (0.0, 0.3, 0.6))]
+)
 def test_a_recovery_cut_short_is_done_again(saving: Guest, moment: float) -> None:
     hashes = fill(saving)
     cut_recovery_short(saving, moment)
@@ -75,6 +77,7 @@ def test_a_recovery_cut_short_is_done_again(saving: Guest, moment: float) -> Non
     assert shell(saving, HASHES) == hashes
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("moment", [0.1, 0.3, 0.6, 1.0])
 def test_memory_lost_in_the_middle_of_a_recovery(saving: Guest, moment: float) -> None:
     """All comes from the save, if it was complete, and else nothing was written yet."""

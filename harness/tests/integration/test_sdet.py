@@ -14,6 +14,8 @@ from riobed.products import CHECKOUT
 
 from .conftest import opened
 
+pytestmark = pytest.mark.extended
+
 HOMES = "/mnt/test/workload"
 
 

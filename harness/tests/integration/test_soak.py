@@ -66,6 +66,7 @@ def test_a_soak_in_rio(suite: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "2 of 4 good" in capsys.readouterr().out
 
 
+@pytest.mark.extended
 def test_a_soak_in_delayed(suite: Path, tmp_path: Path) -> None:
     request = Request("delayed", 1, 7, ["works"], suite, 512, 128, 1, tmp_path / "soak")
     assert soak(request, "md", None) == 1
@@ -74,6 +75,7 @@ def test_a_soak_in_delayed(suite: Path, tmp_path: Path) -> None:
     assert "'./d/e/file': missing" in row.different
 
 
+@pytest.mark.extended
 def test_resets_at_random_moments(suite: Path, tmp_path: Path) -> None:
     (suite / "run").write_text(RESET_RUN)
     (suite / "check").write_text(RESET_CHECK)

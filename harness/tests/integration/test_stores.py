@@ -6,6 +6,7 @@ The program that stores (harness/tests/data/lines.c) is the independent count.
 
 import time
 
+import pytest
 from riobed.faults.sites.vmlinux import Vmlinux
 from riobed.guest.config import MachineSpec
 from riobed.guest.modes import cache_mode
@@ -15,6 +16,8 @@ from riobed.trace.stores import stores_text
 
 from .conftest import compiled, opened, shell
 from .test_lines import KIND, SOURCE
+
+pytestmark = pytest.mark.extended
 
 # How often each kind of lines.c stores into its line. A copy by repetition stores byte by byte.
 STORES = (1, 1, 1, 1, 1, 8, 2, 2)

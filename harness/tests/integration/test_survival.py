@@ -152,6 +152,7 @@ def test_no_room_for_a_guests_memory(scratch: Path) -> None:
     assert re.fullmatch(told, done.stderr), done.stderr
 
 
+@pytest.mark.extended
 def test_no_room_left_for_guests(tmp_path: Path, scratch: Path) -> None:
     """The working folder is on a disk of its own that gets full in the middle of a trial."""
     command = Command(tmp_path / "run", "rio", on_own_disk(scratch, "1800m"))

@@ -58,6 +58,7 @@ def test_data_is_permanent_when_the_mode_says(tmp_path: Path, name: str, written
         assert on_disk(guest) == closed
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(("name", "options", "files"), [
     # Sources, their copies, objects and a program; files of all users' tasks; files that are made.
     ("andrew", {"processes": 1, "files": 8, "rounds": 1}, 21), ("sdet", {}, 100), ("postmark", {}, 1556),
