@@ -267,14 +267,22 @@ def prepare_cache(checkout: Path = CHECKOUT, kernel: KernelSpec | None = None) -
     return cache
 
 
+def guests_dir() -> Path:
+    """Return the folder for snapshots of ready guests, where RIOBED_SNAPSHOTS is to name one in the cache."""
+    return cache_dir() / "guests"
+
+
 def superseded(checkout: Path = CHECKOUT) -> list[Path]:
-    """Return the cached folders, including kernel trees, that the checkout's current sources do not use."""
+    """Return the cached folders, including kernel trees, that the checkout's current sources do not use.
+
+    Snapshots of guests are among them, because they are made again in seconds.
+    """
     found = keys(checkout)
     current = {product_dir(stage, key) for stage, key in found.items()}
     root = product_dir("toolchain", found["toolchain"]) / "root"
     old = [path for stage in STAGES for path in cache_dir().glob(f"{stage}/*") if path not in current]
     old += [path for path in root.glob("usr/src/linux-*/") if path != kernel_tree(found)]
-    return sorted([*old, *root.glob("build/*")])
+    return sorted([*old, *root.glob("build/*"), *guests_dir().glob("*")])
 
 
 def export(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from riobed.products import cache_dir
+from riobed.products.stages import guests_dir
 from riobed.vm.scratch import clean_up_after_the_dead
 
 # Beginning of the reason of a skip that --no-skips accepts.
@@ -29,7 +29,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # A run that is told to end tears down its guests, as after Ctrl-C.
 signal.signal(signal.SIGTERM, signal.default_int_handler)
 # Guests that are ready outlive a run, unless the caller chose another place for them.
-os.environ.setdefault("RIOBED_SNAPSHOTS", str(cache_dir() / "guests"))
+os.environ.setdefault("RIOBED_SNAPSHOTS", str(guests_dir()))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
