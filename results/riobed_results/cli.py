@@ -66,7 +66,7 @@ class TrialsFormat(StrEnum):
 
 
 StoreOption = Annotated[
-    str, typer.Option("--store", help="Database URL, SQLite file, or folder that contains store.sqlite.")
+    str, typer.Option("--store", help="Database URL, SQLite file, or folder with a store.")
 ]
 CampaignOption = Annotated[
     str | None, typer.Option("--campaign", help="Name of the campaign.", show_default="the latest")
@@ -183,7 +183,7 @@ def publish_campaign(
     campaign: CampaignOption = None,
     logs: LogsOption = None,
 ) -> None:
-    """Write a campaign's spec, rows, tables and most relevant logs to a folder."""
+    """Write a campaign's spec, claims, compressed rows and most relevant logs to a folder."""
     opened = open_store(store)
     publish(opened, campaign, logs or opened.location.folder, folder)
 
@@ -219,7 +219,7 @@ def report_page(
 
 
 def adjudicate_corruptions(
-    store: Annotated[str, typer.Argument(help="Database URL, SQLite file, or folder with store.sqlite.")],
+    store: Annotated[str, typer.Argument(help="Database URL, SQLite file, or folder with a store.")],
     folder: Annotated[Path, typer.Argument(help="Folder of the cases; without ANSWERS they are written.")],
     answers: Annotated[
         list[Path] | None, typer.Argument(help="The answers of two readers, made from answers.csv.")

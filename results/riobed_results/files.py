@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Atomic file replacement.
+"""Atomic file replacement, and where the cache is.
 
 It imports only the standard library: `make setup` uses it before the project is installed.
 """
@@ -9,6 +9,15 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+
+def cache_dir() -> Path:
+    """Return the cache's folder: $RIOBED_CACHE, else riobed in $XDG_CACHE_HOME, else in ~/.cache."""
+    if own := os.environ.get("RIOBED_CACHE"):
+        return Path(own).absolute()
+    if base := os.environ.get("XDG_CACHE_HOME"):
+        return Path(base).absolute() / "riobed"
+    return Path.home() / ".cache" / "riobed"
 
 
 @contextmanager

@@ -137,7 +137,7 @@ def test_campaigns_in_subfolders_are_summed_up(invoke: Invoke, path: Path, tmp_p
     ]
     # Beside a store in the folder itself, subfolders speak for themselves.
     shutil.copytree(folder, tmp_path / "own")
-    shutil.copy(folder / "pmem-power/store.sqlite", tmp_path / "own")
+    shutil.copy(folder / "pmem-power/store.sqlite.xz", tmp_path / "own")
     # The same spec, run twice.
     shutil.copytree(folder / "pmem", tmp_path / "own/again")
     own = {claim.key: claim.value for claim in folder_claims(tmp_path / "own")}

@@ -25,7 +25,7 @@ from riobed_results.tables.render import Page, render
 from riobed_results.tables.table import CampaignTable, Table
 
 PUBLISHED = Path(__file__).parents[1] / "published"
-STORES = sorted(PUBLISHED.glob("**/store.sqlite"), key=lambda path: path.stat().st_size)
+STORES = sorted(PUBLISHED.glob("**/store.sqlite.xz"), key=lambda path: path.stat().st_size)
 FOLDERS = {
     "cost": PUBLISHED / "cost",
     "processors": PUBLISHED / "no-fault",

@@ -5,6 +5,8 @@ May import errors and riobed_results.files; apart from these only the standard l
 it runs before the project is installed.
 """
 
+from riobed_results.files import cache_dir
+
 from riobed.products.kernel import Fragment, KernelSpec
 from riobed.products.manifest import (
     ImagePart,
@@ -15,7 +17,7 @@ from riobed.products.manifest import (
     make_manifest,
     state_dir,
 )
-from riobed.products.stages import CHECKOUT, MIB, cache_dir, content_key, missing, prepare_cache
+from riobed.products.stages import CHECKOUT, MIB, content_key, missing, prepare_cache
 from riobed.products.unpack import unpacking
 
 __all__ = [

@@ -13,6 +13,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from riobed_results.files import cache_dir
+
 from riobed.errors import RiobedError
 from riobed.products.kernel import KernelSpec, kernel_from_environment
 from riobed.products.manifest import write_manifest
@@ -20,7 +22,6 @@ from riobed.products.stages import (
     CHECKOUT,
     STAGES,
     built,
-    cache_dir,
     export,
     kernel_tree,
     keys,

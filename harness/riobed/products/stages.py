@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from riobed_results.files import write_whole
+from riobed_results.files import cache_dir, write_whole
 
 from riobed.errors import EnvironmentFault, UsageError
 from riobed.products.kernel import CONFIGS, FRAGMENTS, PATCHES, Fragment, KernelSpec, shipped_fragment
@@ -74,15 +74,6 @@ STAGES = {
         ),
     )
 }
-
-
-def cache_dir() -> Path:
-    """Return the folder of products: $RIOBED_CACHE, else riobed in $XDG_CACHE_HOME, else in ~/.cache."""
-    if own := os.environ.get("RIOBED_CACHE"):
-        return Path(own).absolute()
-    if base := os.environ.get("XDG_CACHE_HOME"):
-        return Path(base).absolute() / "riobed"
-    return Path.home() / ".cache" / "riobed"
 
 
 def patches(series: Path) -> list[Path]:
@@ -267,22 +258,24 @@ def prepare_cache(checkout: Path = CHECKOUT, kernel: KernelSpec | None = None) -
     return cache
 
 
-def guests_dir() -> Path:
-    """Return the folder for snapshots of ready guests, where RIOBED_SNAPSHOTS is to name one in the cache."""
-    return cache_dir() / "guests"
+# Folders of the cache: snapshots of ready guests, unpacked stores (riobed_results.store.packed), and which tests
+# of published folders have passed (results/tests/conftest.py).
+GUESTS = "guests"
+MADE_AGAIN = (GUESTS, "stores", "verified")
 
 
 def superseded(checkout: Path = CHECKOUT) -> list[Path]:
     """Return the cached folders, including kernel trees, that the checkout's current sources do not use.
 
-    Snapshots of guests are among them, because they are made again in seconds.
+    What is made again in seconds is among them.
     """
     found = keys(checkout)
     current = {product_dir(stage, key) for stage, key in found.items()}
     root = product_dir("toolchain", found["toolchain"]) / "root"
     old = [path for stage in STAGES for path in cache_dir().glob(f"{stage}/*") if path not in current]
     old += [path for path in root.glob("usr/src/linux-*/") if path != kernel_tree(found)]
-    return sorted([*old, *root.glob("build/*"), *guests_dir().glob("*")])
+    made_again = [path for name in MADE_AGAIN for path in (cache_dir() / name).glob("*")]
+    return sorted([*old, *root.glob("build/*"), *made_again])
 
 
 def export(

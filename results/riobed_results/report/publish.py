@@ -1,28 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Publish a campaign: write a folder with its spec, rows, tables as Markdown, report and relevant logs.
+"""Publish a campaign: write a folder with its spec, claims, compressed rows and relevant logs.
 
-People write the prose beside them (README.md: when, machine, commands, what it shows); this module never
-changes it.
+Tables and reports are made from the rows when somebody asks for them. People write the prose beside them
+(README.md: when, machine, commands, what it shows); this module never changes it.
 """
 
+import tempfile
 from pathlib import Path
 from typing import cast
 
 import sqlalchemy as sa
 
 from riobed_results.errors import StoreError
-from riobed_results.files import replacing
 from riobed_results.report.claims import write_claims
 from riobed_results.store import (
     ARCHIVE,
-    REPORT_FILE,
+    PACKED_FILE,
     STORE_FILE,
     Base,
     CampaignRow,
     DigestRow,
     FactsRow,
     FaultRow,
-    Links,
     Logs,
     Results,
     RunRow,
@@ -32,10 +31,11 @@ from riobed_results.store import (
     judges_all,
     open_store,
     pack,
+    pack_store,
     read_results,
+    store_in,
 )
-from riobed_results.tables.registry import campaign_pages
-from riobed_results.tables.render import render
+from riobed_results.tables.registry import present_tables
 
 _AT_ONCE = 1000  # rows copied at a time
 SPEC_HEAD = (
@@ -49,14 +49,12 @@ def publish(store: Store, name: str | None, logs: Path, folder: Path) -> None:
     The rows' `log` is relative to the folder `logs`. Raises StoreError if `folder` already has a store or
     cannot be written, if the campaign has no results, or if one of its logs is missing.
     """
-    from riobed_results.report.report import report  # its plots take a second to import
-
     results = read_results(store, name, faults=False)
-    campaign, pages = results.campaign, campaign_pages(results)
-    if not pages:
+    campaign = results.campaign
+    if not present_tables(results):
         raise results.without("results yet")
-    if (folder / STORE_FILE).exists():
-        raise StoreError(f"{folder}: has a {STORE_FILE} already; remove it or choose another folder")
+    if there := store_in(folder):
+        raise StoreError(f"{folder}: has a {there.name} already; remove it or choose another folder")
     chosen = worth_keeping(results)
     source = Logs(logs)
     missing = [log for log in chosen if log not in source]
@@ -65,12 +63,11 @@ def publish(store: Store, name: str | None, logs: Path, folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "spec.yaml").write_text(SPEC_HEAD + campaign.spec, encoding="utf-8")
-        for what, page in pages.items():
-            (folder / f"{what}.md").write_text(render(page, "md"), encoding="utf-8")
         if chosen:
             pack(source, chosen, folder / ARCHIVE)
-        (folder / REPORT_FILE).write_text(report(store, campaign.name, Links(folder, folder)), "utf-8")
-        _copy_rows(store, campaign, folder / STORE_FILE)
+        with tempfile.TemporaryDirectory(dir=folder) as made:
+            _copy_rows(store, campaign, Path(made) / STORE_FILE)
+            pack_store(Path(made) / STORE_FILE, folder / PACKED_FILE)
     except OSError as error:
         raise StoreError(f"{folder}: {error.strerror}; choose another folder") from error
     write_claims(folder)
@@ -98,7 +95,7 @@ def worth_keeping(results: Results) -> list[str]:
 
 
 def _copy_rows(store: Store, campaign: CampaignRow, path: Path) -> None:
-    """Copy a campaign's rows unchanged to a new store; the file appears when it is complete."""
+    """Copy a campaign's rows unchanged to a new store."""
     trials = sa.select(TrialRow.id).where(TrialRow.campaign_id == campaign.id)
     wanted: list[tuple[type[Base], sa.ColumnElement[bool]]] = [
         (CampaignRow, CampaignRow.id == campaign.id),
@@ -109,11 +106,7 @@ def _copy_rows(store: Store, campaign: CampaignRow, path: Path) -> None:
     ]
     if store.runs(campaign.id):
         wanted.append((RunRow, RunRow.campaign_id == campaign.id))
-    with (
-        replacing(path) as unfinished,
-        store.session() as source,
-        open_store(str(unfinished), create=True).session() as copy,
-    ):
+    with store.session() as source, open_store(str(path), create=True).session() as copy:
         for model, condition in wanted:
             table = cast(sa.Table, model.__table__)
             found = source.execute(sa.select(table).where(condition).execution_options(yield_per=_AT_ONCE))

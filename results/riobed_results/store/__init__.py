@@ -7,7 +7,14 @@ May import errors only.
 from riobed_results.store.check_report import CheckReport, Difference
 from riobed_results.store.export import follows, trials_parquet
 from riobed_results.store.jsonl import add_line, read_lines
-from riobed_results.store.location import DEFAULT_STORE, REPORT_FILE, STORE_FILE, locate
+from riobed_results.store.location import (
+    DEFAULT_STORE,
+    PACKED_FILE,
+    REPORT_FILE,
+    STORE_FILE,
+    locate,
+    store_in,
+)
 from riobed_results.store.lock import locked
 from riobed_results.store.logs import ARCHIVE, Links, Logs, label, pack
 from riobed_results.store.models import (
@@ -31,6 +38,7 @@ from riobed_results.store.models import (
     values,
 )
 from riobed_results.store.oracles import oracles
+from riobed_results.store.packed import pack_store
 from riobed_results.store.protocol import Protocol, stored_protocol
 from riobed_results.store.provenance import CAMPAIGN, KERNEL, SERIES, WORKER, KernelProvenance, Provenance
 from riobed_results.store.queries import (
@@ -78,6 +86,7 @@ __all__ = [
     "KERNEL",
     "LOSSES_OF_POWER",
     "OTHERS",
+    "PACKED_FILE",
     "PANICS",
     "REPORT_FILE",
     "RUN_TIME_CLASSES",
@@ -137,9 +146,11 @@ __all__ = [
     "oracles",
     "other",
     "pack",
+    "pack_store",
     "read_lines",
     "read_results",
     "result_at",
+    "store_in",
     "stored_protocol",
     "stored_spec",
     "trial_rows",

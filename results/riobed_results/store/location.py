@@ -14,10 +14,12 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from riobed_results.errors import StoreError, StoreUsageError
+from riobed_results.store.packed import SUFFIX, unpacked
 
 DEFAULT_STORE = "sqlite:///campaigns/riobed.sqlite"
 REPORT_FILE = "report.html"  # beside the store
-STORE_FILE = "store.sqlite"  # the store's name inside a published campaign's folder
+STORE_FILE = "store.sqlite"  # the store's name inside a folder
+PACKED_FILE = STORE_FILE + SUFFIX  # inside a published campaign's
 READ_TIMEOUT_S = 5.0
 WRITE_TIMEOUT_S = 60.0  # waiting takes milliseconds, a lost row may cost hours
 
@@ -44,13 +46,18 @@ class Location:
     timeout: float | None
 
     @property
+    def packed(self) -> bool:
+        """Whether it is a compressed SQLite store, which is only read."""
+        return bool(self.path and self.path.suffix == SUFFIX)
+
+    @property
     def folder(self) -> Path:
         """The folder for files that belong to the store: that of an SQLite store, else the current folder."""
         return self.path.parent if self.path else Path.cwd()
 
 
 def locate(store: str) -> Location:
-    """Parse `store`: a database URL, an SQLite file, or a folder that contains `store.sqlite`, or will.
+    """Parse `store`: a database URL, an SQLite file, compressed or not, or a folder that has one or will.
 
     Raises StoreUsageError for a malformed URL or an unsupported kind of database.
     """
@@ -77,6 +84,11 @@ def locate(store: str) -> Location:
     return _sqlite_location(url, Path(url.database))
 
 
+def store_in(folder: Path) -> Path | None:
+    """Return the store in a folder, compressed or not; None if it has none."""
+    return next((path for name in (STORE_FILE, PACKED_FILE) if (path := folder / name).exists()), None)
+
+
 def _sqlite_location(url: sa.URL, path: Path) -> Location:
     query = dict(url.query)
     timeout = query.pop("timeout", None)
@@ -90,7 +102,7 @@ def _sqlite_location(url: sa.URL, path: Path) -> Location:
         raise StoreUsageError(f"store {path}: timeout={timeout!s} is not a number of seconds") from None
     # A new store without a suffix is a folder, so that its logs and report lie in it, too.
     if path.is_dir() or not (path.suffix or path.exists()):
-        path /= STORE_FILE
+        path = store_in(path) or path / STORE_FILE
     return Location(str(path), url, path, seconds)
 
 
@@ -101,7 +113,8 @@ def make_engine(location: Location, write: bool) -> sa.Engine:
     """
     if location.path is not None:
         _check_file(location.path, write)
-        return _sqlite_engine(location.path, write, location.timeout)
+        file = unpacked(location.path) if location.packed else location.path
+        return _sqlite_engine(file, write, location.timeout)
     # As with SQLite, nothing stays open between trials, and a reader cannot write.
     options: dict[str, Any] = {"poolclass": NullPool}
     if not write:
@@ -118,6 +131,8 @@ def _check_file(path: Path, write: bool) -> None:
     try:
         if path.exists() and not path.is_file():
             raise StoreUsageError(f"store {path}: not a file; give the path of a riobed store")
+        if write and path.suffix == SUFFIX:
+            raise StoreUsageError(f"store {path}: is compressed, and is only read; give another with --store")
         if write:
             path.parent.mkdir(parents=True, exist_ok=True)
         elif not path.exists():

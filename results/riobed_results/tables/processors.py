@@ -7,12 +7,12 @@ from pydantic import BaseModel
 
 from riobed_results.errors import StoreError
 from riobed_results.store import (
-    STORE_FILE,
     Provenance,
     Results,
     in_order,
     open_store,
     read_results,
+    store_in,
     vcpus,
 )
 from riobed_results.tables.by_mode import Value
@@ -42,7 +42,7 @@ def read_campaigns(folder: Path) -> list[Results]:
 
     StoreError if one cannot be read, or if they ran on different kernels.
     """
-    found = [read_results(open_store(str(path.parent))) for path in sorted(folder.glob(f"*/{STORE_FILE}"))]
+    found = [read_results(open_store(str(path))) for path in sorted(folder.glob("*/")) if store_in(path)]
     _one_kernel_a_mode(found)
     return sorted(found, key=lambda results: vcpus(results.campaign))
 

@@ -14,7 +14,7 @@ from riobed_results.report.claims.performance import performance_claims
 from riobed_results.report.claims.replays import AGAIN_FILE, again_claims, read_again, replay_claims
 from riobed_results.report.claims.soak import soak_claims
 from riobed_results.report.claims.special import SPECIAL_AGAIN
-from riobed_results.store import STORE_FILE, Results, open_store, read_results
+from riobed_results.store import Results, open_store, read_results, store_in
 from riobed_results.tables import cost_runs, replays, soak
 from riobed_results.tables.cost import cost_table
 from riobed_results.tables.processors import read_campaigns
@@ -35,7 +35,7 @@ def folder_claims(folder: Path) -> list[Claim]:
     subfolders, and replays. A folder with a store of its own is about that campaign: those in its subfolders
     are not summed up.
     """
-    results = read_results(open_store(str(folder))) if (folder / STORE_FILE).exists() else None
+    results = read_results(open_store(str(folder))) if store_in(folder) else None
     found = _of_store(results) if results else []
     if campaigns := read_campaigns(folder):
         found += named_claims(campaigns) if results else sums(campaigns) + named_claims(campaigns)
