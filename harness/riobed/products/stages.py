@@ -258,8 +258,8 @@ def prepare_cache(checkout: Path = CHECKOUT, kernel: KernelSpec | None = None) -
     return cache
 
 
-# Folders of the cache: snapshots of ready guests, unpacked stores (riobed_results.store.packed), and which tests
-# of published folders have passed (results/tests/conftest.py).
+# Folders of the cache: snapshots of ready guests, unpacked stores (riobed_results.store.packed), and tests of
+# published folders that have passed (results/tests/conftest.py).
 GUESTS = "guests"
 MADE_AGAIN = (GUESTS, "stores", "verified")
 

@@ -115,6 +115,7 @@ def test_a_stray_store_is_trapped_and_named(
     check_intact(recovery)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_checked_store_is_trapped_and_named(guest_in: GuestIn, spec: CampaignSpec, kind: str) -> None:
     guest = guest_in(CHECKED)

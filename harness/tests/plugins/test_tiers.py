@@ -16,7 +16,7 @@ import pytest
 from pathlib import Path
 
 @pytest.mark.parametrize("mode", ["rio", "delayed"])
-@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("number", range(6))
 def test_guest(mode, number):
     with Path("ran").open("a") as file:
         file.write(f"{mode}-{number}\\n")
@@ -46,7 +46,7 @@ def ran(checkout: pytest.Pytester) -> list[str]:
     return names
 
 
-ALL = ["delayed-1", "delayed-2", "rio-1", "rio-2"]
+ALL = sorted(f"{mode}-{number}" for mode in ("rio", "delayed") for number in range(6))
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
@@ -55,14 +55,14 @@ def test_what_has_passed_is_left_out_until_the_sources_change(
 ) -> None:
     words = ["--go-on", "passed", "-n", workers, "--dist", "loadgroup"]
     first = checkout.runpytest_subprocess(*words)
-    first.assert_outcomes(passed=4, failed=1)
+    first.assert_outcomes(passed=12, failed=1)
     assert ran(checkout) == ALL
     again = checkout.runpytest_subprocess(*words)
-    again.assert_outcomes(failed=1, deselected=0 if workers == "2" else 4)
-    again.stdout.fnmatch_lines(["4 tests have passed on these sources, 4 of them before"])
+    again.assert_outcomes(failed=1, deselected=0 if workers == "2" else 12)
+    again.stdout.fnmatch_lines(["12 tests have passed on these sources, 12 of them before"])
     assert ran(checkout) == []
     (checkout.path / "mended").touch()
-    checkout.runpytest_subprocess(*words).assert_outcomes(passed=5)
+    checkout.runpytest_subprocess(*words).assert_outcomes(passed=13)
     assert ran(checkout) == ALL
     assert checkout.runpytest_subprocess(*words).ret == pytest.ExitCode.OK
     assert ran(checkout) == []
@@ -70,10 +70,10 @@ def test_what_has_passed_is_left_out_until_the_sources_change(
 
 def test_tests_of_one_guest_stay_together(checkout: pytest.Pytester) -> None:
     result = checkout.runpytest_subprocess("-n", "2", "--dist", "loadgroup", "-v", "-k", "guest")
-    result.assert_outcomes(passed=4)
+    result.assert_outcomes(passed=12)
     for mode in ("rio", "delayed"):
         lines = [line for line in result.outlines if "PASSED" in line and f"-{mode}]" in line]
-        assert len(lines) == 2 and len({line.split()[0] for line in lines}) == 1
+        assert len(lines) == 6 and len({line.split()[0] for line in lines}) == 1
 
 
 @pytest.mark.parametrize(("reason", "skipped"), [("too slow", 0), (f"{HOST_LACKS}KVM", 1)])

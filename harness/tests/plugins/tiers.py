@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from riobed.products.stages import guests_dir
+from riobed.products.stages import GUESTS
 from riobed.vm.scratch import clean_up_after_the_dead
+from riobed_results.files import cache_dir
 
 # Beginning of the reason of a skip that --no-skips accepts.
 HOST_LACKS = "this host lacks "
@@ -29,7 +30,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # A run that is told to end tears down its guests, as after Ctrl-C.
 signal.signal(signal.SIGTERM, signal.default_int_handler)
 # Guests that are ready outlive a run, unless the caller chose another place for them.
-os.environ.setdefault("RIOBED_SNAPSHOTS", str(guests_dir()))
+os.environ.setdefault("RIOBED_SNAPSHOTS", str(cache_dir() / GUESTS))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -65,7 +66,7 @@ class Passed:
             self._failed.add(report.nodeid)
         if report.when == "teardown" and report.nodeid not in self._failed:
             with self._file.open("a") as file:
-                file.write(json.dumps(report.nodeid) + "\n")
+                file.write(json.dumps(_without_group(report.nodeid)) + "\n")
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -109,19 +110,28 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[_PASSED] = set(passed.before)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Keep the tests of one guest together. pytest-xdist reads the groups before the list can be modified."""
+    if not item.get_closest_marker("xdist_group"):
+        item.add_marker(pytest.mark.xdist_group(_group(item)))
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Order tests by what a failure tells soonest, keep those of one guest together, drop what has passed."""
+    """Order tests by what a failure tells soonest, and leave out what has passed."""
     rank = {f"test_{name}": number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: (bool(item.get_closest_marker("integration")), rank.get(item.path.stem, 99)))
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(_group(item)))
     passed = config.stash.get(_PASSED, set())
-    # pytest-xdist appends the group to a test's name.
-    done = [item for item in items if {item.nodeid, f"{item.nodeid}@{_group(item)}"} & passed]
+    done = [item for item in items if _without_group(item.nodeid) in passed]
     if done:
         config.hook.pytest_deselected(items=done)
         gone = set(done)
         items[:] = [item for item in items if item not in gone]
+
+
+def _without_group(name: str) -> str:
+    """Return a test's name without the group that pytest-xdist may have appended."""
+    return name.rpartition("@")[0] if name.rfind("@") > name.rfind("]") else name
 
 
 def _group(item: pytest.Item) -> str:
