@@ -29,6 +29,9 @@ lint: $(BIN)/ruff lint-python ## check the sources only
 check: $(BIN)/ruff lint-python ## check the sources and run the tests that need no guest
 	$(PYTEST) -q -m "not integration and not slow and not extended"
 
+docs: $(BIN)/ruff ## write the lists in docs/ that follow from the code
+	$(BIN)/python harness/tests/tools/lists.py
+
 mutants: $(BIN)/ruff ## measure which part of a sample of mutants the tests without guests catch (half an hour)
 	$(BIN)/python harness/tests/tools/mutants.py
 
@@ -47,7 +50,7 @@ kernel-check: $(BIN)/ruff ## build and boot each prefix of the kernel series (ho
 	$(BIN)/python harness/tests/tools/kernel_check.py --jobs $(JOBS) $(ARGS)
 
 TARGETS := setup campaign test test-all clean clean-cache
-.PHONY: $(TARGETS) lint lint-python check mutants kernel-check scale
+.PHONY: $(TARGETS) lint lint-python check docs mutants kernel-check scale
 .NOTPARALLEL:
 ifneq ($(USER_ID),0)
 

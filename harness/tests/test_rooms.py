@@ -1,84 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The structure: a room imports only what its entry allows, and no two files import each other."""
 
-import ast
-from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
-from pathlib import Path
 
 import pytest
-
-CHECKOUT = Path(__file__).resolve().parents[2]
-PACKAGES = {"riobed": "harness", "pytest_riobed": "harness", "riobed_results": "results"}
-
-# Each room may import from the rooms named behind it, and from what those may import.
-ALLOWED = {
-    "riobed.cli": ["riobed.commands", "riobed_results.cli"],
-    "riobed.commands": [f"riobed.{name}" for name in ("bench", "campaign", "trace", "soak", "cost")]
-    + ["riobed_results.report"],
-    "pytest_riobed": ["riobed's face"],
-    "riobed's face": ["riobed.trial"],
-    "riobed.bench": ["riobed.measure", "riobed.campaign"],
-    "riobed.campaign": ["riobed.trial"],
-    "riobed.trace": ["riobed.trial"],
-    "riobed.soak": ["riobed.trial", "riobed_results.tables"],
-    "riobed.cost": ["riobed.measure", "riobed.trial", "riobed_results.tables"],
-    "riobed.measure": ["riobed.guest", "riobed.faults"],
-    "riobed.trial": ["riobed.plan", "riobed_results.store"],
-    "riobed.plan": ["riobed.guest", "riobed.faults"],
-    "riobed.guest": ["riobed.vm", "riobed.crash", "riobed_results.store"],
-    "riobed.faults": ["riobed.faults.classes"],
-    "riobed.faults.classes": ["riobed.faults.sites", "riobed.faults.base"],
-    "riobed.faults.base": ["riobed.faults.sites", "riobed.faults.parameters"],
-    "riobed.faults.parameters": [],
-    "riobed.faults.sites": ["riobed.products"],
-    "riobed.vm": ["riobed.products"],
-    "riobed.crash": ["riobed_results.store"],
-    "riobed.products": ["riobed", "riobed_results.files"],
-    "riobed": [],
-    "riobed_results.__main__": ["riobed_results.cli"],
-    "riobed_results.cli": ["riobed_results.report"],
-    "riobed_results.report": ["riobed_results.tables"],
-    "riobed_results.tables": ["riobed_results.store"],
-    "riobed_results.store": ["riobed_results"],
-    "riobed_results": ["riobed_results.files"],
-    "riobed_results.files": [],
-}
-
-
-def modules() -> dict[str, Path]:
-    found = {}
-    for package, base in PACKAGES.items():
-        for path in (CHECKOUT / base / package).rglob("*.py"):
-            parts = path.relative_to(CHECKOUT / base).with_suffix("").parts
-            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
-
-
-def imports(path: Path, known: dict[str, Path]) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module in known:
-            for alias in node.names:
-                full = f"{node.module}.{alias.name}"
-                yield full if full in known else str(node.module)
-        elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name in known)
-
-
-def room(module: str) -> str:
-    if module == "riobed":
-        return "riobed's face"
-    return max((name for name in ALLOWED if f"{module}.".startswith(f"{name}.")), key=len)
-
-
-def reach(name: str) -> set[str]:
-    return {name}.union(*(reach(below) for below in ALLOWED[name]))
+from rooms import arrows as all_arrows
+from rooms import reach, room
 
 
 @pytest.fixture(scope="module")
 def arrows() -> dict[str, set[str]]:
-    known = modules()
-    return {name: set(imports(path, known)) - {name} for name, path in known.items()}
+    return all_arrows()
 
 
 def test_each_room_imports_only_what_lies_below_it(arrows: dict[str, set[str]]) -> None:
