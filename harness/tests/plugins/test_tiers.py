@@ -72,7 +72,7 @@ def test_tests_of_one_guest_stay_together(checkout: pytest.Pytester) -> None:
     result = checkout.runpytest_subprocess("-n", "2", "--dist", "loadgroup", "-v", "-k", "guest")
     result.assert_outcomes(passed=12)
     for mode in ("rio", "delayed"):
-        lines = [line for line in result.outlines if "PASSED" in line and f"-{mode}]" in line]
+        lines = [line for line in result.outlines if "PASSED" in line and f"-{mode}]@" in line]
         assert len(lines) == 6 and len({line.split()[0] for line in lines}) == 1
 
 

@@ -120,7 +120,11 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Order tests by what a failure tells soonest, and leave out what has passed."""
     rank = {f"test_{name}": number for number, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: (bool(item.get_closest_marker("integration")), rank.get(item.path.stem, 99)))
+
+    def place(item: pytest.Item) -> int:
+        return 1 + rank.get(item.path.stem, len(rank)) if item.get_closest_marker("integration") else 0
+
+    items.sort(key=place)
     passed = config.stash.get(_PASSED, set())
     done = [item for item in items if _without_group(item.nodeid) in passed]
     if done:
@@ -137,7 +141,8 @@ def _without_group(name: str) -> str:
 def _group(item: pytest.Item) -> str:
     parameters = getattr(item, "callspec", None)
     guest = [str(parameters.params[name]) for name in _GUESTS if parameters and name in parameters.params]
-    return "-".join([item.path.stem, *guest])
+    file = item.path.relative_to(item.config.rootpath).with_suffix("")
+    return "-".join([*file.parts, *guest])
 
 
 @pytest.hookimpl(wrapper=True)

@@ -79,7 +79,7 @@ def test_subsystems_are_folders_or_files_of_the_source() -> None:
 
 def test_the_source_file_is_that_of_the_debug_information(catalogue: Catalogue) -> None:
     (name,) = catalogue._index.files
-    assert name.endswith("test_faults/victim.S")
+    assert name.endswith("faults/victim.S")
     assert catalogue.filtered(SiteFilter(subsystems=(name,))).byte_count == catalogue.byte_count
 
 
@@ -114,6 +114,7 @@ def test_what_is_no_site_filter(part: str, given: Any) -> None:
         (b"good\nnot good\n", "line 2 is no function name"),
         (b"a\n" * (9 << 20), "larger than 16 MiB"),
     ],
+    ids=["missing", "no text", "no name", "large"],
 )
 def test_a_file_that_cannot_be_used(content: bytes | None, says: str, tmp_path: Path) -> None:
     if content is not None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from riobed.commands.profile import ProfileTable, profile_text
 
-PUBLISHED = Path(__file__).parents[2] / "results/published/cost/profile"
+PUBLISHED = Path(__file__).parents[3] / "results/published/cost/profile"
 
 
 @pytest.mark.parametrize("workload", ["cp_rm", "andrew", "sdet", "cp_rm-delayed-no-journal"])

@@ -11,7 +11,7 @@ from riobed.errors import UsageError
 from riobed.guest import workload as workloads
 from riobed.guest.workload import Workload, check_options, command, load_workload, put_beside
 
-MEMTEST = Path(__file__).parents[2] / "workloads" / "memtest"
+MEMTEST = Path(__file__).parents[3] / "workloads" / "memtest"
 ANDREW = MEMTEST.with_name("andrew")
 BASE = {"name": "w", "description": "d", "start": "./run {dir}", "check": "./check"}
 

@@ -18,7 +18,7 @@ from riobed.guest.workload import load_workload
 from riobed.plan import CampaignSpec, comparable, load_spec, spec_data, stored_spec
 from riobed.products import CHECKOUT, Fragment
 
-FOLDER = Path(__file__).parents[1] / "specs"
+FOLDER = Path(__file__).parents[2] / "specs"
 GOOD = "name: quick\nmodes: [write-through, rio]\nfault_classes: [kernel_text]\n"
 RUNTIME = GOOD.replace("kernel_text", "allocation")
 LINES = GOOD + "restart: power-lines\nmachine: {nvdimm_mib: 64, "
