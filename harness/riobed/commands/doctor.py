@@ -3,8 +3,9 @@
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -28,27 +29,37 @@ class Finding:
     mend: str = ""
 
 
+@dataclass(frozen=True)
+class Report:
+    """All findings; `accelerator` is the one to use, None if campaigns cannot run here."""
+
+    ready: bool
+    accelerator: str | None
+    findings: list[Finding]
+
+
 def doctor(as_json: bool, uri: str | None) -> int:
     """Print the findings; return exit status 0 if campaigns can run here, else 1."""
-    findings = [look(uri) for look in (_qemu, _lines, _mke2fs, _libvirt, _products, _room)]
-    ready = all(finding.good for finding in findings)
-    kvm, tcg = (
-        _accelerators(uri)
-        if ready
-        else (Finding("kvm", False, "not tried"), Finding("tcg", False, "not tried"))
-    )
-    findings += [kvm, tcg]
-    usable = ready and (kvm.good or tcg.good)
+    looks = (_qemu, _lines, _mke2fs, partial(_libvirt, uri), _products, room)
+    report = examine(looks, partial(_boots, uri))
     if as_json:
-        accelerator = "kvm" if kvm.good else "tcg" if tcg.good else None
-        print(
-            json.dumps(
-                {"ready": usable, "accelerator": accelerator, "findings": [asdict(f) for f in findings]}
-            )
-        )
+        print(json.dumps(asdict(report)))
     else:
-        _print(findings)
-    return 0 if usable else 1
+        _print(report.findings)
+    return 0 if report.ready else 1
+
+
+def examine(looks: Sequence[Callable[[], Finding]], boots: Callable[[str], str]) -> Report:
+    """Look at all that is needed; if it is there, try the accelerators.
+
+    `boots` boots a guest with an accelerator, and returns why that failed, or "".
+    """
+    findings = [look() for look in looks]
+    if not all(finding.good for finding in findings):
+        return Report(False, None, [*findings, *(Finding(name, False, "not tried") for name in _MEND)])
+    tried = [_accelerator(name, boots(name)) for name in _MEND]
+    best = next((finding.what for finding in tried if finding.good), None)
+    return Report(best is not None, best, [*findings, *tried])
 
 
 def _print(findings: list[Finding]) -> None:
@@ -65,11 +76,11 @@ def _tool(what: str, argv: list[str]) -> Finding:
         return Finding(what, False, str(error), "make setup")
 
 
-def _qemu(_uri: str | None) -> Finding:
+def _qemu() -> Finding:
     return _tool("QEMU", ["qemu-system-x86_64", "--version"])
 
 
-def _lines(_uri: str | None) -> Finding:
+def _lines() -> Finding:
     what = "QEMU for power-lines"
     try:
         return Finding(
@@ -79,7 +90,7 @@ def _lines(_uri: str | None) -> Finding:
         return Finding(what, False, str(error), "make setup")
 
 
-def _mke2fs(_uri: str | None) -> Finding:
+def _mke2fs() -> Finding:
     try:
         return Finding("e2fsprogs", True, find_tool("mke2fs"))
     except RiobedError as error:
@@ -98,7 +109,7 @@ def _libvirt(uri: str | None) -> Finding:
     return Finding("libvirt", True, f"{version // 1000000}.{version // 1000 % 1000}.{version % 1000}")
 
 
-def _products(_uri: str | None) -> Finding:
+def _products() -> Finding:
     try:
         manifest = load_manifest()
     except RiobedError as error:
@@ -108,7 +119,8 @@ def _products(_uri: str | None) -> Finding:
     )
 
 
-def _room(_uri: str | None) -> Finding:
+def room() -> Finding:
+    """Say whether the cache's disk has room."""
     folder = cache_dir()
     while not folder.exists():
         folder = folder.parent
@@ -119,18 +131,21 @@ def _room(_uri: str | None) -> Finding:
     )
 
 
-def _accelerators(uri: str | None) -> tuple[Finding, Finding]:
+def _boots(uri: str | None, accelerator: str) -> str:
     from riobed.guest import boots
 
-    def look(name: str, mend: Callable[[], str]) -> Finding:
-        complaint = boots(name, load_manifest(), uri)
-        return Finding(name, not complaint, complaint or "boots a guest", mend() if complaint else "")
+    return boots(accelerator, load_manifest(), uri)
 
-    kvm = look("kvm", _mend_kvm)
-    return kvm, look("tcg", lambda: "make setup")
+
+def _accelerator(name: str, complaint: str) -> Finding:
+    return Finding(name, not complaint, complaint or "boots a guest", _MEND[name]() if complaint else "")
 
 
 def _mend_kvm() -> str:
     if not Path("/dev/kvm").exists():
         return "none needed: tcg does the same, slower"
     return "none known for this host: tcg does the same, slower"
+
+
+# The accelerators, the faster one first, and what helps if one does not boot a guest.
+_MEND: dict[str, Callable[[], str]] = {"kvm": _mend_kvm, "tcg": lambda: "make setup"}

@@ -1,110 +1,84 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`riobed doctor`: its verdict, its JSON, and what it looks at when something is missing."""
+"""`riobed doctor`: its verdict, and what it says of a host that lacks something."""
 
 import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from harness_builders import shell_program
-from riobed import guest
-from riobed.commands import doctor
-from riobed.commands.doctor import Finding
-from riobed.errors import EnvironmentFault
+from riobed.commands.doctor import Finding, examine, room
 
-LOOKS = ["_qemu", "_lines", "_mke2fs", "_libvirt", "_products", "_room"]
-Capture = pytest.CaptureFixture[str]
+NAMES = ["one", "two"]
 
 
-@pytest.fixture
-def host(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """A host where everything is there and both accelerators boot a guest."""
-    for look in LOOKS:
-        monkeypatch.setattr(doctor, look, lambda uri, name=look: Finding(name, True, "there"))
-    monkeypatch.setattr(doctor, "load_manifest", lambda: None)
-    boots(monkeypatch, kvm="", tcg="")
-    return monkeypatch
+def looks(*missing: str) -> list[Callable[[], Finding]]:
+    return [partial(Finding, name, name not in missing, "what is there") for name in NAMES]
 
 
-def boots(monkeypatch: pytest.MonkeyPatch, **complaints: str) -> None:
-    monkeypatch.setattr(guest, "boots", lambda name, manifest, uri: complaints[name])
+@pytest.mark.parametrize(
+    ("kvm", "tcg", "accelerator"),
+    [("", "", "kvm"), ("no stage 0", "", "tcg"), ("no stage 0", "no QEMU", None)],
+)
+def test_the_first_accelerator_that_boots_a_guest_is_used(
+    kvm: str, tcg: str, accelerator: str | None
+) -> None:
+    report = examine(looks(), {"kvm": kvm, "tcg": tcg}.__getitem__)
+    assert (report.ready, report.accelerator) == (accelerator is not None, accelerator)
+    assert [(each.what, each.good) for each in report.findings[-2:]] == [("kvm", not kvm), ("tcg", not tcg)]
+    assert all(bool(each.mend) != each.good for each in report.findings[-2:])
 
 
-def report(capsys: Capture, status: int) -> Any:
-    assert doctor.doctor(as_json=True, uri=None) == status
-    output = capsys.readouterr().out
-    assert output.count("\n") == 1
-    return json.loads(output)
+@pytest.mark.parametrize("missing", NAMES)
+def test_nothing_is_booted_without_all(missing: str) -> None:
+    report = examine(looks(missing), lambda name: pytest.fail("a guest was booted"))
+    assert (report.ready, report.accelerator) == (False, None)
+    assert [each.what for each in report.findings if not each.good] == [missing, "kvm", "tcg"]
 
 
-def test_a_host_that_has_all(host: pytest.MonkeyPatch, capsys: Capture) -> None:
-    found = report(capsys, 0)
-    assert (found["ready"], found["accelerator"]) == (True, "kvm")
-    there = dict.fromkeys(LOOKS, "there") | dict.fromkeys(("kvm", "tcg"), "boots a guest")
-    assert found["findings"] == [
-        {"what": name, "good": True, "found": said, "mend": ""} for name, said in there.items()
-    ]
+def doctor(**environment: str) -> dict[str, dict[str, Any]]:
+    """What the command says of a host that cannot boot a guest, by what it looks at."""
+    command = [sys.executable, "-m", "riobed.cli", "doctor", "--json"]
+    done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout.count("\n")) == (1, 1), done.stderr
+    report = json.loads(done.stdout)
+    assert (report["ready"], report["accelerator"]) == (False, None)
+    return {finding["what"]: finding for finding in report["findings"]}
 
 
-def test_a_host_where_only_tcg_boots(host: pytest.MonkeyPatch, capsys: Capture) -> None:
-    boots(host, kvm="no stage 0 within 20 s", tcg="")
-    found = report(capsys, 0)
-    assert (found["ready"], found["accelerator"]) == (True, "tcg")
-    kvm = found["findings"][-2]
-    assert (kvm["good"], kvm["found"]) == (False, "no stage 0 within 20 s")
-    assert "tcg does the same" in kvm["mend"]
-    boots(host, kvm="no stage 0 within 20 s", tcg="QEMU does not start")
-    found = report(capsys, 1)
-    assert (found["ready"], found["accelerator"]) == (False, None)
-    assert found["findings"][-1]["mend"] == "make setup"
-
-
-@pytest.mark.parametrize("missing", LOOKS)
-def test_nothing_is_booted_without_all(host: pytest.MonkeyPatch, capsys: Capture, missing: str) -> None:
-    host.setattr(doctor, missing, lambda uri: Finding(missing, False, "not there", "make setup"))
-    host.setattr(guest, "boots", lambda name, manifest, uri: pytest.fail("a guest was booted"))
-    found = report(capsys, 1)
-    assert (found["ready"], found["accelerator"]) == (False, None)
-    bad = [finding for finding in found["findings"] if not finding["good"]]
-    assert [finding["what"] for finding in bad] == [missing, "kvm", "tcg"]
-    assert bad[0] == {"what": missing, "good": False, "found": "not there", "mend": "make setup"}
-    assert [finding["found"] for finding in bad[1:]] == ["not tried", "not tried"]
-
-
-def test_for_people(host: pytest.MonkeyPatch, capsys: Capture) -> None:
-    host.setenv("COLUMNS", "120")
-    host.setattr(doctor, "_room", lambda uri: Finding("room", False, "3 MiB in /x", "free 2048 MiB there"))
-    assert doctor.doctor(as_json=False, uri=None) == 1
-    output = capsys.readouterr().out
-    assert all(said in output for said in ("3 MiB in /x", "free 2048 MiB there", "not tried"))
-
-
-def test_tools_and_products_that_are_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def fault(*arguments: object) -> str:
-        raise EnvironmentFault("it is missing: run make setup")
-
-    monkeypatch.setattr(doctor, "run_tool", fault)
-    monkeypatch.setattr(doctor, "load_manifest", fault)
-    monkeypatch.setenv("PATH", str(tmp_path))
+def test_a_host_without_tools(tmp_path: Path) -> None:
+    found = doctor(PATH=str(tmp_path))
+    assert (found["QEMU"]["good"], found["QEMU"]["mend"]) == (False, "make setup")
     # Not in PATH, but where every Debian has it.
-    assert doctor._mke2fs(None) == Finding("e2fsprogs", True, "/usr/sbin/mke2fs")
-    for look in (doctor._qemu, doctor._products):
-        finding = look(None)
-        assert (finding.good, finding.mend) == (False, "make setup")
-        assert "missing" in finding.found
+    assert found["e2fsprogs"]["found"] == "/usr/sbin/mke2fs"
+    assert [found[name]["found"] for name in ("kvm", "tcg")] == ["not tried", "not tried"]
 
 
-def test_a_tool_that_is_there_says_its_version(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_tool_that_is_there_says_its_version(tmp_path: Path) -> None:
     shell_program(tmp_path / "qemu-system-x86_64", "echo 'QEMU 9.9.9'; echo Copyright")
-    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
-    assert doctor._qemu(None) == Finding("QEMU", True, "QEMU 9.9.9")
+    found = doctor(PATH=f"{tmp_path}:/bin:/usr/bin")
+    assert (found["QEMU"]["good"], found["QEMU"]["found"]) == (True, "QEMU 9.9.9")
+
+
+def test_for_people(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "riobed.cli", "doctor"]
+    environment = os.environ | {"PATH": str(tmp_path), "COLUMNS": "140"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 1 and "make setup" in done.stdout and "not tried" in done.stdout
 
 
 @pytest.mark.parametrize(("free", "good"), [(2047, False), (2048, True)])
 def test_room_on_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, free: int, good: bool) -> None:
     monkeypatch.setenv("RIOBED_CACHE", str(tmp_path / "not" / "yet" / "there"))
-    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda path: type("Usage", (), {"free": free << 20}))
-    finding = doctor._room(None)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free << 20))
+    finding = room()
     assert (finding.good, finding.found) == (good, f"{free} MiB in {tmp_path}")
     assert finding.mend == ("" if good else "free 2048 MiB there")
     assert list(tmp_path.iterdir()) == []
