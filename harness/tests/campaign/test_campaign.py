@@ -443,7 +443,7 @@ def test_trials_that_share_a_warm_up_follow_each_other_on_a_worker(
 
 
 def test_workers_work_at_the_same_time_each_with_guests_of_its_own(world: World) -> None:
-    meeting = threading.Barrier(2, timeout=10)
+    meeting = threading.Barrier(2, timeout=300)
     world.before = lambda _, position: position < 2 and meeting.wait()
     world.run(changed(modes=["rio"]), workers=2)
     assert not meeting.broken

@@ -97,7 +97,7 @@ def test_what_takes_too_long_is_ended(qemu: subprocess.Popen[bytes], mark: bytes
     with time_limit(0.5, mark) as late:
         assert qemu.wait(120) == -signal.SIGKILL
     assert late.is_set()
-    assert 0.4 < time.monotonic() - start < 5
+    assert time.monotonic() - start > 0.4
 
 
 def test_what_begins_when_it_is_too_late_is_ended_too(tmp_path: Path, mark: bytes) -> None:
