@@ -28,7 +28,7 @@ from riobed.vm import Machine, MachineConfig, make_nvdimm, need_room
 # The environment variable that names a folder in which ready guests outlive the process that booted them.
 SNAPSHOTS = "RIOBED_SNAPSHOTS"
 # How much such a folder holds. What was used within the last hour may be in use and stays.
-_MOST_BYTES = 12 << 30
+_MOST_BYTES = 8 << 30
 _IN_USE_S = 3600.0
 _INDEX = "index.json"
 
