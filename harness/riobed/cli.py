@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The riobed command. Each command imports what it needs when it runs.
+"""CLI: parses the command line and calls one function for each command of `riobed`.
+
+A command imports what it needs when it runs.
 
 Tables and lists of trials are computed from stored rows alone, without QEMU or libvirt.
 """

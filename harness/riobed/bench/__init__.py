@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bench: measured runs of modes, workloads, disk models and processors, from a spec, into the store.
-
-May import measure, campaign, trial, plan, guest and vm.
-"""
+"""Bench: makes the measured runs that follow from a spec, and stores one row each."""
 
 from riobed.bench.bench import Bench, bench_setups
 from riobed.bench.plan import PlannedRun, Series, plan_runs

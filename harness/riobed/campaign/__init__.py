@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Campaign: runs the planned trials on workers, here or on other hosts, and stores one row each.
-
-May import trial, plan, guest, faults, vm and products.
-"""
+"""Campaign: runs the planned trials on workers, here or on other hosts, and stores one row each."""
 
 from riobed.campaign.campaign import Campaign, Cell, draw_faults
 from riobed.campaign.entry import enter

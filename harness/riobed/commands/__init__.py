@@ -1,5 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands: one module per command of `riobed`; cli.py parses the options and calls them.
-
-May import every room of the harness. No room imports this one.
-"""
+"""Commands: one module per command of `riobed`; cli.py parses the options and calls them."""

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cost: a fixed piece of work in guests that differ in one thing each.
-
-May import measure, trial, guest, faults, vm and products.
-"""
+"""Cost: measures a fixed piece of work in guests that differ in one thing each."""
 
 from riobed.cost.series import WORKLOADS, run_cost
 

@@ -1,5 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Crash: what a Linux console says of a crash: its kind, its title and the crash location.
-
-May import riobed_results.store.
-"""
+"""Crash: reads kind, title and crash location from a Linux console."""

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults: what can be injected, how it is drawn from a seed, and the injector commands for it.
-
-May import its rooms classes and sites, and products."""
+"""Faults: draws faults from a seed, and writes the injector's commands for them."""
 
 from __future__ import annotations
 

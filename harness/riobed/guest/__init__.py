@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Guest: one machine in one cache mode, with its images, memory layout, boot, snapshots and workload.
-
-May import vm, crash and products.
-"""
+"""Guest: makes a guest of a cache mode: images, memory layout, boot, snapshots, workload."""
 
 from riobed.guest.accelerator import boots
 from riobed.guest.boot import BOOT_S, STAGE0, STAGE0_READY, boot_error, boot_production, wait_stage0

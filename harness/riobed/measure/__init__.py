@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure: a workload's piece of work of fixed size, done once in a guest, and the order of such runs.
-
-May import guest, faults, vm and products.
-"""
+"""Measure: does a workload's fixed piece of work once in a guest, timed and counted; orders such runs."""
 
 from riobed.measure.disks import UNDER_TEST, DiskTime, can_be_slow, disk_time, full_speed, slow_down
 from riobed.measure.rounds import Kind, guests, order, workload_seed

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plan: what a campaign's spec says, the ordered trials that follow from it, and the search for a dose. Pure.
-
-May import guest and faults, for the names that a spec may use.
-"""
+"""Plan: reads a spec, lists the trials that follow from it, and finds the dose. It is pure."""
 
 from riobed.plan.rounds import PlannedTrial, fault_rng, plan, trial_seed
 from riobed.plan.spec import CampaignSpec, ComparesModes, load_spec, read_spec

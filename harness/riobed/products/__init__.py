@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products: what is built, under which key it is cached, and what this checkout uses.
 
-May import errors and riobed_results.files; apart from these only the standard library and pydantic, because
-it runs before the project is installed.
+Apart from `errors` and `riobed_results.files` it imports only the standard library and pydantic, because it
+runs before the project is installed.
 """
 
 from riobed_results.files import cache_dir

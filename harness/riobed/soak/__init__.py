@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Soak: stressors without faults, a reset after each, and a comparison of every file.
-
-May import trial, guest, crash, vm and products.
-"""
+"""Soak: runs stressors without faults, resets after each, and compares every file."""
 
 from riobed.soak.session import soak
 

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trace: how a fault propagated to the damaged blocks, from what SystemTap and the emulator logged.
-
-May import trial, guest, faults and vm.
-"""
+"""Trace: shows how a fault propagated to the damaged blocks, from what SystemTap and the emulator logged."""
 
 from riobed.trace.answer import trace_answer, trace_text
 from riobed.trace.log import TraceLog, find_chunks

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trial: runs one trial, from the snapshot to a verdict, and makes the row that is stored.
 
-May import plan, guest, faults, crash and vm. It runs on the guest it is given.
+It runs on the guest it is given.
 """
 
 from riobed.trial.evidence import Evidence

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """VM: a virtual machine that keeps its RAM across a reset, and the host it runs on.
 
-May import products. It knows nothing of what runs inside the guest.
+It knows nothing of what runs inside the guest.
 """
 
 from riobed.vm.agent import AgentLost, ExecResult

@@ -4,7 +4,7 @@
 import re
 import shlex
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,18 @@ from typing import Any
 import pytest
 import typer
 from riobed.cli import app
-from riobed.guest.modes import all_modes
+from riobed.faults import CLASSES
+from riobed.guest.filesystems import FILE_SYSTEMS
+from riobed.guest.modes import CacheMode, all_modes
+from riobed.guest.workload import Workload
+from riobed.vm import Machine
+from riobed_results.store import CONTROLS
+from riobed_results.store.definitions import DEFINITIONS
 from rooms import CHECKOUT
-from tools.lists import pages, with_lists
+from tools.lists import EXPLAINED, all_commands, pages, with_lists
 
 DOCS = CHECKOUT / "docs"
+FRAGMENTS = CHECKOUT / "guest-kernel-patches" / "configs" / "fragments"
 KNOWN = subprocess.check_output(["git", "ls-files", "*.md"], cwd=CHECKOUT, text=True).split("\n")[:-1]
 PAGES = [CHECKOUT / name for name in KNOWN]
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(CHECKOUT).as_posix())
@@ -47,29 +54,63 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
+BLOCK = re.compile(r"^```\w*\n(.*?)^```", re.DOTALL | re.MULTILINE)
+COMMAND_LINE = re.compile(r"\s*(?:\$ )?(?:RIOBED/)?(?:\.venv/bin/)?riobed (.*)")
+
+
+def code(page: Path) -> list[str]:
+    """The lines of a page's blocks of code, then what stands between backquotes in its text."""
+    text = page.read_text()
+    lines = [line for block in BLOCK.findall(text) for line in block.replace("\\\n", " ").split("\n")]
+    return lines + [" ".join(part.split()) for part in re.findall(r"`([^`]+)`", BLOCK.sub("", text))]
+
+
 def shown(page: Path) -> Iterator[str]:
-    """The command lines of riobed in a page's blocks of code."""
-    for block in re.findall(r"^```\w*\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE):
-        for line in block.replace("\\\n", " ").split("\n"):
-            if found := re.match(r"\s*(?:\$ )?(?:\.venv/bin/)?riobed (.*)", line):
-                yield found[1]
+    """The command lines of riobed in a page, with the first of several choices and what may be left out."""
+    for line in code(page):
+        if found := COMMAND_LINE.match(line):
+            yield re.sub(r"\\?\|\S+|[][]", "", found[1]) if "[" in line else found[1]
 
 
 # What ends a command line.
 SHELL = {"|", ">", ">>", "&", "&&", ";"}
 # Pages of published campaigns show the commands of the commit that they ran on.
-CURRENT = [page for page in PAGES if "published" not in page.parts and any(shown(page))]
+NOW = [page for page in PAGES if "published" not in page.parts]
 
 
-@pytest.mark.parametrize("page", CURRENT, ids=lambda page: page.name)
+# A path in the checkout, alone or among the words of a command.
+PLACE = re.compile(
+    r"(?<![\w./-])(?:harness|results|docs|workloads|injectors|guest-kernel-patches|playbooks)/[\w./-]*[\w/]"
+    r"(?![\w*{<-])"
+)
+# What a page tells the reader to make.
+TO_BE_MADE = {"harness/riobed/faults/classes/wrong_constant.py"}
+
+
+@pytest.mark.parametrize("page", NOW, ids=lambda page: page.name)
+def test_files_are_there(page: Path) -> None:
+    named = {place for line in code(page) for place in PLACE.findall(line)}
+    assert [place for place in named - TO_BE_MADE if not (CHECKOUT / place).exists()] == []
+
+
+def test_targets_of_make_are_there() -> None:
+    targets = re.findall(r"^([a-z-]+):", (CHECKOUT / "Makefile").read_text(), re.MULTILINE)
+    pages = [CHECKOUT / "README.md", *DOCS.glob("*.md")]
+    said = [
+        name
+        for page in pages
+        for name in re.findall(r"(?:`|^)make ([a-z-]+)", page.read_text(), re.MULTILINE)
+    ]
+    assert said and set(said) - set(targets) == set()
+
+
+@pytest.mark.parametrize("page", NOW, ids=lambda page: page.name)
 def test_command_lines_are_valid(page: Path) -> None:
     wrong = []
     for line in shown(page):
         words = list(takewhile(lambda word: word not in SHELL, shlex.split(line, comments=True)))
         if complaint := complaint_about(words):
             wrong.append(f"{line}: {complaint}")
-        files = [word for word in words if word.startswith("harness/")]
-        wrong += [f"no file {file}" for file in files if not (CHECKOUT / file).exists()]
     assert wrong == []
 
 
@@ -78,6 +119,8 @@ def complaint_about(words: list[str]) -> str:
     command: Any = COMMAND
     while hasattr(command, "commands") and words:
         name, *words = words
+        if name.isupper():
+            return ""
         if name not in command.commands:
             return f"no command {name}"
         command = command.commands[name]
@@ -87,22 +130,33 @@ def complaint_about(words: list[str]) -> str:
     return ", ".join(word for word in ours if word.startswith("--") and word.partition("=")[0] not in known)
 
 
-def leaves(command: Any, name: str = "riobed") -> Iterator[str]:
-    """The commands below one, but for the tables."""
-    if not hasattr(command, "commands"):
-        yield name
-        return
-    for word, below in command.commands.items():
-        if not below.hidden and word != "table":
-            yield from leaves(below, f"{name} {word}")
+def test_what_is_explained_is_a_command() -> None:
+    assert EXPLAINED.keys() - all_commands().keys() == set()
 
 
-def test_each_command_is_on_the_page_of_commands() -> None:
-    text = (DOCS / "commands.md").read_text()
-    assert [name for name in leaves(COMMAND) if f"`{name}" not in text] == []
+TEXT = {name for name, each in CLASSES.items() if each.sites}
+# Of a page and a heading, the names that the table there must have in a column.
+NAMED: dict[tuple[str, str, int], Iterable[str]] = {
+    ("add-backend.md", "What a machine must do", 1): {*vars(Machine), *Machine.__annotations__},
+    ("faults.md", "Classes that change kernel text", 0): TEXT,
+    ("faults.md", "Sites", 0): TEXT,
+    ("faults.md", "Classes that act at run time", 0): CLASSES.keys() - TEXT - CONTROLS,
+    ("nvram.md", "The modes", 0): {
+        "journal-data",
+        *(name for name, mode in all_modes().items() if mode.nvdimm),
+    },
+    ("own-kernel.md", "Options: a fragment", 0): {file.stem for file in FRAGMENTS.glob("*.config")},
+    ("own-mode.md", "File systems", 0): FILE_SYSTEMS,
+    ("own-mode.md", "Keys", 0): {"like", *CacheMode.model_fields},
+    ("own-workload.md", "Keys", 0): Workload.model_fields,
+    ("results.md", "What is counted", 0): {name for name in DEFINITIONS if not name.endswith("-judged")},
+}
 
 
-def test_the_page_of_non_volatile_memory_has_each_mode_that_uses_it() -> None:
-    modes = (DOCS / "nvram.md").read_text().partition("## The modes")[2].partition("## Recovery")[0]
-    listed = set(re.findall(r"^\| `([\w-]+)` \|", modes, re.MULTILINE))
-    assert listed == {name for name, mode in all_modes().items() if mode.nvdimm} | {"journal-data"}
+@pytest.mark.parametrize(("page", "heading", "column"), NAMED)
+def test_tables_name_what_there_is(page: str, heading: str, column: int) -> None:
+    section = (DOCS / page).read_text().partition(f"# {heading}\n")[2].partition("\n#")[0]
+    cells = [row.split(" | ")[column] for row in re.findall(r"^\| (.*) \|$", section, re.MULTILINE)]
+    listed = [name for cell in cells for name in re.findall(r"`([\w-]+)`", cell)]
+    public = {name for name in NAMED[page, heading, column] if not name.startswith("_")}
+    assert sorted(listed) == sorted(public)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write the lists in docs/ that follow from the code: `make docs`.
+"""Write the lists in the pages that follow from the code: `make docs`.
 
 A page has a list between `<!-- generated: NAME -->` and `<!-- /generated -->`. A test fails if a list is not
 what the code says.
@@ -8,42 +8,141 @@ what the code says.
 import ast
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
+
+import typer
+from riobed.cli import app
+from riobed.guest import Throttle, all_modes, disk_models
+from riobed_results.files import write_whole
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from riobed.guest.modes import all_modes
-from riobed_results.tables.registry import CAMPAIGN_TABLES, FOLDER_TABLES, RUN_TABLES
-from rooms import ALLOWED, CHECKOUT, modules
+from rooms import ALLOWED, CHECKOUT, modules, room
 
 DOCS = CHECKOUT / "docs"
 _BLOCK = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- /generated -->)", re.DOTALL)
+# Where a command or table is explained, as a link from docs/commands.md.
+EXPLAINED = {
+    "adjudicate": "adjudication.md",
+    "bench": "performance.md",
+    "calibrate": "decisions/037-exposure-and-dose.md",
+    "claims": "results.md#claims",
+    "cost": "cost.md",
+    "faults executed": "faults.md#site-filters",
+    "faults list": "faults.md",
+    "faults sites": "faults.md",
+    "modes": "own-mode.md",
+    "profile": "performance.md#where-the-instructions-are-executed",
+    "publish": "results.md#published-folders",
+    "replay": "replay.md",
+    "report": "results.md#the-report",
+    "run": "survival.md",
+    "soak": "../workloads/stress/README.md",
+    "table comparison": "results.md#statistics",
+    "table corruption": "results.md#statistics",
+    "table cost": "cost.md",
+    "table noninferiority": "results.md#statistics",
+    "table nvram": "nvram.md#what-the-table-shows",
+    "table nvram-speed": "nvram.md#what-an-nvdimm-is-worth",
+    "table performance": "performance.md",
+    "table protocol": "protocol.md",
+    "table replays": "replay.md",
+    "table sensitivity": "results.md#what-is-counted",
+    "table titles": "results.md#crash-titles",
+    "trials": "results.md#the-rows",
+    "worker": "cluster.md",
+}
+# Of each limit of a disk, what it is divided by to be read, and the unit then.
+_UNITS = {
+    "iops": (1, "requests a second"),
+    "read_iops": (1, "reads a second"),
+    "write_iops": (1, "writes a second"),
+    "bytes_per_s": (10**6, "MB/s"),
+    "read_bytes_per_s": (10**6, "MB/s read"),
+    "write_bytes_per_s": (10**6, "MB/s written"),
+}
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     """Return a table in Markdown."""
     head = list(head)
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    lines = [head, ["---"] * len(head), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
+    return "".join(f"|{''.join(f' {cell} |' if cell else ' |' for cell in line)}\n" for line in lines)
+
+
+def all_commands() -> dict[str, Any]:
+    """Return the commands of `riobed` by their words, in alphabetical order; the values are click's."""
+    return dict(sorted(_leaves(typer.main.get_command(app), "")))
+
+
+def _leaves(command: Any, words: str) -> Iterator[tuple[str, Any]]:
+    if not hasattr(command, "commands"):
+        yield words, command
+        return
+    for name, below in command.commands.items():
+        if not below.hidden:
+            yield from _leaves(below, f"{words} {name}".strip())
+
+
+def commands() -> str:
+    """Every command but those of `table`."""
+    rows = (
+        (f"`riobed {_usage(words, command)}`", _says(command), _link(words))
+        for words, command in all_commands().items()
+        if not words.startswith("table ")
+    )
+    return table(("command", "what it does", "more"), rows)
 
 
 def tables() -> str:
-    """Every table of `riobed table`, in the order of the command line."""
+    """Every table of `riobed table`."""
+    rows = (
+        (f"`{_usage(words.removeprefix('table '), command)}`", _says(command), _link(words))
+        for words, command in all_commands().items()
+        if words.startswith("table ")
+    )
+    return table(("table", "what it shows", "more"), rows)
 
-    def command(each: object) -> str:
-        options = " ".join(f"[--{option.name.replace('_', '-')}]" for option in each.options)  # type: ignore[attr-defined]
-        folder = "FOLDER" if each in FOLDER_TABLES else ""
-        return f"`{' '.join(filter(None, (each.name, folder, options)))}`"  # type: ignore[attr-defined]
 
-    every = (*CAMPAIGN_TABLES, *RUN_TABLES, *FOLDER_TABLES)
-    return table(("table", "what it shows"), ((command(each), each.help) for each in every))
+def _usage(words: str, command: Any) -> str:
+    """Return a command with what it must be given, and what it may be given without an option."""
+    for each in command.params:
+        if each.param_type_name == "argument":
+            name = (each.metavar or each.name).strip("[].").upper() + ("..." if each.nargs < 0 else "")
+            words += f" {name}" if each.required else f" [{name}]"
+        elif each.required:
+            words += f" {each.opts[0]} {each.name.upper()}"
+    return words
+
+
+def _says(command: Any) -> str:
+    return str(command.get_short_help_str(1000)).rstrip(".")
+
+
+def _link(words: str) -> str:
+    place = EXPLAINED.get(words)
+    return f"[{Path(place.partition('#')[0]).name}]({place})" if place else ""
 
 
 def modes() -> str:
     """Every shipped cache mode."""
-    rows = ((f"`{name}`", mode.summary, mode.permanent) for name, mode in all_modes().items())
+    rows = ((f"`{name}`", mode.summary, mode.permanent or "") for name, mode in all_modes().items())
     return table(("mode", "what it is", "when a file is permanent"), rows)
+
+
+def disks() -> str:
+    """Every disk model."""
+
+    def limits(of: Throttle) -> str:
+        given = of.model_dump(exclude_none=True)
+        return ", ".join(
+            f"{given[key] / unit:,g} {what}" for key, (unit, what) in _UNITS.items() if key in given
+        )
+
+    rows = ((f"`{name}`", disk.summary, limits(disk.limits)) for name, disk in disk_models().items())
+    return table(("model", "disk", "limits"), rows)
 
 
 def rooms() -> str:
@@ -51,29 +150,48 @@ def rooms() -> str:
     known = modules()
 
     def purpose(name: str) -> str:
-        text = ast.get_docstring(ast.parse(known[name].read_text())) or ""
-        first = " ".join(text.split("\n\n")[0].split()).rstrip(".")
-        return first.partition(": ")[2] or first
+        module = "riobed" if name == "riobed's face" else name
+        if room(module) != name:
+            return ", ".join(f"`{each.rpartition('.')[2]}`" for each in sorted(known) if room(each) == name)
+        text = (ast.get_docstring(ast.parse(known[module].read_text())) or "").split("\n\n")[0]
+        sentence = re.sub(r"^[\w-]+:\s", "", re.split(r"\.(?:\s|$)", text)[0])
+        return " ".join(sentence.split())
 
     rows = (
-        (f"`{name}`", purpose(name), ", ".join(f"`{each}`" for each in below))
+        (f"`{name}`", purpose(name), ", ".join(f"`{each.removeprefix('riobed.')}`" for each in below))
         for name, below in ALLOWED.items()
-        if name in known and below
     )
     return table(("room", "what it is", "may import"), rows)
 
 
+def _title(page: Path) -> tuple[str, str]:
+    """Return what a page's title has before and behind its colon."""
+    title = re.search(r"^# (.*?): (.*)$", page.read_text(), re.MULTILINE)
+    if not title:
+        raise ValueError(f"{page}: want a title of the form NAME: WHAT")
+    return title[1], title[2]
+
+
+def folders() -> str:
+    """Every injector and workload, by the title of its README."""
+    found = [
+        path.parent
+        for parent in ("injectors", "workloads")
+        for path in CHECKOUT.glob(f"{parent}/*/README.md")
+    ]
+    rows = ((path.relative_to(CHECKOUT).as_posix(), _title(path / "README.md")[1]) for path in sorted(found))
+    return table(("folder", "what"), ((f"[`{name}/`](../{name}/README.md)", what) for name, what in rows))
+
+
 def decisions() -> str:
-    """Every decision, by its heading."""
-
-    def entry(path: Path) -> tuple[str, str]:
-        number, _, title = re.search(r"^# (\d+)(: )(.*)$", path.read_text(), re.MULTILINE).groups()  # type: ignore[union-attr]
-        return f"[{number}]({path.name})", title
-
-    return table(("number", "decision"), map(entry, sorted((DOCS / "decisions").glob("[0-9]*.md"))))
+    """Every decision, by its title."""
+    rows = ((path, *_title(path)) for path in sorted((DOCS / "decisions").glob("[0-9]*.md")))
+    return table(("number", "decision"), ((f"[{number}]({path.name})", what) for path, number, what in rows))
 
 
-LISTS: dict[str, Callable[[], str]] = {each.__name__: each for each in (tables, modes, rooms, decisions)}
+LISTS: dict[str, Callable[[], str]] = {
+    each.__name__: each for each in (commands, tables, modes, disks, rooms, folders, decisions)
+}
 
 
 def with_lists(text: str) -> str:
@@ -88,4 +206,4 @@ def pages() -> list[Path]:
 
 if __name__ == "__main__":
     for page in pages():
-        page.write_text(with_lists(page.read_text()))
+        write_whole(page, with_lists(page.read_text()).encode())

@@ -1,5 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Report: a campaign as one page, its plots, and its publication.
-
-May import tables and store.
-"""
+"""Report: shows a campaign as one page, with plots, and publishes it."""

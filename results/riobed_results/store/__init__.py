@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Store: the rows of campaigns, the files beside them, and the queries on both.
-
-May import errors only.
-"""
+"""Store: the rows of campaigns, the files beside them, and the queries on both."""
 
 from riobed_results.store.check_report import CheckReport, Difference
 from riobed_results.store.export import follows, trials_parquet

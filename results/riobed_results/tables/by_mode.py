@@ -24,6 +24,7 @@ class Design:
 
     name: str
     title: str
+    help: str
     note: str
     section: Section
     wants: Callable[[Row], bool]
@@ -49,7 +50,7 @@ def by_mode(design: Design) -> "CampaignTable[ModeTable]":
     return CampaignTable(
         name=design.name,
         title=design.title,
-        help=f"{design.title}, by cache mode.",
+        help=design.help,
         compute=lambda results: mode_table(results, design),
         page=lambda table: mode_page(design, table),
         present=lambda rows: bool(design.of(rows)),

@@ -65,6 +65,7 @@ def _recovery_crash_lines(rows: Sequence[Row]) -> dict[str, Value]:
 NO_FAULT = Design(
     name="no-fault",
     title="Resets without a fault",
+    help="What resets without a fault lost: the negative control.",
     section="controls",
     note="Trials of fault class none: the machine was reset at a random moment under the workload. Files "
     "lost or changed: differences the workload's check found, besides the step in flight; checksum "
@@ -97,6 +98,7 @@ def _power_lines(rows: Sequence[Row]) -> dict[str, Value]:
 POWER = Design(
     name="power",
     title="Losses of power",
+    help="What losses of power cost, and how many steps were lost.",
     section="controls",
     note="Trials after which all RAM above the first MiB was overwritten with noise before the machine came "
     "back. A mode that keeps files in memory alone (rio) has promised nothing for that, so it loses all of "
@@ -126,6 +128,7 @@ def _panic_lines(rows: Sequence[Row]) -> dict[str, Value]:
 PANIC = Design(
     name="panics",
     title="Panics on request",
+    help="What panics on request lost, and how much of RAM was dirty: another negative control.",
     section="controls",
     note="Trials of fault class panic: a sound kernel was told to panic at a random moment under the "
     "workload, by SysRq c or by a non-maskable interrupt, and then reset. Dirty: pages that recovery found "
@@ -151,6 +154,7 @@ def _restart_lines(rows: Sequence[Row]) -> dict[str, Value]:
 RESTARTS = Design(
     name="restarts",
     title="Production kernels after a warm recovery",
+    help="Whether the production kernel came up after warm recoveries.",
     section="controls",
     note="Trials in which the production kernel was started by kexec after recovery and check. Dirty: pages "
     "that recovery found dirty in the registry, metadata included.",
@@ -162,6 +166,7 @@ RESTARTS = Design(
 RECOVERY_CRASH = Design(
     name="recovery-crash",
     title="Resets in recovery",
+    help="What resets in the middle of recovery did.",
     section="controls",
     note="The machine was reset again while riorecover was at work, at a random moment, in the phase named; "
     "what follows is about the next recovery. A reset after recovery had ended counts for nothing but the "

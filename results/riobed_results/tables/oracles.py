@@ -25,6 +25,7 @@ def _lines(rows: Sequence[Row]) -> dict[str, Value]:
 ORACLES = Design(
     name="oracles",
     title="Which oracle found what",
+    help="Which corruption the workload's check found, which the checksums, and which both.",
     section="corruptions",
     about_faults=True,
     note="Crashes by faults after which block checksums could be compared. Direct corruption: a file differs "

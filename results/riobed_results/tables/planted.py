@@ -55,6 +55,7 @@ def _groups(rows: Sequence[Row]) -> dict[str, Value]:
 PLANTED = Design(
     name="planted",
     title="Planted changes",
+    help="Whether planted changes were found and rightly classified: the positive control.",
     note="Trials of fault class planted: one bit was changed behind the workload's back, then the "
     "machine was reset. At rest: the workload had ended. During a step: it stood still in the "
     "middle of one until the reset. Found: the workload's check found a difference. Recovery may "

@@ -29,6 +29,7 @@ def _lines(rows: Sequence[Row]) -> dict[str, Value]:
 RESETS = Design(
     name="resets",
     title="Recovery by the parked stage 0 beside real resets",
+    help="Whether the parked stage 0 recovers what a real reset does.",
     section="corruptions",
     note="Judged trials by how the machine restarted: by a reset, by a stage 0 that was kept at the moment "
     "before it looks at old memory and disks, or by both, one after the other from a copy of the crash. "

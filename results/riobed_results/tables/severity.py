@@ -43,6 +43,7 @@ def _lines(rows: Sequence[Row]) -> dict[str, Value]:
 SEVERITY = Design(
     name="severity",
     title="Severity of corruptions",
+    help="What corruptions cost in files and bytes, and how many were total losses.",
     section="corruptions",
     about_faults=True,
     note="Corruptions by faults. Files and bytes lost: of those that the workload's model has, not there or "

@@ -54,6 +54,7 @@ _NOTE = (
 STARTS = Design(
     name="starts",
     title="Starts of trials",
+    help="Whether trials that begin with a boot end as those from a snapshot.",
     section="corruptions",
     about_faults=True,
     note=f"Trials with faults, {_NOTE}",

@@ -33,6 +33,7 @@ def _lines(rows: Sequence[Row]) -> dict[str, Value]:
 VICTIMS = Design(
     name="victims",
     title="Which task ran at a crash",
+    help="Which tasks ran at a crash, and how many of them were the harness's.",
     section="corruptions",
     about_faults=True,
     note="Crashes by faults whose report names a task. It need not be what the fault hit. Of the "

@@ -28,6 +28,7 @@ def _lines(rows: Sequence[Row]) -> dict[str, Value]:
 WINDOWS = Design(
     name="windows",
     title="Open pages at a crash",
+    help="How many cached pages were open to stores at a crash.",
     section="corruptions",
     note="Counted crashes after which the registry says which cached pages were open: somebody was changing "
     "them, or had just done so. A stray store into an open page is not trapped. Only kernels that keep "

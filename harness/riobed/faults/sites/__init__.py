@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sites of text faults: disassembly, control flow and the catalogue of one kernel's text.
+"""Sites: the sites of text faults, from disassembly and control flow of one kernel's text.
 
-May import products. It knows no fault class: whoever opens a catalogue gives it the rules.
+It knows no fault class: whoever opens a catalogue gives it the rules.
 """
