@@ -48,6 +48,11 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert gone == []
 
 
+def test_the_first_page_links_to_every_page() -> None:
+    linked = re.findall(r"\]\(([\w-]+\.md)", (DOCS / "README.md").read_text())
+    assert {page.name for page in DOCS.glob("*.md")} - set(linked) == {"README.md"}
+
+
 def anchors(page: Path) -> set[str]:
     """The anchors of a page's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
