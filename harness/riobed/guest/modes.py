@@ -86,7 +86,7 @@ class Device(Strict):
 
 
 class CacheMode(Strict):
-    """One way to keep file data; the keys are explained in modes.yaml."""
+    """One way to keep file data; docs/own-mode.md explains the keys."""
 
     summary: Line
     permanent: Line | None = None
