@@ -19,6 +19,7 @@ from riobed.guest.workload import Workload
 from riobed.vm import Machine
 from riobed_results.store import CONTROLS
 from riobed_results.store.definitions import DEFINITIONS
+from riobed_results.tables.controls import LOSING_MODES
 from rooms import CHECKOUT
 from tools.lists import EXPLAINED, all_commands, pages, with_lists
 
@@ -137,6 +138,11 @@ def complaint_about(words: list[str]) -> str:
 
 def test_what_is_explained_is_a_command() -> None:
     assert EXPLAINED.keys() - all_commands().keys() == set()
+
+
+def test_modes_that_lose_data_are_those_that_write_it_later_or_never() -> None:
+    said = {name: mode.permanent or "" for name, mode in all_modes().items()}
+    assert {name for name, when in said.items() if "asynchronous" in when or when == "never"} == LOSING_MODES
 
 
 TEXT = {name for name, each in CLASSES.items() if each.sites}
