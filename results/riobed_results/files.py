@@ -20,6 +20,16 @@ def cache_dir() -> Path:
     return Path.home() / ".cache" / "riobed"
 
 
+def stores_dir() -> Path:
+    """Return the folder for unpacked copies of compressed stores."""
+    return cache_dir() / "stores"
+
+
+def verified_dir() -> Path:
+    """Return the folder for what tests of published folders have passed, by state of files and code."""
+    return cache_dir() / "verified"
+
+
 @contextmanager
 def replacing(path: Path, *, durable: bool = False) -> Iterator[Path]:
     """Give the block a temporary path to write to; the file replaces `path` when the block succeeds.

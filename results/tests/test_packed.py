@@ -47,7 +47,7 @@ def left(cache: Path) -> list[str]:
 
 
 def test_it_is_read_like_another_one_by_file_and_by_folder(packed: Path, cache: Path, invoke: Invoke) -> None:
-    for store in (packed, packed.parent, f"sqlite:///{packed}"):
+    for store in (packed, packed.parent, f"sqlite:///{packed}", packed.with_suffix("")):
         assert len(read_results(open_store(str(store))).trials) == 2
         assert invoke("table", "corruption", "--store", store).exit_code == 0
     assert len(left(cache)) == 1
@@ -57,10 +57,10 @@ def test_it_is_read_like_another_one_by_file_and_by_folder(packed: Path, cache: 
 
 def test_it_is_never_written(packed: Path) -> None:
     before = packed.read_bytes()
-    for store in (packed, packed.parent):
+    for store in (packed, packed.parent, packed.with_suffix("")):
         with pytest.raises(StoreUsageError, match="is compressed, and is only read; give another"):
             open_store(str(store), create=True)
-    assert packed.read_bytes() == before
+    assert packed.read_bytes() == before and list(packed.parent.iterdir()) == [packed]
 
 
 def flip(data: bytes) -> bytes:
@@ -69,9 +69,8 @@ def flip(data: bytes) -> bytes:
 
 
 def shortened(data: bytes) -> bytes:
-    """Whole as a compressed file, but with half of a database in it."""
-    database = lzma.decompress(data)
-    return lzma.compress(database[: len(database) // 2])
+    """Whole as a compressed file, but with a database in it that lacks its last byte."""
+    return lzma.compress(lzma.decompress(data)[:-1])
 
 
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
@@ -80,10 +79,11 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "changed": flip,
     "empty": lambda data: b"",
     "not compressed": lambda data: lzma.decompress(data),
-    "half a database": shortened,
+    "a database that is cut": shortened,
     "more behind it": lambda data: data + data,
     "more in it": lambda data: lzma.compress(lzma.decompress(data) + bytes(1 << 22)),
     "something else": lambda data: lzma.compress(b"no database" * 1000),
+    "without a checksum": lambda data: lzma.compress(lzma.decompress(data), check=lzma.CHECK_NONE),
 }
 
 
@@ -118,10 +118,27 @@ def test_a_copy_that_was_damaged_in_the_cache_is_made_again(packed: Path, cache:
     assert len(left(cache)) == 1
 
 
+def test_each_changed_byte_is_noticed(packed: Path, cache: Path) -> None:
+    whole = packed.read_bytes()
+    unpacked(packed)
+    for at in (*range(0, len(whole), 41), *range(len(whole) - 40, len(whole))):
+        packed.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        assert "is damaged" in refused(packed)
+
+
+def test_a_small_file_that_fills_the_disk_is_not_unpacked(packed: Path, cache: Path) -> None:
+    header = bytearray(lzma.decompress(packed.read_bytes())[:100])
+    header[28:32] = (1 << 20).to_bytes(4, "big")
+    packed.write_bytes(lzma.compress(header + bytes(16 << 20)))
+    assert "more than rows of its size do; restore it from a copy" in refused(packed)
+    assert left(cache) == []
+
+
 def test_a_cache_without_room(packed: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packing.shutil, "disk_usage", lambda path: SimpleNamespace(free=64 << 20))
     said = refused(packed)
-    assert f"{cache}/stores: 0 MiB free" in said and "set RIOBED_CACHE to another folder" in said
+    assert f"{cache}/stores: 64 MiB are free, 65 MiB are needed" in said
+    assert "set RIOBED_CACHE to another folder" in said
     assert left(cache) == []
 
 

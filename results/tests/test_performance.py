@@ -13,11 +13,15 @@ from results_readers import from_markdown
 from riobed_results.errors import StoreError, StoreUsageError
 from riobed_results.report.claims.folder import folder_claims
 from riobed_results.report.publish import publish
+from riobed_results.report.report import report
+from riobed_results.store.logs import Links
 from riobed_results.store.queries import Results, read_results
 from riobed_results.store.store import Store, open_store
 from riobed_results.tables.paper_speed import STATEMENTS, TIMES
 from riobed_results.tables.performance import PerformanceRow, interval, performance_table
+from riobed_results.tables.performance_page import PERFORMANCE
 from riobed_results.tables.registry import campaign_pages
+from riobed_results.tables.render import render
 
 MODES = ["memory", "write-through-on-write", "write-through-on-close", "rio", "rio-protected"]
 # Seconds of the first round. Each round the host is slower, and so is every mode.
@@ -244,15 +248,16 @@ def test_without_rio_the_first_mode_is_the_base(store: Store) -> None:
     assert (table.base, table.said, [row.paper for row in table.rows]) == ("slow", [], [None, None])
 
 
-def test_a_published_bench_has_its_runs_its_table_and_claims(store: Store, tmp_path: Path) -> None:
+def test_a_published_bench_gives_its_table_its_report_and_claims(store: Store, tmp_path: Path) -> None:
     more = [counted("rio", 1000, number) for number in range(3)]
     more += [counted("rio-protected", 1010 + extra, number) for number, extra in enumerate((0, -3, 10))]
     more += [{"mode": "rio", "number": 9, "seconds": None, "outcome": "wrong", "detail": "log differs"}]
     results = bench(store, *more)
     folder = tmp_path / "table2"
     publish(store, None, tmp_path, folder)
-    assert (folder / "performance.md").read_text().count("| memory |") > 2
-    page = (folder / "report.html").read_text()
+    copy = open_store(str(folder))
+    assert render(PERFORMANCE.of(read_results(copy)), "md").count("| memory |") > 2
+    page = report(copy, None, Links(folder, folder))
     assert "41 measured runs" in page and "crashes" not in page.split("<footer")[0].split("<h2>")[0]
     assert page.count("<svg") == 1
     claims = {claim.key: claim for claim in folder_claims(folder)}

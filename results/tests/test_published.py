@@ -75,6 +75,7 @@ def test_agreement_comes_out_of_the_answers_again(place: Path) -> None:
 
 
 def test_a_store_of_schema_1_is_read_and_not_written() -> None:
+    """Of 15 trials of a campaign that is published no more, with facts that schema 1 kept as text."""
     path = Path(__file__).parent / "data/schema-1.sqlite.xz"
     rows = read_results(open_store(str(path))).rows
     assert [row.log_damage for row in rows if row.log_damage].count("no place, no end") == 2

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from riobed_results.files import cache_dir, write_whole
+from riobed_results.files import cache_dir, stores_dir, verified_dir, write_whole
 
 from riobed.errors import EnvironmentFault, UsageError
 from riobed.products.kernel import CONFIGS, FRAGMENTS, PATCHES, Fragment, KernelSpec, shipped_fragment
@@ -258,24 +258,22 @@ def prepare_cache(checkout: Path = CHECKOUT, kernel: KernelSpec | None = None) -
     return cache
 
 
-# Folders of the cache: snapshots of ready guests, unpacked stores (riobed_results.store.packed), and tests of
-# published folders that have passed (results/tests/conftest.py).
-GUESTS = "guests"
-MADE_AGAIN = (GUESTS, "stores", "verified")
+GUESTS = "guests"  # folder of the cache for snapshots of ready guests
 
 
 def superseded(checkout: Path = CHECKOUT) -> list[Path]:
     """Return the cached folders, including kernel trees, that the checkout's current sources do not use.
 
-    What is made again in seconds is among them.
+    Snapshots of guests, unpacked stores and what tests have passed are among them. They are made again in
+    seconds or minutes.
     """
     found = keys(checkout)
     current = {product_dir(stage, key) for stage, key in found.items()}
     root = product_dir("toolchain", found["toolchain"]) / "root"
     old = [path for stage in STAGES for path in cache_dir().glob(f"{stage}/*") if path not in current]
     old += [path for path in root.glob("usr/src/linux-*/") if path != kernel_tree(found)]
-    made_again = [path for name in MADE_AGAIN for path in (cache_dir() / name).glob("*")]
-    return sorted([*old, *root.glob("build/*"), *made_again])
+    old += [folder for folder in (cache_dir() / GUESTS, stores_dir(), verified_dir()) if folder.exists()]
+    return sorted([*old, *root.glob("build/*")])
 
 
 def export(

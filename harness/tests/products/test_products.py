@@ -248,8 +248,11 @@ def test_only_what_the_checkout_does_not_use_is_superseded(ready: Path) -> None:
     found = stages.keys(ready)
     write(ready / "guest-kernel-patches/0001-one.patch", "other\n")
     old = [stages.product_dir(name, found[name]) for name in ("kernel", "image")]
-    old.append(stages.cache_dir() / stages.GUESTS / "code")
-    old[-1].mkdir(parents=True)
+    # prune removes folders.
+    old += [stages.cache_dir() / stages.GUESTS, stages.stores_dir(), stages.verified_dir()]
+    for folder in old[-3:]:
+        folder.mkdir()
+        (folder / "file").touch()
     assert stages.superseded(ready) == sorted([*old, stages.kernel_tree(found)])
 
 

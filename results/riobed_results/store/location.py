@@ -103,6 +103,8 @@ def _sqlite_location(url: sa.URL, path: Path) -> Location:
     # A new store without a suffix is a folder, so that its logs and report lie in it, too.
     if path.is_dir() or not (path.suffix or path.exists()):
         path = store_in(path) or path / STORE_FILE
+    elif not path.exists() and (packed := path.with_name(path.name + SUFFIX)).exists():
+        path = packed
     return Location(str(path), url, path, seconds)
 
 

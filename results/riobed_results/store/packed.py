@@ -2,8 +2,8 @@
 """Compressed stores: published rows as `store.sqlite.xz`, unpacked into the cache when they are first read.
 
 A store compresses to a tenth. The cache knows an unpacked one by the SHA-256 of both files, so a changed or
-damaged copy is noticed and made again. The compressed file is untrusted: the database's own header says how
-large it is before any of it is written.
+damaged copy is noticed and made again. The compressed file is untrusted. xz checks each byte of it. The
+database's own header says how large it is before any of it is written, which bounds what is written.
 """
 
 import hashlib
@@ -11,18 +11,18 @@ import lzma
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from riobed_results.errors import StoreError
-from riobed_results.files import cache_dir, replacing
+from riobed_results.files import replacing, stores_dir
 
 SUFFIX = ".xz"
-# Folder of the cache.
-UNPACKED = "stores"
 # Bytes. `xz -9` needs 65 MiB to decompress; no published store is near the others.
 _MAX_MEMORY = 128 << 20
 _MAX_PACKED = 1 << 30
+# Published stores unpack to 5 to 29 times their size, an empty one to 34 times. xz can reach 7000.
+_MAX_RATIO = 100
 _PIECE = 1 << 20
 # The header of an SQLite file (sqlite.org/fileformat.html): page size at offset 16, number of pages at 28.
 _MAGIC, _HEADER = b"SQLite format 3\0", 100
@@ -45,15 +45,17 @@ def unpacked(packed: Path) -> Path:
 
     StoreError if the store is damaged, or if the cache has no room for it or cannot be written.
     """
-    folder = cache_dir() / UNPACKED
+    folder = stores_dir()
     with _explained(packed, folder):
         if packed.stat().st_size > _MAX_PACKED:
             raise StoreError(f"store {packed}: is too large to be one; restore it from a copy")
         name = _hash(packed)
         for copy in folder.glob(f"{name}-*.sqlite"):
-            if copy.stem == f"{name}-{_hash(copy)}":
-                return copy
-            copy.unlink(missing_ok=True)
+            # Another command may have removed it since.
+            with suppress(FileNotFoundError):
+                if copy.stem == f"{name}-{_hash(copy)}":
+                    return copy
+                copy.unlink()
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as made:
             database = Path(made) / "store"
@@ -70,10 +72,15 @@ def _unpack(packed: Path, database: Path, folder: Path) -> None:
     size = _size(first)
     if size is None:
         raise _damaged(packed)
-    free = shutil.disk_usage(folder).free - _SPARE
-    if size > free:
+    if size > packed.stat().st_size * _MAX_RATIO:
         raise StoreError(
-            f"store {packed}: {folder}: {max(0, free) >> 20} MiB free, {size >> 20} MiB needed; "
+            f"store {packed}: would unpack to {size} bytes, more than rows of its size do; "
+            "restore it from a copy"
+        )
+    free, need = shutil.disk_usage(folder).free, size + _SPARE
+    if need > free:
+        raise StoreError(
+            f"store {packed}: {folder}: {free >> 20} MiB are free, {(need >> 20) + 1} MiB are needed; "
             "make room there, or set RIOBED_CACHE to another folder"
         )
     with database.open("wb") as file:
@@ -106,6 +113,8 @@ def _pieces(packed: Path) -> Iterator[bytes]:
             yield decompressor.decompress(given, _PIECE)
         if decompressor.unused_data or file.read(1):
             raise lzma.LZMAError("more follows")
+        if decompressor.check == lzma.CHECK_NONE:
+            raise lzma.LZMAError("without a checksum, nothing says that it is unchanged")
 
 
 def _hash(path: Path) -> str:
@@ -124,9 +133,9 @@ def _explained(packed: Path, folder: Path) -> Iterator[None]:
     except (EOFError, lzma.LZMAError):
         raise _damaged(packed) from None
     except OSError as error:
-        # The store is read, the cache is written.
-        place = packed if str(error.filename) == str(packed) else folder
+        if str(error.filename) == str(packed):
+            raise StoreError(f"store {packed}: {error.strerror}; make it readable or give --store") from None
         raise StoreError(
-            f"store {packed}: {place}: {error.strerror}; it is unpacked into the cache: "
+            f"store {packed}: {folder}: {error.strerror}; it is unpacked into the cache: "
             "set RIOBED_CACHE to a folder that can be written"
         ) from None
