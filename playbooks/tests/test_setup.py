@@ -39,7 +39,15 @@ CHECKS = ["ruff check", "ruff format --check", "mypy"]
     ("arguments", "in_order", "never"),
     [
         # All tests in one run, so that its last line counts them all.
-        ("test USER_ID=0", ["playbooks/setup", *CHECKS, ".venv/bin/pytest -n auto --dist worksteal\n"], []),
+        (
+            "test USER_ID=0",
+            [
+                "playbooks/setup",
+                *CHECKS,
+                '.venv/bin/pytest -n auto --dist loadgroup --no-skips -m "not extended"\n',
+            ],
+            [],
+        ),
         ("campaign USER_ID=0", ["playbooks/setup", RUN, TABLE, "campaigns/quick/report.html"], []),
         ("setup USER_ID=0 JOBS=5", ["playbooks/setup -e riobed_jobs=5"], []),
         ("campaign USER_ID=1000", ["exec sudo"], ["riobed run"]),

@@ -140,7 +140,9 @@ def _without_group(name: str) -> str:
 
 def _group(item: pytest.Item) -> str:
     parameters = getattr(item, "callspec", None)
-    guest = [str(parameters.params[name]) for name in _GUESTS if parameters and name in parameters.params]
+    values = parameters.params if parameters else {}
+    # Other values, such as functions, have another text in each process.
+    guest = [str(values[name]) for name in _GUESTS if isinstance(values.get(name), str | int)]
     file = item.path.relative_to(item.config.rootpath).with_suffix("")
     return "-".join([*file.parts, *guest])
 

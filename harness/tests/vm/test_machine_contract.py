@@ -68,6 +68,7 @@ def libvirt_with_nvdimm(folder: Path) -> Machine:
 
 
 REAL = [pytest.param(each, marks=pytest.mark.integration) for each in (libvirt, libvirt_with_nvdimm)]
+with_nvdimm = pytest.mark.parametrize("made", [fake, REAL[1]], indirect=True)
 
 
 @pytest.fixture(scope="module", params=[fake, *REAL])
@@ -189,9 +190,10 @@ def test_a_loss_of_power_leaves_noise_of_its_seed(machine: Machine) -> None:
     assert b"old" not in sh(machine, "cat /run/file").stdout
 
 
+@with_nvdimm
 def test_an_nvdimm_is_kept_over_a_loss_of_power_and_a_start(machine: Machine) -> None:
-    if not (nvdimm := machine.config.nvdimm):
-        pytest.skip("it has none")
+    nvdimm = machine.config.nvdimm
+    assert nvdimm
     content = random.Random(1).randbytes(nvdimm.size)
     with mapped(nvdimm.path) as memory:
         memory[:] = content
@@ -206,9 +208,10 @@ def test_an_nvdimm_is_kept_over_a_loss_of_power_and_a_start(machine: Machine) ->
 @pytest.mark.parametrize(
     ("size", "says"), [(None, "is missing"), (PAGE, f"has {PAGE} bytes"), (0, "has 0 bytes")]
 )
+@with_nvdimm
 def test_a_machine_does_not_start_with_another_nvdimm(made: Machine, size: int | None, says: str) -> None:
-    if not (nvdimm := made.config.nvdimm):
-        pytest.skip("it has none")
+    nvdimm = made.config.nvdimm
+    assert nvdimm
     made.destroy()
     nvdimm.path.unlink()
     if size is not None:
