@@ -18,11 +18,22 @@ from riobed_results.files import cache_dir
 # Beginning of the reason of a skip that --no-skips accepts.
 HOST_LACKS = "this host lacks "
 # Integration tests of a minute and more. They begin first, or one worker would run the last of them alone.
-LONGEST = ["nvram", "planted", "survival", "cluster", "pytest_plugin", "replay", "recovery_crash", "soak"]
+LONGEST = [
+    "nvram",
+    "bench",
+    "every_mode",
+    "commands",
+    "replay",
+    "systems",
+    "planted",
+    "survival",
+    "cluster",
+    "pytest_plugin",
+]
 # Fixtures that are a guest; tests of a module with the same one run in one worker, which boots it once.
 _GUESTS = ("mode", "guest", "guest_of", "dax", "riobed_guest")
 # What a test does more of with --everything, by the variable that it reads.
-_LONG = {"RIOBED_KILLS": "20", "RIOBED_RESETS": "40", "RIOBED_WHOLE_KERNEL": "1"}
+_LONG = {"RIOBED_KILLS": "20", "RIOBED_RESETS": "40", "RIOBED_WHOLE_KERNEL": "1", "RIOBED_FUZZ": "1000000"}
 _PASSED = pytest.StashKey[set[str]]()
 
 # A shell starts a process with & so that it ignores SIGINT; the commands that tests end with it would, too.

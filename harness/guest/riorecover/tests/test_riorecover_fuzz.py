@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fuzz target finds nothing in riorecover as it is, and does find what is broken on purpose.
 
-A long run, which prints how many inputs were tried: `make fuzz` (RUNS=N, 10^6 unless told).
+RIOBED_FUZZ says how many inputs are tried. A run that prints them: `make fuzz` (RUNS=N, 10^6 unless told).
 """
 
+import os
 import random
 import subprocess
 from pathlib import Path
@@ -13,6 +14,7 @@ from riorecover_helper import SOURCE, build
 
 pytestmark = pytest.mark.slow
 RUNS = 20_000
+LONG = int(os.environ.get("RIOBED_FUZZ", RUNS))
 SEED = 1996
 ALONE = "written by the registry alone"
 WRITES_EVIDENCE = "*(char *)(uintptr_t)found ^= 1, memcpy(content, found"
@@ -26,23 +28,23 @@ def broken(folder: Path, file: str, good: str, bad: str) -> Path:
     return build(folder, "riorecover-fuzz")
 
 
-def fuzz(target: Path) -> subprocess.CompletedProcess[str]:
+def fuzz(target: Path, runs: int = RUNS) -> subprocess.CompletedProcess[str]:
     """Runs from a few random inputs that have all their checksums made right."""
     corpus = target.parent / "corpus"
     corpus.mkdir()
     rng = random.Random(SEED)
     for number in range(4):
         (corpus / str(number)).write_bytes(b"\x7f" + rng.randbytes(16000))
-    options = ["-max_len=20000", f"-runs={RUNS}", f"-seed={SEED}", "-artifact_prefix=found-"]
+    options = ["-max_len=20000", f"-runs={runs}", f"-seed={SEED}", "-artifact_prefix=found-"]
     return subprocess.run(
         [target, *options, corpus], cwd=target.parent, capture_output=True, text=True, errors="replace"
     )
 
 
 def test_nothing_is_found(tmp_path: Path) -> None:
-    result = fuzz(build(tmp_path, "riorecover-fuzz"))
+    result = fuzz(build(tmp_path, "riorecover-fuzz"), LONG)
     assert result.returncode == 0, result.stderr[-2000:]
-    assert f"Done {RUNS} runs" in result.stderr
+    assert f"Done {LONG} runs" in result.stderr
 
 
 # A file, what stands in it once, what is put there, and what the fuzz target then says.
