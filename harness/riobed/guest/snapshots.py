@@ -31,6 +31,9 @@ SNAPSHOTS = "RIOBED_SNAPSHOTS"
 _MOST_BYTES = 8 << 30
 _IN_USE_S = 3600.0
 _INDEX = "index.json"
+# The names of a snapshot and of the folder of one version of the code, and those of what is not complete.
+_KEY = "[0-9a-f]" * 16
+_HALF = "half-"
 
 
 class Known(BaseModel):
@@ -83,7 +86,7 @@ def keep_snapshot(machine: Machine, kept: Path, made_of: Mapping[str, Any], know
     with _explained(kept.parent):
         kept.parent.mkdir(parents=True, exist_ok=True)
         need_room(kept.parent, sum(disk.stat().st_size for disk in disks))
-        with tempfile.TemporaryDirectory(dir=kept.parent, ignore_cleanup_errors=True) as made:
+        with tempfile.TemporaryDirectory(dir=kept.parent, prefix=_HALF, ignore_cleanup_errors=True) as made:
             for disk in disks:
                 shutil.copyfile(disk, Path(made) / disk.name)
             sums = {disk.name: _hash(Path(made) / disk.name) for disk in disks}
@@ -139,17 +142,29 @@ def _code() -> str:
 
 
 def trim(folder: Path, most: int) -> None:
-    """Remove the snapshots that were not used for longest until at most `most` bytes are left."""
+    """Remove the snapshots that were not used for longest until at most `most` bytes are left.
+
+    What a killed process left half-copied goes, too. Nothing else in the folder is touched.
+    """
+    # Another process may do the same at the same time.
     with suppress(FileNotFoundError):
+        kept = [index.parent for index in folder.glob(f"{_KEY}/{_KEY}/{_INDEX}")]
         total = 0
-        for kept in sorted(folder.glob("*/*"), key=_used, reverse=True):
-            total += sum(file.stat().st_size for file in kept.iterdir())
-            if total > most and time.time() - _used(kept) > _IN_USE_S:
-                shutil.rmtree(kept, ignore_errors=True)
+        for each in sorted(kept, key=_used, reverse=True):
+            total += sum(file.stat().st_size for file in each.iterdir())
+            if total > most:
+                _remove_unless_used(each)
+        for half in folder.glob(f"{_KEY}/{_HALF}*/"):
+            _remove_unless_used(half)
 
 
-def _used(kept: Path) -> float:
-    return kept.stat().st_mtime
+def _remove_unless_used(place: Path) -> None:
+    if time.time() - _used(place) > _IN_USE_S:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _used(place: Path) -> float:
+    return place.stat().st_mtime
 
 
 def _index(kept: Path) -> _Index | None:

@@ -181,17 +181,28 @@ def test_a_snapshot_of_another_guest_is_not_used(tmp_path: Path) -> None:
         other.take_snapshot()
 
 
+def aged(path: Path, hours: float) -> Path:
+    """A file of 1000 bytes in a folder that was last used so long ago."""
+    path.parent.mkdir(parents=True)
+    path.write_bytes(bytes(1000))
+    used = time.time() - hours * 3600
+    os.utime(path.parent, (used, used))
+    return path
+
+
 def test_what_was_not_used_for_longest_makes_room(tmp_path: Path) -> None:
-    for age, name in enumerate(("code/new", "other/old", "code/older")):
-        (tmp_path / name).mkdir(parents=True)
-        (tmp_path / name / "disk").write_bytes(bytes(1000))
-        used = time.time() - age * 7200
-        os.utime(tmp_path / name, (used, used))
+    code = tmp_path / ("c" * 16)
+    new, old, older = (aged(code / (name * 16) / "index.json", 2 * age) for age, name in enumerate("abc"))
+    half, fresh = aged(code / "half-1/test.qcow2", 2), aged(code / "half-2/test.qcow2", 0)
+    # The folder may have been somebody's home.
+    others = [
+        aged(tmp_path / name, 9) for name in ("photos/2019/one.jpg", f"{'c' * 15}x/{'a' * 16}/index.json")
+    ]
     trim(tmp_path, 2000)
-    assert {path.name for path in tmp_path.glob("*/*")} == {"new", "old"}
+    assert [path.exists() for path in (new, old, older, half, fresh)] == [True, True, False, False, True]
     # What may be in use stays, however large.
     trim(tmp_path, 10)
-    assert {path.name for path in tmp_path.glob("*/*")} == {"new"}
+    assert [path.exists() for path in (new, old, fresh, *others)] == [True, False, True, True, True]
 
 
 def test_a_guest_without_a_cache_keeps_none(tmp_path: Path) -> None:
