@@ -35,6 +35,9 @@ class Program:
     def nmi(self, machine: "FakeMachine") -> None:
         """Called at a non-maskable interrupt."""
 
+    def written(self, machine: "FakeMachine", path: str) -> None:
+        """Called when the host has written a file of the guest."""
+
     def execute(self, machine: "FakeMachine", argv: list[str], stdin: bytes) -> ExecResult | None:
         """Return how a command ends; None if it runs until FakeMachine.end()."""
         return ExecResult(0, b"", b"")
@@ -172,6 +175,7 @@ class FakeMachine:
     def write_file(self, path: str, data: bytes, timeout: float = 10) -> None:
         self._talk()
         self.program.files[path] = data
+        self.program.written(self, path)
 
     def agent_answers(self, timeout: float) -> bool:
         return self._on and not self._paused and self.program.agent

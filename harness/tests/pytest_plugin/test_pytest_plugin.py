@@ -2,14 +2,12 @@
 """The pytest plugin as far as no guest is needed: option, marker, complaints."""
 
 import warnings
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from harness_builders import Clock, ScriptedMachine, manifest, recovery
-from pytest_riobed import guest as guest_module
-from pytest_riobed import program as program_module
 from pytest_riobed.errors import CommandFailed
 from pytest_riobed.guest import CrashGuest
 
@@ -17,9 +15,13 @@ from pytest_riobed.guest import CrashGuest
 from pytest_riobed.guests import Guests  # noqa: F401
 from pytest_riobed.packages import packages_image
 from pytest_riobed.program import Program
-from riobed.errors import BootError, InfraError, UsageError
-from riobed.guest import Guest, GuestSetup, MachineSpec, cache_mode
+from riobed.errors import InfraError, UsageError
+from riobed.guest import MIB, Guest, GuestSetup, MachineSpec, cache_mode
+from riobed.guest.guest import machine_config
+from riobed.guest.registry import mapped
 from riobed.vm.agent import ExecResult
+from riobed.vm.fake import FakeMachine
+from riobed.vm.fake import Program as Kernel
 
 TESTS = """
 import pytest
@@ -106,9 +108,7 @@ def test_what_is_no_package(name: str) -> None:
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScriptedMachine:
-    clock = Clock()
-    monkeypatch.setattr(program_module, "time", clock)
+def machine(tmp_path: Path, clock: Clock) -> ScriptedMachine:
     return ScriptedMachine(tmp_path, clock)
 
 
@@ -172,50 +172,89 @@ def test_wrong_use_of_a_guest(guest: CrashGuest, tmp_path: Path) -> None:
         guest.start("two")
 
 
+class Kernels(Kernel):
+    """Stage 0 and the production kernel: what becomes of the next boots of each; later ones come up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.recoveries: list[bool] = []
+        self.boots: list[bool] = []
+        # Whether each boot of stage 0 found what the one before it restored.
+        self.found: list[bool] = []
+
+    def boot(self, machine: FakeMachine) -> None:
+        self.files = {
+            "/run/recovery.json": recovery().model_dump_json().encode(),
+            "/proc/meminfo": b"Buffers: 1 kB\nCached: 1 kB\nDirty: 1 kB\nShmem: 0 kB\n",
+            "/proc/sys/kernel/random/boot_id": b"5d6f9f54-1aeb-4952-9ad0-5c4791c91712\n",
+        }
+        self.found.append(holds(machine, RESTORED))
+        put(machine, RESTORED)
+        self._comes_up(machine, "stage 0", self.recoveries)
+
+    def written(self, machine: FakeMachine, path: str) -> None:
+        if path == "/run/boot":
+            self._comes_up(machine, "production", self.boots)
+
+    def _comes_up(self, machine: FakeMachine, kernel: str, planned: list[bool]) -> None:
+        end = "ready" if not planned or planned.pop(0) else "failed: it ends at kexec"
+        machine.say(machine.console, f"riobed: {kernel} {end}\n".encode())
+
+
+# Bytes in RAM, by their address: of before the crash, and of what recovery restores.
+BEFORE, RESTORED = 2 * MIB, 3 * MIB
+
+
+def put(machine: FakeMachine, address: int) -> None:
+    with mapped(machine.ram_path()) as memory:
+        memory[address : address + 8] = b"\xa5" * 8
+
+
+def holds(machine: FakeMachine, address: int) -> bool:
+    with mapped(machine.ram_path()) as memory:
+        return memory[address : address + 8] == b"\xa5" * 8
+
+
+@pytest.fixture
+def kernels() -> Kernels:
+    return Kernels()
+
+
+@pytest.fixture
+def booted(tmp_path: Path, clock: Clock, kernels: Kernels) -> CrashGuest:
+    """A guest that runs its production kernel."""
+    setup, mode = GuestSetup(manifest(tmp_path), MachineSpec(disk_mib=32), "tcg"), cache_mode("write-through")
+    config = replace(machine_config(setup, mode, tmp_path / "vm"), memory=4 * MIB)
+    guest = CrashGuest("write-through", Guest(setup, mode, FakeMachine(config, kernels)))
+    guest.begin()
+    return guest
+
+
 @pytest.mark.parametrize(
     ("recoveries", "boots", "warned"), [([False, True], [True], 0), ([True, True], [False, True], 1)]
 )
 def test_what_does_not_come_up_is_reset_once_more(
-    guest: CrashGuest,
-    machine: ScriptedMachine,
-    monkeypatch: pytest.MonkeyPatch,
-    recoveries: list[bool],
-    boots: list[bool],
-    warned: int,
+    booted: CrashGuest, kernels: Kernels, recoveries: list[bool], boots: list[bool], warned: int
 ) -> None:
-    def next_of(each: list[bool], _: object) -> None:
-        if not each.pop(0):
-            raise BootError("it ends at kexec")
-
-    monkeypatch.setattr(guest, "_production", True)
-    monkeypatch.setattr(guest_module, "wait_stage0", partial(next_of, recoveries))
-    monkeypatch.setattr(guest_module, "boot_production", partial(next_of, boots))
-    monkeypatch.setattr(guest_module, "read_recovery", lambda guest: recovery())
+    kernels.recoveries, kernels.boots = recoveries, boots
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        assert guest.crash_and_recover() == recovery()
-    assert recoveries == boots == []
-    assert ["did not come up: it ends at kexec" in str(each.message) for each in told] == [True] * warned
+        assert booted.crash_and_recover() == recovery()
+    assert kernels.recoveries == kernels.boots == []
+    assert ["did not come up: " in str(each.message) for each in told] == [True] * warned
 
 
-@pytest.mark.parametrize(("by", "lost"), [("reset", 0), ("power", 1)])
+@pytest.mark.parametrize("by", ["reset", "power"])
 def test_only_a_loss_of_power_costs_the_memory_and_only_once(
-    guest: CrashGuest, machine: ScriptedMachine, monkeypatch: pytest.MonkeyPatch, by: Any, lost: int
+    booted: CrashGuest, kernels: Kernels, by: Any
 ) -> None:
     """A recovery that fails is followed by a reset, which leaves what the first one has restored."""
-    resets: list[str] = []
-
-    def stage0(_: object) -> None:
-        if len(resets) == 1:
-            raise BootError("no stage 0")
-
-    monkeypatch.setattr(machine, "reset", lambda: resets.append("reset"))
-    monkeypatch.setattr(machine, "power_loss", lambda seed: resets.append("power"))
-    monkeypatch.setattr(guest, "_production", True)
-    monkeypatch.setattr(guest_module, "wait_stage0", stage0)
-    monkeypatch.setattr(guest_module, "read_recovery", lambda guest: recovery())
-    guest.crash_and_recover(by=by, production=False)
-    assert resets == ["power"] * lost + ["reset"] * (2 - lost)
+    machine = cast(FakeMachine, booted._machine)
+    put(machine, BEFORE)
+    kernels.recoveries = [False]
+    booted.crash_and_recover(by=by, production=False)
+    assert holds(machine, BEFORE) == (by == "reset")
+    assert kernels.found == [False, by == "reset", True]
 
 
 def test_the_console_in_a_report_is_clean(guest: CrashGuest, machine: ScriptedMachine) -> None:
