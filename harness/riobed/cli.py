@@ -11,6 +11,8 @@ import os
 import shutil
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -45,6 +47,16 @@ Uri = Annotated[
 ]
 
 
+@contextmanager
+def _resumable() -> Iterator[None]:
+    """Say how to go on if the user stops the command, and end with the status of SIGINT."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print("riobed: stopped; run the same command to go on", file=sys.stderr)
+        raise typer.Exit(130) from None
+
+
 @app.command()
 def run(
     spec: Annotated[Path, typer.Argument(help="Campaign specification, YAML; examples in harness/specs/.")],
@@ -66,11 +78,8 @@ def run(
     """Run a campaign, or resume it where it was stopped."""
     from riobed.commands.run import Where, run_campaign
 
-    try:
+    with _resumable():
         run_campaign(spec, store, logs, Where(workers, connect, scheduler))
-    except KeyboardInterrupt:
-        print("riobed: stopped; run the same command to go on", file=sys.stderr)
-        raise typer.Exit(130) from None
 
 
 @app.command()
@@ -109,12 +118,9 @@ def calibrate(
     from riobed.commands.calibrate import calibrate as search_doses
     from riobed.commands.run import Where
 
-    try:
+    with _resumable():
         search = Search(mode, trials, stages, most, from_spec)
         search_doses(spec, store, Where(workers, connect, scheduler), search, output)
-    except KeyboardInterrupt:
-        print("riobed: stopped; run the same command to go on", file=sys.stderr)
-        raise typer.Exit(130) from None
 
 
 @app.command()
@@ -171,13 +177,10 @@ def cost(
 
     from riobed.cost import WORKLOADS, run_cost
 
-    try:
+    with _resumable():
         for number in vcpus or [1]:
             run_cost(out, of, workload or list(WORKLOADS), rounds, counted, seed, connect, number)
         write_claims(out)
-    except KeyboardInterrupt:
-        print("riobed: stopped; run the same command to go on", file=sys.stderr)
-        raise typer.Exit(130) from None
 
 
 @app.command()
@@ -197,11 +200,8 @@ def bench(
     """Measure what the cache modes of a spec cost, or resume it where it was stopped."""
     from riobed.commands.bench import run_bench
 
-    try:
+    with _resumable():
         run_bench(spec, workload or [], store, connect)
-    except KeyboardInterrupt:
-        print("riobed: stopped; run the same command to go on", file=sys.stderr)
-        raise typer.Exit(130) from None
 
 
 @app.command()
@@ -376,13 +376,10 @@ def soak(
     ram = memory or 512 + 256 * (vcpus - 1)
     # The file of stressor `eviction` is larger than memory.
     request = Request(mode, minutes, seed, only or [], suite.resolve(), ram, disk or 2 * ram, vcpus, place)
-    try:
+    with _resumable():
         status = run_soak(request, "json" if as_json else "md", connect)
         write_claims(place)
         raise typer.Exit(status)
-    except KeyboardInterrupt:
-        print("riobed: stopped; run the same command to go on", file=sys.stderr)
-        raise typer.Exit(130) from None
 
 
 @app.command()

@@ -191,19 +191,20 @@ class ProgressView:
         self._accelerator = accelerator
         self._start = time.monotonic()
         self._lock = threading.Lock()
-        self._outcomes: Counter[str] = Counter()
-        self._corrupted: Counter[str] = Counter()
-        self._controls = 0
+        # Rows of this session by outcome, those of them with corruption, and trials of controls.
+        self.outcomes: Counter[str] = Counter()
+        self.corrupted: Counter[str] = Counter()
+        self.controls = 0
 
     def count(self, row: TrialRow) -> None:
         """Count a row that was stored."""
         with self._lock:
             if row.fault_class in CONTROLS and row.outcome != "infra_error":
-                self._controls += 1
+                self.controls += 1
                 return
             outcome = "crash" if crashed(row) else row.outcome
-            self._outcomes[outcome] += 1
-            self._corrupted[outcome] += row.corruption not in (None, "none")
+            self.outcomes[outcome] += 1
+            self.corrupted[outcome] += row.corruption not in (None, "none")
 
     def __rich__(self) -> Table:
         table = Table(title=f"{self._spec.name} ({self._accelerator}): crashes")
@@ -219,29 +220,38 @@ class ProgressView:
     def _wanted(self) -> int:
         return sum(self._spec.crashes_wanted(fault_class) for _, fault_class in self._campaign.cells)
 
+    def hours_left(self) -> tuple[float, bool] | None:
+        """Return how long the rest takes at the rate so far, and whether it may take less.
+
+        None before a trial gave a result. Of a cell without a crash only the most trials are known.
+        """
+        others = sum(self.outcomes[name] for name in OTHERS)
+        if not (ended := self.outcomes["crash"] + others + self.controls):
+            return None
+        cells = self._campaign.cells.items()
+        needs = [(cell, trials_left(cell, name, self._spec)) for (_, name), cell in cells]
+        at_most = any(left and not cell.crashes for cell, left in needs)
+        return sum(left for _, left in needs) / ended * self._hours(), at_most
+
+    def _hours(self) -> float:
+        return max(time.monotonic() - self._start, 1e-3) / 3600
+
     def _caption(self) -> str:
-        hours = max(time.monotonic() - self._start, 1e-3) / 3600
-        crashes = self._outcomes["crash"]
-        others = sum(self._outcomes[name] for name in OTHERS)
+        hours, crashes, wanted = self._hours(), self.outcomes["crash"], self._wanted()
         cells = self._campaign.cells.items()
         have = sum(min(cell.crashes, self._spec.crashes_wanted(name)) for (_, name), cell in cells)
         rest = ""
-        if ended := crashes + others + self._controls:
-            needs = [(cell, trials_left(cell, name, self._spec)) for (_, name), cell in cells]
-            time_left = span(sum(left for _, left in needs) / ended * hours)
-            # For a cell without a crash only the upper limit of its trials is known.
-            about = "at most" if any(left and not cell.crashes for cell, left in needs) else "about"
-            rest = f", {about} {time_left} left"
-        missing = len(self._campaign.missing())
-        failures = f"{self._outcomes['infra_error']} infra errors"
-        if missing:
+        if left := self.hours_left():
+            rest = f", {'at most' if left[1] else 'about'} {span(left[0])} left"
+        failures = f"{self.outcomes['infra_error']} infra errors"
+        if missing := len(self._campaign.missing()):
             failures += f" ({missing} trials given up for now)"
         return (
-            f"{have} of {self._wanted()} crashes ({have / self._wanted():.0%}). In {hours * 60:.1f} min: "
-            f"{crashes} crashes ({self._corrupted['crash']} with corruption), "
-            f"{self._outcomes['stuck']} stuck ({self._corrupted['stuck']}), "
-            f"{self._outcomes['survived']} survived ({self._corrupted['survived']}), "
-            f"{self._controls} trials of controls, {failures}; {crashes / hours:.0f} crashes an hour{rest}"
+            f"{have} of {wanted} crashes ({have / wanted:.0%}). In {hours * 60:.1f} min: "
+            f"{crashes} crashes ({self.corrupted['crash']} with corruption), "
+            f"{self.outcomes['stuck']} stuck ({self.corrupted['stuck']}), "
+            f"{self.outcomes['survived']} survived ({self.corrupted['survived']}), "
+            f"{self.controls} trials of controls, {failures}; {crashes / hours:.0f} crashes an hour{rest}"
         )
 
 

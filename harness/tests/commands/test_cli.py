@@ -8,16 +8,18 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from harness_builders import campaign_row, trial_row
 from riobed import cli
-from riobed import soak as soak_room
-from riobed.commands import doctor, run
+from riobed.commands import run
 from riobed.commands import shell as interactive
 from riobed.errors import BootError, EnvironmentFault, InfraError, RiobedError, UsageError
-from riobed.soak.session import Request
 from riobed_results.store.store import open_store
 
 SPEC = "name: quick\nmodes: [rio]\nfault_classes: [kernel_text]\n"
@@ -116,23 +118,17 @@ def test_what_the_command_line_does_not_know(riobed: Command, arguments: str) ->
 
 
 @pytest.mark.parametrize(
-    ("error", "code"), [(UsageError, 2), (EnvironmentFault, 1), (InfraError, 1), (BootError, 1)]
-)
-@pytest.mark.parametrize(
-    ("module", "name", "arguments"),
-    [
-        (run, "guest_setup", "run spec.yaml"),
-        (interactive, "guest_setup", "guest run rio -- true"),
-        (interactive, "shell", "shell rio"),
-        (doctor, "doctor", "doctor --json"),
-    ],
+    ("error", "code"),
+    [(UsageError, 2), (EnvironmentFault, 1), (InfraError, 1), (partial(BootError, console="last words"), 1)],
 )
 def test_what_goes_wrong_is_one_line_and_a_status(
-    riobed: Command, error: type[RiobedError], code: int, module: object, name: str, arguments: str
+    riobed: Command, error: Callable[[str], RiobedError], code: int
 ) -> None:
-    riobed.fails(module, name, error("what: where; what to do"))
-    assert riobed.refusal(*arguments.split()) == (code, "what: where; what to do")
-    assert nothing_was_written()
+    """A guest that does not boot leaves what it printed above that line."""
+    riobed.fails(run, "run_campaign", error("what: where; what to do"))
+    assert riobed("run", "spec.yaml") == code
+    printed = ["last words"] if isinstance(error, partial) else []
+    assert riobed.capsys.readouterr().err.splitlines() == [*printed, "riobed: what: where; what to do"]
 
 
 @pytest.mark.parametrize(
@@ -173,26 +169,6 @@ def test_a_store_that_cannot_be_used_stops_a_run_before_anything_else(riobed: Co
         assert (code, message[: len(says)]) == (1, says)
 
 
-def test_what_is_interrupted_says_how_to_go_on(riobed: Command) -> None:
-    for module, name, command in [(run, "run_campaign", "run spec.yaml"), (soak_room, "soak", "soak")]:
-        riobed.fails(module, name, KeyboardInterrupt())
-        assert riobed.refusal(*command.split()) == (130, "stopped; run the same command to go on")
-
-
-def test_the_disk_of_a_soak_holds_more_than_memory(riobed: Command) -> None:
-    """Stressor `eviction` writes a file of five quarters of it."""
-    asked: list[Request] = []
-
-    def note(request: Request, *_: object) -> int:
-        asked.append(request)
-        raise KeyboardInterrupt
-
-    riobed.patch(soak_room, "soak", note)
-    for options in ("--vcpus 4", "--memory 2048", "--disk 64"):
-        riobed("soak", *options.split())
-    assert [each.disk_mib > each.memory_mib * 5 / 4 for each in asked] == [True, True, False]
-
-
 @pytest.mark.parametrize("status", [0, 1, 3, 137])
 def test_a_guests_exit_status_is_ours(riobed: Command, status: int) -> None:
     asked: list[tuple[object, ...]] = []
@@ -200,12 +176,6 @@ def test_a_guests_exit_status_is_ours(riobed: Command, status: int) -> None:
     command = ["guest", "run", "rio", "--put", "a:/b", "--put", "c:/d", "--timeout", "9", "--"]
     assert riobed(*command, "sh", "-c", "exit 3", "--help") == status
     assert asked == [("rio", None, ["sh", "-c", "exit 3", "--help"], ["a:/b", "c:/d"], 9.0, None)]
-
-
-@pytest.mark.parametrize("status", [0, 1])
-def test_a_doctors_verdict_is_the_status(riobed: Command, status: int) -> None:
-    riobed.patch(doctor, "doctor", lambda as_json, uri: status)
-    assert riobed("doctor") == status
 
 
 def test_tables_and_trials_need_neither_qemu_nor_libvirt(tmp_path: Path) -> None:
@@ -234,24 +204,31 @@ def test_tables_and_trials_need_neither_qemu_nor_libvirt(tmp_path: Path) -> None
     assert "was imported" in said(f"run {tmp_path}/spec.yaml --store {tmp_path}/other.sqlite")
 
 
+@contextmanager
+def written(fifo: Path, reader: subprocess.Popen[str]) -> Iterator[None]:
+    """Open for writing what a process is going to read, as soon as it has opened it."""
+    fifo_end = None
+    while fifo_end is None:
+        assert reader.poll() is None
+        with suppress(OSError):
+            fifo_end = os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+        time.sleep(0.01)
+    try:
+        yield
+    finally:
+        os.close(fifo_end)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_the_installed_command_passes_signals_on(number: signal.Signals) -> None:
-    """Ctrl-C, a kill, a closed terminal while a campaign is set up: a line, a status, no traceback."""
-    program = (
-        "import signal, sys, time; from riobed import cli\n"
-        "from riobed.commands import run\n"
-        # Ignored if the tests were started in the background; a terminal's is not.
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
-        "def wait(*_): print(flush=True); time.sleep(60)\n"
-        "run.run_campaign = wait; sys.argv = ['riobed', 'run', 'x']; cli.main()"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert process.stdout
-    process.stdout.readline()
-    time.sleep(0.05)
-    process.send_signal(number)
-    _, error = process.communicate(timeout=120)
-    assert (process.returncode, error) == (130, "riobed: stopped; run the same command to go on\n")
+def test_what_is_interrupted_says_how_to_go_on(tmp_path: Path, number: signal.Signals) -> None:
+    """Ctrl-C, a kill, a closed terminal: a line, a status, no traceback. It waits for who writes the spec."""
+    os.mkfifo(tmp_path / "spec.yaml")
+    program = [sys.executable, "-m", "riobed.cli", "run", tmp_path / "spec.yaml"]
+    options: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    # Ignored, if the tests run under nohup; a terminal's is not.
+    options["preexec_fn"] = partial(signal.signal, number, signal.SIG_DFL)
+    with subprocess.Popen(program, **options) as process, written(tmp_path / "spec.yaml", process):
+        process.send_signal(number)
+        output, error = process.communicate()
+    assert (process.returncode, output) == (130, "")
+    assert error == "riobed: stopped; run the same command to go on\n"
