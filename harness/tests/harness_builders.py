@@ -21,6 +21,8 @@ from riobed_results.store import PANICS, CampaignRow, Provenance, RecoveryReport
 
 SEED = 0x0123456789ABCDEF
 KEY = "0" * 16
+# What takes no time, on the slowest host; it only keeps a test that fails from waiting for ever.
+PATIENCE_S = 240.0
 
 
 def spec(**fields: Any) -> CampaignSpec:

@@ -35,7 +35,6 @@ from riobed.plan import CampaignSpec, PlannedTrial, spec_data, stored_spec
 
 # The libvirt URI of a worker; the campaign's --connect applies to the campaign's host only.
 URI_VARIABLE = "RIOBED_LIBVIRT_URI"
-_CONNECT_S = 15
 _BREATH_S = 0.5
 
 
@@ -144,14 +143,22 @@ def run_on_worker(token: str, planned: PlannedTrial, faults: list[Fault]) -> Att
 class ClusterWorkers:
     """The workers of a Dask cluster that match this host; `say` gets a line when one comes or goes.
 
-    Raises UsageError if the address is not valid, EnvironmentFault without a scheduler or any such worker.
+    A scheduler has `patience_s` seconds to answer. Once a worker has answered, so have the others; later
+    ones join while trials run. Raises UsageError if the address is not valid, EnvironmentFault without a
+    scheduler or any such worker.
     """
 
     def __init__(
-        self, address: str, spec: CampaignSpec, setup: GuestSetup, say: Callable[[str], None]
+        self,
+        address: str,
+        spec: CampaignSpec,
+        setup: GuestSetup,
+        say: Callable[[str], None],
+        patience_s: float = 15.0,
     ) -> None:
         self._address = address
         self._say = say
+        self._patience_s = patience_s
         self._offers: dict[str, int] = {}
         self._told = 0
         wanted = host_provenance(setup, spec)
@@ -160,7 +167,7 @@ class ClusterWorkers:
         logging.getLogger("distributed").setLevel(logging.CRITICAL)
         warnings.simplefilter("ignore", VersionMismatchWarning)
         try:
-            self._client = Client(address, timeout=_CONNECT_S, set_as_default=False)
+            self._client = Client(address, timeout=patience_s, set_as_default=False)
         except ValueError as error:
             raise wrong_address(address, error) from None
         except OSError:
@@ -240,7 +247,7 @@ class ClusterWorkers:
         plugin = CampaignPlugin(spec.name, text, wanted, self._token)
         asking = threading.Thread(target=self._ask, args=(plugin,), daemon=True)
         asking.start()
-        patience = time.monotonic() + _CONNECT_S
+        patience = time.monotonic() + self._patience_s
         while asking.is_alive() and not (self._offers and time.monotonic() > patience):
             asking.join(_BREATH_S)
             self._look()

@@ -60,7 +60,7 @@ class GuestAgent:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._socket: socket.socket | None = None
-        self._buffer = b""
+        self._buffer = bytearray()
         self._sync_id = 0
 
     def close(self) -> None:
@@ -68,7 +68,7 @@ class GuestAgent:
         if self._socket:
             self._socket.close()
         self._socket = None
-        self._buffer = b""
+        self._buffer = bytearray()
 
     def tell(self, line: str) -> None:
         """Write a line into the channel; AgentLost if it cannot be opened."""
@@ -83,7 +83,7 @@ class GuestAgent:
             if time.monotonic() >= deadline:
                 raise AgentLost(f"guest agent: no answer within {timeout:.0f} s")
             try:
-                self._buffer = b""
+                self._buffer = bytearray()
                 self._send("guest-sync-delimited", {"id": self._sync_id}, delimit=True)
                 while self._receive(until - time.monotonic(), after_delimiter=True) != self._sync_id:
                     pass
@@ -202,12 +202,14 @@ class GuestAgent:
             return answer["return"]
 
     def _line(self, deadline: float) -> bytes:
+        searched = 0
         while True:
             patience = deadline - time.monotonic()
             if patience <= 0 or not self._socket:
                 raise AgentLost("guest agent: no answer in time")
-            if b"\n" in self._buffer:
+            if (end := self._buffer.find(b"\n", searched)) >= 0:
                 break
+            searched = len(self._buffer)
             self._socket.settimeout(patience)
             try:
                 data = self._socket.recv(1 << 16)
@@ -217,5 +219,6 @@ class GuestAgent:
                 self.close()
                 raise AgentLost("guest agent: channel closed")
             self._buffer += data
-        line, _, self._buffer = self._buffer.partition(b"\n")
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + 1]
         return line

@@ -6,10 +6,12 @@ import os
 import random
 import shutil
 import signal
+import sqlite3
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,7 @@ from campaign_world import (
     results,
     undisturbed,
 )
-from harness_builders import recovery, spec
+from harness_builders import PATIENCE_S, recovery, spec
 from riobed.campaign import Campaign
 from riobed.campaign import workers as campaign_workers
 from riobed.errors import EnvironmentFault, InfraError, RiobedError, UsageError
@@ -158,7 +160,7 @@ def test_decisions_follow_the_plan_whatever_ends_first(world: World) -> None:
 
     def before(guest: Guest, position: int) -> None:
         if position == 0:
-            others.wait(10)
+            others.wait(PATIENCE_S)
         elif position > 4:
             others.set()
 
@@ -223,7 +225,7 @@ def test_sigkill(world: World, expected: Rows, at: int) -> None:
     world.before = lambda _, position: position >= at and os.kill(os.getpid(), signal.SIGKILL)
     child = FORK.Process(target=world.run)
     child.start()
-    child.join(20)
+    child.join(PATIENCE_S)
     assert child.exitcode == -signal.SIGKILL
     assert results(world.rows()) == [row for row in expected if row[0] < at]
     world.before = undisturbed
@@ -238,7 +240,9 @@ def test_sigkills_at_random_moments(world: World) -> None:
     in_the_middle = 0
 
     def stored() -> int:
-        return len(world.rows()) if len(world.store().campaigns()) > 1 else 0
+        with closing(sqlite3.connect(world.folder / "store.sqlite")) as connection:
+            (count,) = connection.execute("SELECT count(*) FROM trials").fetchone()
+        return int(count)
 
     for _ in range(10):
         child = FORK.Process(target=world.run, args=(EVERY,))
@@ -443,7 +447,7 @@ def test_trials_that_share_a_warm_up_follow_each_other_on_a_worker(
 
 
 def test_workers_work_at_the_same_time_each_with_guests_of_its_own(world: World) -> None:
-    meeting = threading.Barrier(2, timeout=300)
+    meeting = threading.Barrier(2, timeout=PATIENCE_S)
     world.before = lambda _, position: position < 2 and meeting.wait()
     world.run(changed(modes=["rio"]), workers=2)
     assert not meeting.broken
@@ -456,9 +460,9 @@ def test_a_failure_ends_the_trials_under_way_without_a_row(world: World) -> None
     def before(guest: Any, position: int) -> None:
         if position == 0:
             under_way.set()
-            assert guest.machine.discarded.wait(10)
+            assert guest.machine.discarded.wait(PATIENCE_S)
             raise InfraError("the machine is gone")
-        assert under_way.wait(10)
+        assert under_way.wait(PATIENCE_S)
         raise InfraError("no room")
 
     world.before = before
@@ -471,7 +475,7 @@ def test_a_result_that_comes_after_the_end_is_dropped(world: World) -> None:
     def before(guest: Any, position: int) -> None:
         if position:
             raise Boom
-        assert guest.machine.discarded.wait(10)
+        assert guest.machine.discarded.wait(PATIENCE_S)
 
     world.before = before
     with pytest.raises(Boom):
@@ -487,10 +491,10 @@ def test_a_machine_that_a_trial_started_after_the_end_is_ended_too(
     def before(guest: Any, position: int) -> None:
         if position:
             raise Boom
-        assert guest.machine.discarded.wait(10)
+        assert guest.machine.discarded.wait(PATIENCE_S)
         # It was about to start its machine when all of them were ended.
         guest.machine.discarded.clear()
-        assert guest.machine.discarded.wait(10), "the trial goes on for as long as it likes"
+        assert guest.machine.discarded.wait(PATIENCE_S), "the trial goes on for as long as it likes"
 
     world.before = before
     with pytest.raises(Boom):

@@ -19,7 +19,7 @@ import pytest
 from campaign_world import SPEC, Rows, World, failing, results, undisturbed
 from distributed import LocalCluster, get_worker
 from distributed.diagnostics.plugin import SchedulerPlugin
-from harness_builders import provenance, spec
+from harness_builders import PATIENCE_S, provenance, spec
 from riobed.campaign import cluster
 from riobed.campaign.cluster import ClusterWorkers
 from riobed.campaign.workers import Guests
@@ -43,6 +43,7 @@ class Cluster:
         self.said: list[str] = []
         self.ran_on: Counter[str] = Counter()
         self.hosts: list[Provenance] = []
+        self.patience_s = PATIENCE_S
         self.dask = LocalCluster(
             n_workers=0, processes=False, threads_per_worker=1, dashboard_address="127.0.0.1:0"
         )
@@ -62,7 +63,8 @@ class Cluster:
         return list(self.dask.scheduler.workers)
 
     def workers(self, spec: CampaignSpec = FIXED) -> ClusterWorkers:
-        return ClusterWorkers(self.dask.scheduler_address, spec, self.world.setup(), self.said.append)
+        address, setup = self.dask.scheduler_address, self.world.setup()
+        return ClusterWorkers(address, spec, setup, self.said.append, self.patience_s)
 
     def run(self, workers: ClusterWorkers | None = None) -> list[TrialRow]:
         self.world.campaign(FIXED).run(workers or self.workers(), self.world.reported.append)
@@ -78,7 +80,7 @@ class Cluster:
         def before(guest: Any, position: int) -> None:
             if position == at:
                 disaster()
-                assert guest.machine.discarded.wait(10)
+                assert guest.machine.discarded.wait(PATIENCE_S)
 
         self.world.before = before
 
@@ -87,7 +89,7 @@ class Cluster:
 
 
 def until(happened: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + PATIENCE_S
     while not happened():
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -99,7 +101,6 @@ def dask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Cluster]:
     monkeypatch.setattr(cluster, "guest_setup", lambda *_: made.world.setup())
     monkeypatch.setattr(cluster, "Guests", partial(Guests, run=made.run_trial))
     monkeypatch.setattr(cluster, "host_provenance", made.provenance)
-    monkeypatch.setattr(cluster, "_CONNECT_S", 2)
     yield made
     with suppress(TimeoutError):  # one test has ended the scheduler already
         made.dask.close(2)
@@ -165,10 +166,11 @@ def hanging(dask: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[threadin
 
     def setup(*_: object) -> GuestSetup:
         if first.acquire(blocking=False):
-            assert wake.wait(30)
+            assert wake.wait(PATIENCE_S)
         return dask.world.setup()
 
     monkeypatch.setattr(cluster, "guest_setup", setup)
+    dask.patience_s = 2.0
     dask.scale(2)
     yield wake
     wake.set()
@@ -220,7 +222,7 @@ def test_a_scheduler_without_riobed_is_refused(dask: Cluster, monkeypatch: pytes
 def test_a_late_worker_is_used(dask: Cluster, expected: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("riobed.campaign.campaign._LOOK_AGAIN_S", 0.1)
     dask.scale(1)
-    meeting = threading.Barrier(2, timeout=300)
+    meeting = threading.Barrier(2, timeout=PATIENCE_S)
 
     def before(guest: Guest, position: int) -> None:
         if position == 0:
@@ -241,7 +243,7 @@ def test_the_trial_of_a_lost_worker_is_run_again(dask: Cluster, expected: Rows) 
         if position == 3 and not lost:
             lost.append(get_worker().address)
             dask.lose_this_worker()
-            assert guest.machine.discarded.wait(10)
+            assert guest.machine.discarded.wait(PATIENCE_S)
             raise InfraError("the machine is gone")
 
     dask.world.before = before
@@ -281,7 +283,7 @@ def test_ctrl_c_ends_guests_and_trials_under_way(dask: Cluster, expected: Rows) 
 
     def before(guest: Any, position: int) -> None:
         if position == 4:
-            assert guest.machine.discarded.wait(10)
+            assert guest.machine.discarded.wait(PATIENCE_S)
             raise InfraError("the machine is gone")
 
     def report(row: TrialRow) -> None:
@@ -322,7 +324,7 @@ def test_two_campaigns_on_one_worker_have_guests_of_their_own(dask: Cluster) -> 
     dask.scale(1)
     both = [dask.workers(FIXED), dask.workers(FIXED.model_copy(update={"modes": ["rio"]}))]
     for workers in both:
-        attempt = workers.submit(PLANNED[1], []).result(20)
+        attempt = workers.submit(PLANNED[1], []).result(PATIENCE_S)
         assert attempt.error == "" and attempt.record.planned.mode == "rio"
     folders = [machine.config.folder for machine in dask.world.machines]
     assert len(set(folders)) == len(folders) == len(FIXED.modes) + 1
@@ -335,5 +337,5 @@ def test_two_campaigns_on_one_worker_have_guests_of_their_own(dask: Cluster) -> 
 )
 def test_an_address_that_leads_nowhere_is_one_line(dask: Cluster, address: str) -> None:
     with pytest.raises((UsageError, EnvironmentFault)) as caught:
-        ClusterWorkers(address, FIXED, dask.world.setup(), dask.said.append)
+        ClusterWorkers(address, FIXED, dask.world.setup(), dask.said.append, patience_s=0.5)
     assert str(caught.value).startswith(f"scheduler {address}: ") and "\n" not in str(caught.value)

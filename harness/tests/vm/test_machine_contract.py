@@ -117,7 +117,7 @@ def test_its_life(made: Machine) -> None:
             call()
     made.start()
     wait_stage0(made)
-    assert made.alive() and made.trouble() == "" and made.agent_answers(10)
+    assert made.alive() and made.trouble() == "" and made.agent_answers(120)
 
 
 def test_commands(machine: Machine) -> None:
@@ -156,7 +156,7 @@ def test_a_paused_guest_says_nothing_until_it_runs_on(machine: Machine) -> None:
     machine.pause()
     assert machine.trouble() == "" and not machine.agent_answers(0.5)
     machine.resume()
-    assert machine.agent_answers(10)
+    assert machine.agent_answers(120)
 
 
 def test_memory_is_kept_over_a_reset_and_nothing_else(machine: Machine) -> None:
@@ -233,7 +233,7 @@ def test_a_snapshot_is_of_memory_and_all_else(machine: Machine) -> None:
     assert found(machine) == {1}
     assert not machine.agent_answers(0.5)
     machine.resume()
-    assert machine.agent_answers(10)
+    assert machine.agent_answers(120)
     assert sh(machine, "cat /run/file").stdout == b"before"
 
 

@@ -4,6 +4,7 @@
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -63,7 +64,7 @@ def test_last_words_are_one_printable_line_of_some_length(log: Path) -> None:
 @contextmanager
 def likeness(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A harmless process with the command line of a QEMU."""
-    program = "import time; print(flush=True); time.sleep(60)"
+    program = "import time; print(flush=True); time.sleep(600)"
     name = f"guest={folder.name},debug-threads=on"
     argv = [sys.executable, "-c", program, "qemu-system-x86_64", "-name", name]
     with subprocess.Popen(argv, stdout=subprocess.PIPE) as process:
@@ -93,11 +94,9 @@ def test_a_qemu_is_known_by_its_mark(qemu: subprocess.Popen[bytes], mark: bytes)
 
 def test_what_takes_too_long_is_ended(qemu: subprocess.Popen[bytes], mark: bytes) -> None:
     qemu.send_signal(signal.SIGSTOP)
-    start = time.monotonic()
     with time_limit(0.5, mark) as late:
         assert qemu.wait(120) == -signal.SIGKILL
     assert late.is_set()
-    assert time.monotonic() - start > 0.4
 
 
 def test_what_begins_when_it_is_too_late_is_ended_too(tmp_path: Path, mark: bytes) -> None:
@@ -110,7 +109,8 @@ def test_what_begins_when_it_is_too_late_is_ended_too(tmp_path: Path, mark: byte
 
 
 def test_what_is_in_time_is_left_alone(qemu: subprocess.Popen[bytes], mark: bytes) -> None:
-    with time_limit(0.3, mark) as late:
+    with time_limit(120, mark) as late:
         pass
-    time.sleep(0.6)
+    # Nor is there anything left that could end it later.
+    assert "time limit" not in [thread.name for thread in threading.enumerate()]
     assert qemu.poll() is None and not late.is_set()

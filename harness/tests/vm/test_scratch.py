@@ -13,7 +13,7 @@ from riobed.errors import EnvironmentFault
 from riobed.vm import scratch
 
 Process = subprocess.Popen[bytes]
-WAITS = "import sys, time; print(flush=True); time.sleep(60)"
+WAITS = "import sys, time; print(flush=True); time.sleep(600)"
 RIOBED = "from riobed.vm.scratch import *; print(scratch_dir(), memory_dir(), flush=True); input()"
 
 
