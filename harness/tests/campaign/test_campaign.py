@@ -232,7 +232,7 @@ def test_sigkill(world: World, expected: Rows, at: int) -> None:
     assert results(world.run()) == expected
 
 
-def test_sigkills_at_random_moments(world: World) -> None:
+def test_sigkills_at_random_moments(world: World, longer: int) -> None:
     """Also between a log and its row, and in the middle of a row."""
     alone = results(world.run(EVERY.model_copy(update={"name": "alone"})))
     world.before = lambda *_: time.sleep(0.02)
@@ -244,7 +244,7 @@ def test_sigkills_at_random_moments(world: World) -> None:
             (count,) = connection.execute("SELECT count(*) FROM trials").fetchone()
         return int(count)
 
-    for _ in range(10):
+    for _ in range(10 * longer):
         child = FORK.Process(target=world.run, args=(EVERY,))
         child.start()
         if rng.random() < 0.7:

@@ -33,7 +33,7 @@ LONGEST = [
 # Fixtures that are a guest; tests of a module with the same one run in one worker, which boots it once.
 _GUESTS = ("mode", "guest", "guest_of", "dax", "riobed_guest")
 # What a test does more of with --everything, by the variable that it reads.
-_LONG = {"RIOBED_KILLS": "20", "RIOBED_RESETS": "40", "RIOBED_WHOLE_KERNEL": "1", "RIOBED_FUZZ": "1000000"}
+_LONG = {"RIOBED_KILLS": "20", "RIOBED_RESETS": "40"}
 _PASSED = pytest.StashKey[set[str]]()
 
 # A shell starts a process with & so that it ignores SIGINT; the commands that tests end with it would, too.
@@ -52,6 +52,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--go-on", metavar="FILE", type=Path, help="leave out what FILE says has passed on these sources"
     )
+
+
+@pytest.fixture(scope="session")
+def longer(pytestconfig: pytest.Config) -> int:
+    """How many times as often tests with random inputs try one: 10 with --everything, else 1."""
+    return 10 if pytestconfig.getoption("everything") else 1
 
 
 class Passed:

@@ -77,7 +77,9 @@ def test_a_run_that_was_killed(steps: str, tree: Path) -> None:
     run(steps, tree, 0)
     log = tree.parent / "log"
     process = subprocess.Popen([steps, "run", str(tree), SEED, str(log)])
-    time.sleep(0.7)
+    while log.stat().st_size < 4000:
+        assert process.poll() is None
+        time.sleep(0.005)
     process.send_signal(signal.SIGKILL)
     process.wait()
     status, said = check(steps, tree, log)

@@ -9,14 +9,14 @@ from pathlib import Path
 from threading import Barrier
 
 import pytest
-from harness_builders import shell_program
+from harness_builders import PATIENCE_S, shell_program
 from riobed.vm import unprivileged
 
 
 def test_two_workers_copy_a_program_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = shell_program(tmp_path / "closed/qemu/qemu-system-x86_64", "exit 0")
     (tmp_path / "closed").chmod(0o700)
-    both, copytree = Barrier(2, timeout=300), shutil.copytree
+    both, copytree = Barrier(2, timeout=PATIENCE_S), shutil.copytree
 
     def copy(*given: object, **more: object) -> object:
         made = copytree(*given, **more)  # type: ignore[arg-type]

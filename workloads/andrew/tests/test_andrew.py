@@ -74,10 +74,10 @@ def killed(run: subprocess.Popen[bytes]) -> None:
         time.sleep(0.01)
 
 
-def test_killed_at_any_moment_verify_says_equal(andrew: Andrew, tmp_path: Path) -> None:
+def test_killed_at_any_moment_verify_says_equal(andrew: Andrew, tmp_path: Path, longer: int) -> None:
     rng, phases = random.Random(4), set()
     # Which step is cut short depends on the host.
-    for trial in range(30):
+    for trial in range(30 * longer):
         root = tmp_path / f"dir{trial}"
         run = andrew.start(root)
         andrew.wait(root, rng.randrange(1, 250))
@@ -86,7 +86,7 @@ def test_killed_at_any_moment_verify_says_equal(andrew: Andrew, tmp_path: Path) 
         report = andrew.verify(root, processes)
         assert report["differences"] == [], trial
         phases |= {process["operation"] for process in report["processes"]}
-        if trial >= 7 and len(phases) > 3:
+        if trial >= 8 * longer - 1 and len(phases) > 3:
             return
 
 

@@ -56,10 +56,10 @@ def test_told_to_stop_it_ends_after_the_step(memtest: Memtest, tmp_path: Path) -
     assert 0 < done.step < 20_000
 
 
-def test_after_kill_9_at_any_moment_verify_says_equal(memtest: Memtest, tmp_path: Path) -> None:
+def test_after_kill_9_at_any_moment_verify_says_equal(memtest: Memtest, tmp_path: Path, longer: int) -> None:
     rng = random.Random(20)
     reached = []
-    for trial in range(20):
+    for trial in range(20 * longer):
         root = tmp_path / f"dir{trial}"
         process, log = running(memtest, root, rng.randrange(1, 8000))  # about 30 bytes a step
         time.sleep(rng.uniform(0, 0.002))

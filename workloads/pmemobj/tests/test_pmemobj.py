@@ -108,9 +108,11 @@ def killed(pmemobj: Pmemobj, root: Path, api: str, least: int, *args: str) -> tu
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_killed_at_any_moment_verify_says_equal(pmemobj: Pmemobj, tmp_path: Path, api: str) -> None:
+def test_killed_at_any_moment_verify_says_equal(
+    pmemobj: Pmemobj, tmp_path: Path, api: str, longer: int
+) -> None:
     rng, in_flight = random.Random(5), 0
-    for trial in range(8):
+    for trial in range(8 * longer):
         root = tmp_path / str(trial)
         done, intent = killed(pmemobj, root, api, rng.randrange(1, 30))
         assert pmemobj.verify(root, api, done, "--intent", intent)["differences"] == [], (trial, done)
@@ -374,14 +376,14 @@ def test_what_is_no_pool_is_a_result(
 
 @pytest.mark.parametrize("api", TRANSACTIONS)
 def test_whatever_is_damaged_the_checker_comes_to_a_result(
-    pmemobj: Pmemobj, copied: Callable[[str], Path], api: str
+    pmemobj: Pmemobj, copied: Callable[[str], Path], api: str, longer: int
 ) -> None:
     """PMDK trusts a pool. It dies of some of these."""
     pool = copied(api) / "pool"
     whole = pool.read_bytes()
     used = [at for at in range(0, POOL_BYTES, 64) if any(whole[at : at + 64])]
     rng, died, found = random.Random(2), 0, 0
-    for _ in range(40):
+    for _ in range(15 * longer):
         damaged = bytearray(whole)
         for at in rng.sample(used, 30):
             damaged[at : at + 8] = rng.randbytes(8)
@@ -393,7 +395,7 @@ def test_whatever_is_damaged_the_checker_comes_to_a_result(
         details = " ".join(each["detail"] for each in report["differences"])
         died += "Segmentation fault when" in details or "Aborted when" in details
         found += report["difference_count"] > 0
-    assert died and found == 40
+    assert died and found == 15 * longer
 
 
 def test_a_run_meets_the_damage_and_ends(

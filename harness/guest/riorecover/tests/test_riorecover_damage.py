@@ -209,11 +209,11 @@ def assert_counted(report: dict[str, Any], model: Model) -> None:
     assert [report["checksums"][name] for name in names] == [model.checksums[name] for name in names]
 
 
-def test_blocks(riorecover: Riorecover, ram: Ram, fresh_disk: Path, tmp_path: Path) -> None:
+def test_blocks(riorecover: Riorecover, ram: Ram, fresh_disk: Path, tmp_path: Path, longer: int) -> None:
     """A block is written as memory now has it, if it is listed, without what is undone; all is counted."""
     rng = random.Random(30)
     before = fresh_disk.read_bytes()
-    for _ in range(20):
+    for _ in range(6 * longer):
         fill(ram, rng, [12, 13], blocks=True)
         model = Model(damage(ram, rng))
         disk = Path(shutil.copy(fresh_disk, tmp_path / "disk"))
