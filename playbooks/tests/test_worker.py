@@ -155,6 +155,7 @@ def play(checkout: Path) -> str:
     )
 
 
+@pytest.mark.extended
 @pytest.mark.integration
 def test_the_playbook_makes_a_worker_that_is_as_this_host_and_changes_nothing_twice(tmp_path: Path) -> None:
     """All but the service; this host's cache has what is built."""
