@@ -3,7 +3,6 @@
 
 import re
 import shlex
-import subprocess
 from collections.abc import Iterable, Iterator
 from itertools import takewhile
 from pathlib import Path
@@ -25,8 +24,10 @@ from tools.lists import EXPLAINED, all_commands, pages, with_lists
 
 DOCS = CHECKOUT / "docs"
 FRAGMENTS = CHECKOUT / "guest-kernel-patches" / "configs" / "fragments"
-KNOWN = subprocess.check_output(["git", "ls-files", "*.md"], cwd=CHECKOUT, text=True).split("\n")[:-1]
-PAGES = [CHECKOUT / name for name in KNOWN]
+FOLDERS = ("docs", "harness", "results", "workloads", "injectors", "guest-kernel-patches", "playbooks")
+PAGES = sorted(page for folder in FOLDERS for page in (CHECKOUT / folder).rglob("*.md")) + [
+    CHECKOUT / "README.md"
+]
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(CHECKOUT).as_posix())
 COMMAND = typer.main.get_command(app)
 

@@ -70,7 +70,7 @@ def measure(tree: Path, folders: list[str]) -> tuple[CoverageData, dict[str, flo
         "-n",
         "auto",
         "-m",
-        "not integration and not slow",
+        "not integration and not slow and not extended",
         *options,
     ]
     env = {**os.environ, "PYTHONPATH": "harness:results"}
