@@ -3,19 +3,22 @@
 
 import heapq
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from riobed.crash.formats import Crash
 from riobed.errors import InfraError
 from riobed.faults import Fault
+from riobed.guest import MIB, Guest, GuestSetup, MachineSpec, cache_mode
+from riobed.guest.guest import machine_config
 from riobed.plan.spec import CampaignSpec
 from riobed.products import Manifest
 from riobed.trial import TrialRecord
 from riobed.trial.verdict import Verdict
 from riobed.trial.watch import Observation
 from riobed.vm.agent import ExecResult
-from riobed.vm.fake import FakeMachine
+from riobed.vm.fake import FakeMachine, Program
 from riobed.vm.machine import LogFile, MachineConfig
 from riobed_results.store import PANICS, CampaignRow, Provenance, RecoveryReport, TrialRow
 
@@ -125,6 +128,38 @@ class Clock:
 
     def after(self, seconds: float, action: Callable[[], object]) -> None:
         heapq.heappush(self._due, (self.now + seconds, len(self._due), action))
+
+
+class Kernels(Program):
+    """Boots stage 0 and, when the host asks for it, the production kernel."""
+
+    def boot(self, machine: FakeMachine) -> None:
+        self.files = {
+            "/proc/meminfo": b"Buffers: 1 kB\nCached: 1 kB\nDirty: 1 kB\nShmem: 0 kB\n",
+            "/proc/sys/kernel/random/boot_id": b"5d6f9f54-1aeb-4952-9ad0-5c4791c91712\n",
+            "/run/recovery.json": recovery().model_dump_json().encode(),
+        }
+        self.comes_up(machine, "stage 0")
+
+    def written(self, machine: FakeMachine, path: str) -> None:
+        if path == "/run/boot":
+            self.comes_up(machine, "production")
+
+    def comes_up(self, machine: FakeMachine, kernel: str) -> None:
+        machine.say(machine.console, f"riobed: {kernel} ready\n".encode())
+
+
+def booting_guest(
+    folder: Path,
+    mode: str,
+    program: Kernels,
+    make: Callable[[MachineConfig, Kernels], FakeMachine] = FakeMachine,
+    **made_of: Any,
+) -> Guest:
+    """A guest of a fake machine, powered off; with 4 MiB of RAM, so in a mode without a registry."""
+    setup = GuestSetup(manifest(folder), MachineSpec(disk_mib=32), "tcg", **made_of)
+    config = machine_config(setup, cache_mode(mode), folder / "vm")
+    return Guest(setup, cache_mode(mode), make(replace(config, memory=4 * MIB), program))
 
 
 class ScriptedMachine(FakeMachine):

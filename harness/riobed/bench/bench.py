@@ -10,22 +10,21 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
-from riobed_results.store import DiskCounts, RunRow, Store, utc_now
+from riobed_results.store import RunRow, Store, utc_now
 
-from riobed.bench.clocks import check_clocks
-from riobed.bench.judge import judge, rehearse
-from riobed.bench.pace import paced
+from riobed.bench.pace import Measure, paced
 from riobed.bench.plan import PlannedRun, Series, plan_runs
+from riobed.bench.run import make_run
 from riobed.bench.sooner import sooner
 from riobed.bench.spec import BenchSpec, Pace, bench_data, comparable
 from riobed.campaign import enter
 from riobed.errors import EnvironmentFault, InfraError, UsageError
 from riobed.guest import Guest, GuestSetup, Throttle, WorkloadSpec, check_mode, guest_setup, provenance
 from riobed.guest.workload import load_workload
-from riobed.measure import disk_time, full_speed, guests, measure, settle, slow_down, workload_seed
+from riobed.measure import guests, measure, workload_seed
 from riobed.vm import COUNTED
 
 # Attempts at a run that fails for our own reasons; after the last, this bench goes on without it.
@@ -40,6 +39,8 @@ _BEFORE = -1
 
 # By workload and number of processors; of what says a disk's pace, by the disk and no processor.
 Setups = Mapping[tuple[str, int], GuestSetup]
+# Makes a run in a guest, with limits of its disks; returns columns of its row. InfraError if it fails.
+Make = Callable[[PlannedRun, Guest, Mapping[str, Throttle]], dict[str, Any]]
 # How many times as fast the disk under test is in a round.
 Times = Callable[[int], float]
 
@@ -76,14 +77,22 @@ def bench_setups(spec: BenchSpec, uri: str | None) -> dict[tuple[str, int], Gues
 class Bench:
     """One run of a bench, new or resumed: all of it, or what it measures with some workloads.
 
-    UsageError if the store has another bench of that name.
+    `make` makes one run, `pace` does a piece of work to see how fast the processor is. UsageError if the
+    store has another bench of that name.
     """
 
     def __init__(
-        self, spec: BenchSpec, setups: Setups, store: Store, workloads: Collection[str] = ()
+        self,
+        spec: BenchSpec,
+        setups: Setups,
+        store: Store,
+        workloads: Collection[str] = (),
+        make: Make = make_run,
+        pace: Measure = measure,
     ) -> None:
         self.spec = spec
         self._setups = setups
+        self._make, self._pace = make, pace
         self._store = store
         folders = [each.path for each in spec.workloads.values()]
         here = provenance(next(iter(setups.values())), str(spec.seed), folders, spec.cache_modes)
@@ -136,7 +145,7 @@ class Bench:
             return
         setup = replace(self._setups[series.disk, 0], settled=True)
         seed = workload_seed(self.spec.seed, 0)
-        with paced(times.seconds, setup, self.spec.mode(times.mode), seed) as of_round:
+        with paced(times.seconds, setup, self.spec.mode(times.mode), seed, self._pace) as of_round:
             yield of_round
 
     def _missing_of(self, series: Series) -> list[PlannedRun]:
@@ -174,7 +183,7 @@ class Bench:
         try:
             timed = planned.kind == "time"
             limits = self.spec.limits(planned.mode, planned.disk, times) if timed else {}
-            found = _measured(planned, guest, limits)
+            found = self._make(planned, guest, limits)
             # One guest runs at a time.
             guest.machine.pause()
         except InfraError as error:
@@ -216,42 +225,3 @@ def _boot(guest: Guest) -> None:
     except InfraError:
         # The first run in it tries again, and says what is wrong.
         guest.discard()
-
-
-def _measured(planned: PlannedRun, guest: Guest, disks: Mapping[str, Throttle]) -> dict[str, Any]:
-    """Do the work once, wait until the disk has everything and let the workload check what is there.
-
-    `disks` are the limits of slow ones by serial number. InfraError if that fails or clocks differ.
-    """
-    if planned.rehearsed and (wrong := rehearse(guest, planned.seed)):
-        return {"outcome": "wrong", "detail": wrong}
-    guest.ready()
-    slow_down(guest, disks)
-    found = measure(guest, planned.seed)
-    if planned.kind == "time":
-        check_clocks(found)
-    settled = settle(guest, found)
-    of_disks = disk_time(guest) if disks else None
-    if disks:
-        full_speed(guest)
-    if wrong := judge(guest, planned.seed):
-        return {"outcome": "wrong", "detail": wrong}
-    kernel = {name: count - found.before.get(name, 0) for name, count in found.after.items()}
-    return {
-        "outcome": "measured",
-        "work": found.work,
-        "operations": guest.measure_operations,
-        "written_bytes": guest.measure_bytes,
-        "seconds": found.seconds,
-        "parts": found.parts,
-        "idle_s": found.idle_s,
-        "host_s": found.host_s,
-        "delayed_s": found.delayed_s,
-        "events": kernel | found.events,
-        "part_events": found.part_events,
-        "disk_during": DiskCounts(**asdict(found.disk)),
-        "disk_after": DiskCounts(**asdict(settled.disk)),
-        "clean_s": settled.seconds,
-        "disk_model_s": of_disks and of_disks.model_s,
-        "disk_taken_s": of_disks and of_disks.taken_s,
-    }

@@ -2,29 +2,28 @@
 """What a bench measures, in which order, and that nothing is lost or measured twice. Guests are not real."""
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from harness_builders import manifest
-from riobed.bench import Bench, BenchSpec, bench, load_bench, pace, plan_runs
+from harness_builders import Clock, manifest
+from riobed.bench import Bench, BenchSpec, PlannedRun, load_bench, plan_runs
 from riobed.bench.clocks import check_clocks
 from riobed.bench.sooner import sooner
 from riobed.commands.bench import Told
 from riobed.errors import EnvironmentFault, InfraError, UsageError
-from riobed.guest import GuestSetup, MachineSpec, Throttle, disk_models
+from riobed.guest import Guest, GuestSetup, MachineSpec, Throttle, disk_models
 from riobed.guest import setup as making
 from riobed.guest.workload import load_workload
-from riobed.measure import DiskTime, Measurement, Settled, rounds
+from riobed.measure import Measurement, rounds
 from riobed.products import CHECKOUT
-from riobed.vm import COUNTED, DiskUse, ExecResult
+from riobed.vm import COUNTED
 from riobed_results.store import RunRow, Store, open_store
 
 MODES = ["memory", "delayed", "rio", "rio-protected"]
-DURING, AFTER = DiskUse(1, 4096, 8, 2 << 20, 2), DiskUse(0, 0, 30, 64 << 20, 1)
 
 
 def bench_spec(**fields: Any) -> BenchSpec:
@@ -34,56 +33,35 @@ def bench_spec(**fields: Any) -> BenchSpec:
 
 
 class World:
-    """A bench whose guests say what was asked of them; `fails` says how often each measurement fails."""
+    """A bench whose runs give what a test says; `fails` has the errors of the next ones, last first."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         self.folder = folder
         self.fails: list[Exception | type[BaseException]] = []
-        self.made: list[tuple[str, int]] = []
-        self.setups: list[GuestSetup] = []
-        self.slow: list[Any] = []
+        self.made: list[tuple[PlannedRun, Guest, Mapping[str, Throttle]]] = []
         self.discarded = 0
+        # Seconds of the work that says the pace; it fails where there are none.
+        self.paces: list[float] = []
+        self.found: dict[str, Any] = {"outcome": "measured", "seconds": 4.0, "parts": {"cp": 3.0, "rm": 1.0}}
+        self.discard: Callable[[], object] = lambda: None
         monkeypatch.setattr(making, "qemu_version", lambda *_: "QEMU emulator version 7.2.0")
         monkeypatch.setattr(rounds, "open_guest", self._open)
         monkeypatch.setattr(rounds, "counter", lambda *_, **__: None)
-        monkeypatch.setattr(bench, "measure", self._measure)
-        monkeypatch.setattr(pace, "measure", self._pace)
-        monkeypatch.setattr(bench, "settle", lambda guest, work: Settled(AFTER, 2.5))
-        monkeypatch.setattr(bench, "slow_down", lambda guest, disks: self.slow.append(disks))
-        monkeypatch.setattr(bench, "disk_time", lambda guest: DiskTime(10.0, 12.5))
-        monkeypatch.setattr(bench, "full_speed", lambda guest: self.slow.append("full"))
-        self.checks: dict[str, list[str]] = {"": ["end"]}
-        self.ran: list[str] = []
-        # Seconds of the work that says the pace; it fails where there are none.
-        self.paces: list[float] = []
-        # Status and output of each command that does not end well, by its last word.
-        self.ends: dict[str, tuple[int, str]] = {}
 
     def _open(self, setup: GuestSetup, mode: Any, name: str, plugin: object) -> SimpleNamespace:
-        self.setups.append(setup)
-        known: dict[str, Any] = {"ready": lambda: None, "discard": self._discard}
-        known["machine"] = SimpleNamespace(run=self._ran, pause=lambda: None)
-        known["checks"] = lambda seed: self.checks
-        known["measured"] = lambda seed: {"cp": "copy", "rm": "remove"}
-        known |= {"measure_operations": 500, "measure_bytes": 3 << 20}
+        machine = SimpleNamespace(pause=lambda: None)
+        known: dict[str, Any] = {"ready": lambda: None, "discard": self._discard, "machine": machine}
         return SimpleNamespace(mode=mode, setup=setup, **known)
-
-    def _ran(self, argv: list[str], timeout: float) -> ExecResult:
-        self.ran.append(argv[-1])
-        status, output = self.ends.get(argv[-1], (0, ""))
-        return ExecResult(status, output.encode(), b"bad")
 
     def _discard(self) -> None:
         self.discarded += 1
+        self.discard()
 
-    def _measure(self, guest: Any, seed: int) -> Measurement:
-        self.made.append((guest.mode.summary, seed))
+    def _make(self, planned: PlannedRun, guest: Guest, disks: Mapping[str, Throttle]) -> dict[str, Any]:
+        self.made.append((planned, guest, disks))
         if self.fails:
             raise self.fails.pop()
-        events = {"instructions": 1100, "repetitions": 100} if guest.setup.accelerator == COUNTED else {}
-        before, after = {"nr_written": 3}, {"nr_written": 10}
-        parts = {"cp": 3.0, "rm": 1.0}
-        return Measurement("work", 4.0, parts, 0.0, before, after, events, {}, 9.0, 4.1, 0.2, DURING, DURING)
+        return self.found
 
     def _pace(self, guest: Any, seed: int) -> Measurement:
         if not self.paces:
@@ -95,7 +73,7 @@ class World:
         setup = GuestSetup(manifest(self.folder), MachineSpec(), "tcg")
         setups = {(name, vcpus): setup for name in spec.workloads for vcpus in spec.vcpus}
         setups |= {(disk, 0): setup for disk in spec.paces}
-        return Bench(spec, setups, self.store(), workloads)
+        return Bench(spec, setups, self.store(), workloads, self._make, self._pace)
 
     def store(self) -> Store:
         return open_store(str(self.folder / "store.sqlite"), create=True)
@@ -130,20 +108,18 @@ def test_each_round_of_a_series_has_every_mode_in_an_order_of_its_own() -> None:
     assert {run.disk for run in runs if run.kind == "instructions"} == {"none"}
 
 
-def test_a_run_is_stored_with_all_that_was_measured(world: World) -> None:
+def test_a_run_is_stored_with_what_it_gave_and_how_it_was_made(world: World) -> None:
+    world.found |= {"events": {"instructions": 1100, "repetitions": 100}, "clean_s": 2.5}
     rows = world.run(bench_spec(modes=["memory"], disks={"old": "disk-1996"}))
     row = rows[0]
     assert (row.workload, row.disk, row.mode, row.permanent) == ("cp_rm", "old", "memory", "never")
-    assert (row.cost, row.part_costs, row.host_s, row.delayed_s) == (4.0, {"cp": 3.0, "rm": 1.0}, 4.1, 0.2)
-    assert row.disk_during and row.disk_during.write_bytes == 2 << 20
-    assert row.disk_after and (row.disk_after.write_requests, row.clean_s) == (30, 2.5)
-    assert row.events == {"nr_written": 7}
+    assert (row.cost, row.part_costs, row.clean_s) == (4.0, {"cp": 3.0, "rm": 1.0}, 2.5)
     counted = [row for row in rows if row.kind == "instructions"]
     assert len(counted) == 2 * 2 and {row.cost for row in counted} == {1000.0}
     assert {row.accelerator for row in counted} == {COUNTED}
-    # Until its disk has everything it is slow; where instructions are counted it never is.
-    timed = [{"": disk_models()["disk-1996"].limits}, "full"] * 5
-    assert world.slow == [*timed, {}, {}] * 2
+    # Where instructions are counted, no disk is slow.
+    limits = {"time": {"": disk_models()["disk-1996"].limits}, "instructions": {}}
+    assert all(disks == limits[planned.kind] for planned, _, disks in world.made)
 
 
 def test_checksums_are_measured_only_if_asked_for() -> None:
@@ -180,12 +156,11 @@ def test_it_goes_on_where_it_was_stopped(world: World) -> None:
 def test_the_round_in_which_it_was_stopped_is_followed_by_another(world: World) -> None:
     # Seconds of two sittings are no pair, so a round of two would leave a ratio with too few.
     spec = bench_spec(workloads={"cp_rm": {"path": CHECKOUT / "workloads" / "cp_rm"}}, disks={"new": {}})
-    world.checks = {"cp": ["between"], "": ["end"]}
     stopped_after(world, spec, 2)
     rows = stopped_after(world, spec, 9)
     assert [row.round for row in rows] == [0] * 2 + [1] * 4 + [2] * 4 + [3]
     # What was not made in round 0 is rehearsed in the next one.
-    assert world.ran.count("between") == 2 + 4
+    assert sum(planned.rehearsed for planned, *_ in world.made) == 2 + 4
     rows = world.run(spec)
     timed = [row for row in rows if row.kind == "time"]
     assert Counter(row.round for row in timed) == {0: 2, 1: 4, 2: 4, 3: 1, 4: 4, 5: 4, 6: 4}
@@ -206,36 +181,14 @@ def test_a_run_that_fails_is_made_again(world: World) -> None:
     assert world.discarded > 2
 
 
-DIFFERS = (3, '{"differences": [{"kind": "content", "path": "u1/log"}]}')
-
-
 def test_wrong_output_is_no_result_and_is_not_made_again(world: World) -> None:
     spec = bench_spec(modes=["rio"], counted_rounds=0)
-    world.ends = {"end": DIFFERS}
+    world.found = {"outcome": "wrong", "detail": "the output is wrong: u1/log: content"}
     rows = world.run(spec)
     assert {(row.outcome, row.seconds, row.detail) for row in rows} == {
         ("wrong", None, "the output is wrong: u1/log: content")
     }
     assert len(rows) == 2 * 2 * 5 and not world.bench(spec).missing()
-
-
-def test_a_check_that_fails_says_nothing_of_the_output(world: World) -> None:
-    world.ends = {"end": (2, "")}
-    with pytest.raises(EnvironmentFault, match="the workload's check failed with status 2: bad"):
-        world.run(bench_spec())
-
-
-def test_what_a_part_leaves_to_the_next_is_checked_before_the_first_round(world: World) -> None:
-    world.checks = {"cp": ["same"], "rm": ["end"]}
-    spec = bench_spec(modes=["rio"], disks={"old": "disk-1996"}, counted_rounds=0)
-    assert {row.outcome for row in world.run(spec)} == {"measured"}
-    once = ["copy", "same", "remove", "end", "end"]
-    assert world.ran == (once + ["end"] * 4) * 2
-    world.ends = {"same": DIFFERS}
-    rows = world.run(spec.model_copy(update={"name": "other"}))
-    assert [row.detail for row in rows if row.outcome == "wrong"] == [
-        "after cp: the output is wrong: u1/log: content"
-    ] * 2
 
 
 def test_what_gave_no_result_is_said_and_tried_by_the_next_run(world: World) -> None:
@@ -330,7 +283,7 @@ def test_a_disk_keeps_pace_with_the_processor_in_each_round(world: World) -> Non
     times = {row.round: row.times for row in rows if row.disk == "old"}
     assert times == {0: 1.0, 1: 2.0, 2: 4.0, 3: 8.0, 4: 1.0}
     assert {row.times for row in rows if row.disk == "new"} == {3.0}
-    asked = [each[""].iops for each in world.slow if each and each != "full"]
+    asked = [disks[""].iops for planned, _, disks in world.made if planned.disk == "old"]
     assert asked == [59 * n for n in (1, 1, 2, 2, 4, 4, 8, 8, 1, 1)] * 2
     # A sitting that goes on in the middle of a round measures the pace anew.
     world.paces = [4.0] * 6
@@ -346,13 +299,16 @@ def test_a_disk_keeps_pace_with_the_processor_in_each_round(world: World) -> Non
         world.run(more)
 
 
-def test_the_time_left_is_that_of_runs_like_those_that_are_left(world: World) -> None:
-    spec = bench_spec(counted_rounds=0)
-    told = Told(world.bench(spec).missing())
-    assert Counter(told._left) == Counter(
-        {(name, disk, 1, "time"): 20 for name in spec.workloads for disk in spec.disks}
-    )
-    told._took = {("cp_rm", "old", 1, "time"): [100.0, 140.0], ("cp_rm", "new", 1, "time"): [30.0]}
+def test_the_time_left_is_that_of_runs_like_those_that_are_left(world: World, clock: Clock) -> None:
+    missing = world.bench(bench_spec(counted_rounds=0)).missing()
+    assert [*Counter(run.key[:2] for run in missing).values()] == [20] * 4
+    told = Told(missing)
+    # None of these is a result, so as many are left.
+    row: dict[str, Any] = dict.fromkeys(("accelerator", "seed", "started", "finished"), "")
+    row |= {"outcome": "infra_error", "workload": "cp_rm", "kind": "time", "mode": "rio"}
+    for disk, seconds in [("old", 100.0), ("old", 140.0), ("new", 30.0)]:
+        clock.now += seconds
+        told.line(RunRow(campaign_id=1, disk=disk, vcpus=1, round=0, attempt=1, **row), 80)
     # The mean of all three is 90 s.
     assert told.hours_left() == pytest.approx((20 * 120 + 20 * 30 + 2 * 20 * 90) / 3600)
 
@@ -388,17 +344,12 @@ def test_what_the_shipped_specs_measure_can_be_measured(name: str) -> None:
     assert all(load_workload(each.workload.path).measured for each in spec.paces.values())
 
 
-def test_every_guest_is_discarded_if_the_user_stops_it_meanwhile(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    discarded = []
-
-    def stopped(_: World) -> None:
-        discarded.append(1)
+def test_every_guest_is_discarded_if_the_user_stops_it_meanwhile(world: World) -> None:
+    def stopped() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(World, "_discard", stopped)
+    world.discard = stopped
     setup = GuestSetup(manifest(world.folder), MachineSpec(), "tcg")
     with pytest.raises(KeyboardInterrupt), rounds.guests(setup, bench_spec().cache_modes, "time", "x"):
         pass
-    assert len(discarded) == len(MODES)
+    assert world.discarded == len(MODES)

@@ -2,12 +2,11 @@
 """The pytest plugin as far as no guest is needed: option, marker, complaints."""
 
 import warnings
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from harness_builders import Clock, ScriptedMachine, manifest, recovery
+from harness_builders import Clock, Kernels, ScriptedMachine, booting_guest, manifest, recovery
 from pytest_riobed.errors import CommandFailed
 from pytest_riobed.guest import CrashGuest
 
@@ -17,11 +16,9 @@ from pytest_riobed.packages import packages_image
 from pytest_riobed.program import Program
 from riobed.errors import InfraError, UsageError
 from riobed.guest import MIB, Guest, GuestSetup, MachineSpec, cache_mode
-from riobed.guest.guest import machine_config
 from riobed.guest.registry import mapped
 from riobed.vm.agent import ExecResult
 from riobed.vm.fake import FakeMachine
-from riobed.vm.fake import Program as Kernel
 
 TESTS = """
 import pytest
@@ -172,8 +169,8 @@ def test_wrong_use_of_a_guest(guest: CrashGuest, tmp_path: Path) -> None:
         guest.start("two")
 
 
-class Kernels(Kernel):
-    """Stage 0 and the production kernel: what becomes of the next boots of each; later ones come up."""
+class Frail(Kernels):
+    """What becomes of the next boots of stage 0 and of the production kernel; later ones come up."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -183,22 +180,16 @@ class Kernels(Kernel):
         self.found: list[bool] = []
 
     def boot(self, machine: FakeMachine) -> None:
-        self.files = {
-            "/run/recovery.json": recovery().model_dump_json().encode(),
-            "/proc/meminfo": b"Buffers: 1 kB\nCached: 1 kB\nDirty: 1 kB\nShmem: 0 kB\n",
-            "/proc/sys/kernel/random/boot_id": b"5d6f9f54-1aeb-4952-9ad0-5c4791c91712\n",
-        }
         self.found.append(holds(machine, RESTORED))
         put(machine, RESTORED)
-        self._comes_up(machine, "stage 0", self.recoveries)
+        super().boot(machine)
 
-    def written(self, machine: FakeMachine, path: str) -> None:
-        if path == "/run/boot":
-            self._comes_up(machine, "production", self.boots)
-
-    def _comes_up(self, machine: FakeMachine, kernel: str, planned: list[bool]) -> None:
-        end = "ready" if not planned or planned.pop(0) else "failed: it ends at kexec"
-        machine.say(machine.console, f"riobed: {kernel} {end}\n".encode())
+    def comes_up(self, machine: FakeMachine, kernel: str) -> None:
+        planned = self.recoveries if kernel == "stage 0" else self.boots
+        if not planned or planned.pop(0):
+            super().comes_up(machine, kernel)
+        else:
+            machine.say(machine.console, f"riobed: {kernel} failed: it ends at kexec\n".encode())
 
 
 # Bytes in RAM, by their address: of before the crash, and of what recovery restores.
@@ -216,16 +207,14 @@ def holds(machine: FakeMachine, address: int) -> bool:
 
 
 @pytest.fixture
-def kernels() -> Kernels:
-    return Kernels()
+def kernels() -> Frail:
+    return Frail()
 
 
 @pytest.fixture
-def booted(tmp_path: Path, clock: Clock, kernels: Kernels) -> CrashGuest:
+def booted(tmp_path: Path, clock: Clock, kernels: Frail) -> CrashGuest:
     """A guest that runs its production kernel."""
-    setup, mode = GuestSetup(manifest(tmp_path), MachineSpec(disk_mib=32), "tcg"), cache_mode("write-through")
-    config = replace(machine_config(setup, mode, tmp_path / "vm"), memory=4 * MIB)
-    guest = CrashGuest("write-through", Guest(setup, mode, FakeMachine(config, kernels)))
+    guest = CrashGuest("write-through", booting_guest(tmp_path, "write-through", kernels))
     guest.begin()
     return guest
 
@@ -234,7 +223,7 @@ def booted(tmp_path: Path, clock: Clock, kernels: Kernels) -> CrashGuest:
     ("recoveries", "boots", "warned"), [([False, True], [True], 0), ([True, True], [False, True], 1)]
 )
 def test_what_does_not_come_up_is_reset_once_more(
-    booted: CrashGuest, kernels: Kernels, recoveries: list[bool], boots: list[bool], warned: int
+    booted: CrashGuest, kernels: Frail, recoveries: list[bool], boots: list[bool], warned: int
 ) -> None:
     kernels.recoveries, kernels.boots = recoveries, boots
     with warnings.catch_warnings(record=True) as told:
@@ -246,7 +235,7 @@ def test_what_does_not_come_up_is_reset_once_more(
 
 @pytest.mark.parametrize("by", ["reset", "power"])
 def test_only_a_loss_of_power_costs_the_memory_and_only_once(
-    booted: CrashGuest, kernels: Kernels, by: Any
+    booted: CrashGuest, kernels: Frail, by: Any
 ) -> None:
     """A recovery that fails is followed by a reset, which leaves what the first one has restored."""
     machine = cast(FakeMachine, booted._machine)
