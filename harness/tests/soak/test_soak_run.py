@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness_builders import Clock, ScriptedMachine, manifest, provenance
+from harness_builders import Clock, Kernels, ScriptedMachine, booting_guest, manifest, provenance
 from riobed.errors import InfraError, UsageError
 from riobed.guest import GuestSetup, MachineSpec
 from riobed.guest.guest import Guest
@@ -14,6 +14,8 @@ from riobed.soak import life
 from riobed.soak import session as run
 from riobed.soak.session import Request, enter, environment, run_turns
 from riobed.soak.suite import Turn
+from riobed.vm import AgentLost, ExecResult
+from riobed.vm.fake import FakeMachine
 from riobed_results.tables.soak import Soak, SoakProvenance, SoakRow, load_soak, save_soak
 
 PLACE = {"mode": "rio", "minutes": 60, "memory_mib": 512, "disk_mib": 1024, "vcpus": 1, "suite": "stress"}
@@ -104,36 +106,41 @@ def test_only_a_guest_that_was_good_is_gone_on_with(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize("status", [0, 1, 2, 70, 137])
 def test_the_status_of_a_stressor_is_its_result(status: int) -> None:
     row = SoakRow(stressor="fio", what="", files=1)
-    life.judge_end(row, life.ExecResult(status, b"x" * 9000, b"end"))
+    life.judge_end(row, ExecResult(status, b"x" * 9000, b"end"))
     assert (row.status, len(row.output), row.good) == (status, 2000, status == 0)
 
 
-def test_a_mismatch_that_a_later_write_hides_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = iter([{"intact": 9, "corrupt": 0}, {"intact": 8, "corrupt": 1}, InfraError("busy"), None])
+class Counting(Kernels):
+    """A kernel whose counters of pages that were compared have these values, one after the other."""
 
-    def counters(machine: Any, name: str) -> dict[str, int] | None:
-        counts = next(found)
-        if isinstance(counts, InfraError):
-            raise counts
-        return counts
+    def __init__(self, *found: str) -> None:
+        super().__init__()
+        self.found = list(found)
 
-    monkeypatch.setattr(life, "counters", counters)
-    machine = ScriptedMachine(tmp_path, Clock())
-    monkeypatch.setattr(machine, "agent_answers", lambda seconds: True)
+    def execute(self, machine: FakeMachine, argv: list[str], stdin: bytes) -> ExecResult:
+        text = self.found.pop(0)
+        if text == "busy":
+            raise AgentLost("guest agent: no answer in time")
+        return ExecResult(int(not text), text.encode(), b"")
+
+
+def test_a_mismatch_that_a_later_write_hides_is_found(tmp_path: Path) -> None:
+    good, bad = "intact 9\ncorrupt 0\n", "intact 8\ncorrupt 1\n"
+    # At last the kernel is asked for its statistics, too; it has none.
+    machine = booting_guest(tmp_path, "write-through", Counting(good, bad, "busy", "", "", good)).machine
+    machine.config.test_disk.touch()
+    machine.start()
     row = SoakRow(stressor="fio", what="", files=1)
     for _ in range(4):
         life.verify_meanwhile(machine, row)
     assert (row.verifications, row.mismatches, row.good) == (2, 1, False)
-    monkeypatch.setattr(life, "counters", lambda machine, name: {"intact": 9, "corrupt": 0})
     life.look_at_kernel(machine, row)
-    assert row.mismatches == 1
+    assert row.mismatches == 1 and row.verify == {"intact": 9, "corrupt": 0}
 
 
 @pytest.mark.parametrize("status", [69, 126, 127])
 def test_a_guest_that_lacks_something_is_no_result(status: int) -> None:
     row = SoakRow(stressor="fio", what="")
     with pytest.raises(InfraError, match=rf"lacks something, status {status}: fio: not found$"):
-        life.judge_end(row, life.ExecResult(status, b"much\n", b"fio: not found\n\n"))
+        life.judge_end(row, ExecResult(status, b"much\n", b"fio: not found\n\n"))
     assert row.output.startswith("much")

@@ -178,7 +178,7 @@ def test_power_lost_again_and_again(bench: Bench, seed: int) -> None:
 
 def wait_until_free(bench: Bench) -> None:
     """Until an e2fsck that was killed as well has gone."""
-    for _ in range(500):
+    for _ in range(6000):
         bench.loop.unmount()
         try:
             os.close(os.open(bench.loop.device, os.O_RDONLY | os.O_EXCL))
