@@ -320,9 +320,8 @@ def test_a_line_has_the_time_left_however_long_its_text_is(world: World) -> None
     told = Told(started.missing())
     started.run(lambda row: lines.append(told.line(row, 100)))
     assert all(len(line) <= 100 for line in lines) and len(lines) == 21
-    assert lines[0].startswith("cp_rm old time round 0 memory: infra error, attempt 1: QEMU died")
-    assert lines[0].endswith("; 20 runs left, about 0 min")
-    assert lines[1] == "cp_rm old time round 0 memory: 4.00 s (3.00 + 1.00); 19 runs left, about 0 min"
+    assert "attempt 1: QEMU died" in lines[0] and "20 runs left" in lines[0]
+    assert "4.00 s (3.00 + 1.00)" in lines[1] and "19 runs left" in lines[1]
 
 
 def test_two_commands_share_a_bench(world: World) -> None:

@@ -42,7 +42,7 @@ class Work(Kernels):
     """What the guest runs; what a test sees of it is kept by the machine, which no snapshot takes back."""
 
     def execute(self, machine: FakeMachine, argv: list[str], stdin: bytes) -> ExecResult:
-        assert isinstance(machine, Bench)
+        assert isinstance(machine, Host)
         text, words = (argv[2], argv[3:]) if argv[1:2] == ["-c"] else ("", [])
         if words[:1] == ["measure"]:
             machine.ran.append("measure")
@@ -63,7 +63,7 @@ class Work(Kernels):
         return ExecResult(0, b"", b"")
 
 
-class Bench(FakeMachine):
+class Host(FakeMachine):
     """Status and output of each command that does not end well are in `ends`."""
 
     def __init__(self, *given: Any) -> None:
@@ -79,7 +79,7 @@ class Bench(FakeMachine):
 
 def guest_of(folder: Path, **changes: Any) -> Guest:
     work = WORK.model_copy(update=changes)
-    return booting_guest(folder, "delayed", Work(), Bench, workload=work, settled=True)
+    return booting_guest(folder, "delayed", Work(), Host, workload=work, settled=True)
 
 
 def made(guest: Guest, disks: Mapping[str, Throttle] | None = None, **changes: Any) -> dict[str, Any]:
@@ -87,10 +87,14 @@ def made(guest: Guest, disks: Mapping[str, Throttle] | None = None, **changes: A
     return make_run(replace(planned, **changes), guest, disks or {})
 
 
+def host(guest: Guest) -> Host:
+    assert isinstance(guest.machine, Host)
+    return guest.machine
+
+
 def ran(guest: Guest) -> list[str]:
     """Since the last call."""
-    assert isinstance(guest.machine, Bench)
-    said, guest.machine.ran = guest.machine.ran, []
+    said, host(guest).ran = host(guest).ran, []
     return said
 
 
@@ -126,7 +130,7 @@ def test_until_its_disk_has_everything_it_is_slow(tmp_path: Path) -> None:
 
 def test_only_time_wants_clocks_that_agree(tmp_path: Path) -> None:
     guest = guest_of(tmp_path)
-    guest.machine.output = OUTPUT.replace("ns 40000000", "ns 40000000000000")  # type: ignore[attr-defined]
+    host(guest).output = OUTPUT.replace("ns 40000000", "ns 40000000000000")
     with pytest.raises(InfraError, match="clocks differ"):
         made(guest)
     assert made(guest, kind="instructions")["outcome"] == "measured"
@@ -137,13 +141,13 @@ DIFFERS = (3, '{"differences": [{"kind": "content", "path": "u1/log"}]}')
 
 def test_wrong_output_is_no_measurement(tmp_path: Path) -> None:
     guest = guest_of(tmp_path)
-    guest.machine.ends = {"end": DIFFERS}  # type: ignore[attr-defined]
+    host(guest).ends = {"end": DIFFERS}
     assert made(guest) == {"outcome": "wrong", "detail": "the output is wrong: u1/log: content"}
 
 
 def test_a_check_that_fails_says_nothing_of_the_output(tmp_path: Path) -> None:
     guest = guest_of(tmp_path)
-    guest.machine.ends = {"end": (2, "")}  # type: ignore[attr-defined]
+    host(guest).ends = {"end": (2, "")}
     with pytest.raises(InfraError, match="the workload's check failed with status 2: bad"):
         made(guest)
 
@@ -152,7 +156,7 @@ def test_what_a_part_leaves_to_the_next_is_checked_in_a_rehearsal(tmp_path: Path
     guest = guest_of(tmp_path, check_measured={"cp": "same", "rm": "end"})
     assert made(guest, rehearsed=True)["outcome"] == "measured"
     assert ran(guest) == ["copy", "same", "remove", "end", "measure", "end"]
-    guest.machine.ends = {"same": DIFFERS}  # type: ignore[attr-defined]
+    host(guest).ends = {"same": DIFFERS}
     said = "after cp: the output is wrong: u1/log: content"
     assert made(guest, rehearsed=True) == {"outcome": "wrong", "detail": said}
     # With one check only there is nothing to rehearse.
