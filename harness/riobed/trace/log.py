@@ -40,7 +40,7 @@ _PATTERNS = {
     for kind, words in _KINDS.items()
 }
 # The chunks of riobed_trace.stp: bytes of each, and the header with its own address.
-_CHUNK = 4 << 20
+CHUNK = 4 << 20
 _HEADER = struct.Struct("<8sQ")
 _MAGIC = b"RBDTRACE"
 # A line has the lower half of a return address in the kernel image.
@@ -93,9 +93,9 @@ class TraceLog:
 def find_chunks(memory: mmap.mmap) -> list[bytes]:
     """Return the chunks of a log in a guest's RAM; none if no trace was started."""
     # The kernel aligns what it allocates to its size.
-    places = range(0, len(memory) - _CHUNK + 1, _CHUNK)
+    places = range(0, len(memory) - CHUNK + 1, CHUNK)
     headers = [at for at in places if _HEADER.unpack_from(memory, at) == (_MAGIC, at)]
-    return [memory[at + _HEADER.size : at + _CHUNK] for at in headers]
+    return [memory[at + _HEADER.size : at + CHUNK] for at in headers]
 
 
 def _number(line: bytes) -> int | None:

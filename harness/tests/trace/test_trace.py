@@ -6,8 +6,7 @@ import random
 import struct
 
 import pytest
-from riobed.trace import log as trace
-from riobed.trace.log import TraceLog, find_chunks, read_event
+from riobed.trace.log import CHUNK, TraceLog, find_chunks, read_event
 
 ENTRY = b"7 entry 5567491910 0 91 memtest 7a40 266338320 75 2 82 fabe3906 811e5354 81296168"
 CHANGE = b"8 change 5570629140 1 91 memtest 7a40 0"
@@ -70,9 +69,8 @@ def test_any_bytes_do_no_harm() -> None:
         assert len(list(log.events())) == len(log.lines) <= 5 + 500
 
 
-def test_chunks_are_where_their_headers_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    size = 4096
-    monkeypatch.setattr(trace, "_CHUNK", size)
+def test_chunks_are_where_their_headers_say() -> None:
+    size = CHUNK
     header = struct.Struct("<8sQ")
     with mmap.mmap(-1, 8 * size + 100) as memory:
         assert find_chunks(memory) == []
