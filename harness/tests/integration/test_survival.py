@@ -8,7 +8,6 @@ import os
 import random
 import re
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -16,10 +15,11 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from riobed.vm.process import end_qemus, qemus_with
+from riobed.vm.process import qemus_with
 from riobed_results.errors import StoreError
 from riobed_results.store.queries import trial_rows
 from riobed_results.store.store import open_store
+from tiers import remove_short_folder, short_folder
 
 from .conftest import RIOBED, check_drawn, small_spec
 
@@ -35,12 +35,13 @@ TRIALS = 3 * 2 * ROUNDS
 @pytest.fixture
 def scratch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A short path, for sockets, of which all processes of the test can be known."""
-    with tempfile.TemporaryDirectory(prefix="rb", dir="/var/tmp", ignore_cleanup_errors=True) as name:
-        # QEMU is another user.
-        Path(name).chmod(0o711)
-        monkeypatch.setenv("RIOBED_SCRATCH", name)
-        yield Path(name)
-        end_qemus(f"{name}/".encode())
+    folder = short_folder()
+    folder.mkdir()
+    # QEMU is another user.
+    folder.chmod(0o711)
+    monkeypatch.setenv("RIOBED_SCRATCH", str(folder))
+    yield folder
+    remove_short_folder(folder)
 
 
 class Command:

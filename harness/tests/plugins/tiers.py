@@ -4,6 +4,7 @@
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Generator
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 from riobed.products.stages import GUESTS
+from riobed.vm.process import end_qemus
 from riobed.vm.scratch import clean_up_after_the_dead
 from riobed_results.files import cache_dir
 
@@ -34,6 +36,7 @@ LONGEST = [
 _GUESTS = ("mode", "guest", "guest_of", "dax", "riobed_guest")
 # What a test does more of with --everything, by the variable that it reads.
 _LONG = {"RIOBED_KILLS": "20", "RIOBED_RESETS": "40"}
+_SHORT = "/var/tmp/rb"
 _PASSED = pytest.StashKey[set[str]]()
 
 # A shell starts a process with & so that it ignores SIGINT; the commands that tests end with it would, too.
@@ -103,6 +106,23 @@ class Passed:
         )
 
 
+def short_folder() -> Path:
+    """Return a short path, for sockets, for a folder of this process; the next run removes what is left."""
+    return Path(f"{_SHORT}{os.getpid()}")
+
+
+def remove_short_folder(folder: Path) -> None:
+    """Remove such a folder, and end the guests that have their files in it."""
+    end_qemus(f"{folder}/".encode())
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_folders_of_the_dead() -> None:
+    for folder in Path(_SHORT).parent.glob(f"{Path(_SHORT).name}[0-9]*"):
+        if not Path("/proc", folder.name.removeprefix(Path(_SHORT).name)).exists():
+            remove_short_folder(folder)
+
+
 def _sources(root: Path) -> str:
     """Hash what git knows of the checkout, and what differs from it."""
     digest = hashlib.sha256()
@@ -121,6 +141,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[_PASSED] = set(config.workerinput.get("passed", ()))
         return
     clean_up_after_the_dead()
+    _remove_folders_of_the_dead()
     if file := config.getoption("go_on"):
         passed = Passed(file, config.rootpath)
         config.pluginmanager.register(passed)
