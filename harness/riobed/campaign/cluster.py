@@ -140,6 +140,18 @@ def run_on_worker(token: str, planned: PlannedTrial, faults: list[Fault]) -> Att
         raise EnvironmentFault(f"worker {socket.gethostname()} ({worker.address}): {error}") from None
 
 
+def _client(address: str, patience_s: float) -> Client:
+    """Connect to a scheduler; see the errors of Client.
+
+    distributed gives the thread of its event loop 10 s to begin, then fails an assertion (LoopRunner.start()
+    in distributed/utils.py). A busy host may take longer.
+    """
+    for _ in range(5):
+        with suppress(AssertionError):
+            return Client(address, timeout=patience_s, set_as_default=False)
+    raise EnvironmentFault(f"scheduler {address}: this host is too busy to connect to it; try again later")
+
+
 class ClusterWorkers:
     """The workers of a Dask cluster that match this host; `say` gets a line when one comes or goes.
 
@@ -167,7 +179,7 @@ class ClusterWorkers:
         logging.getLogger("distributed").setLevel(logging.CRITICAL)
         warnings.simplefilter("ignore", VersionMismatchWarning)
         try:
-            self._client = Client(address, timeout=patience_s, set_as_default=False)
+            self._client = _client(address, patience_s)
         except ValueError as error:
             raise wrong_address(address, error) from None
         except OSError:

@@ -339,3 +339,20 @@ def test_an_address_that_leads_nowhere_is_one_line(dask: Cluster, address: str) 
     with pytest.raises((UsageError, EnvironmentFault)) as caught:
         ClusterWorkers(address, FIXED, dask.world.setup(), dask.said.append, patience_s=0.5)
     assert str(caught.value).startswith(f"scheduler {address}: ") and "\n" not in str(caught.value)
+
+
+def test_a_busy_host_is_given_time_to_connect(dask: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """distributed fails an assertion if the thread of its event loop does not begin within 10 s."""
+    real, failures = cluster.Client, [AssertionError()]
+
+    def client(*arguments: Any, **options: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(cluster, "Client", client)
+    dask.scale(1)
+    dask.workers().close()
+    failures.extend(AssertionError() for _ in range(9))
+    with pytest.raises(EnvironmentFault, match=r"^scheduler .*: this host is too busy to connect to it"):
+        dask.workers()
