@@ -3,16 +3,20 @@
 
 import multiprocessing
 import os
-from collections.abc import Callable, Sequence
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import yaml
 from riobed_results.store import CONTROLS
+from riobed_results.store.campaign import CampaignRow
 from riobed_results.store.check_report import CheckReport
-from riobed_results.store.models import CampaignRow, DiskCounts, FaultRow, Outcome, RunRow, TrialRow
 from riobed_results.store.queries import Results, read_results
 from riobed_results.store.recovery_report import RecoveryReport
+from riobed_results.store.run import DiskCounts, RunRow
 from riobed_results.store.store import Store
+from riobed_results.store.trial import FaultRow, Outcome, TrialRow
 
 FORK = multiprocessing.get_context("fork")
 NOBODY = 65534
@@ -174,3 +178,17 @@ def in_child(function: Callable[[], str], root: bool = True) -> str:
         return str(receiver.recv())
     finally:
         process.join()
+
+
+def as_schema_4(path: Path, **lacks: Iterable[str]) -> None:
+    """Give an SQLite store the names of schema 4, without the columns that it `lacks`, by table."""
+    with sqlite3.connect(path) as database:
+        database.executescript(
+            """ALTER TABLE summaries RENAME TO digests; ALTER TABLE group_keys RENAME TO facts;
+            ALTER TABLE digests RENAME COLUMN group_id TO facts_id;
+            ALTER TABLE runs RENAME COLUMN session TO sitting;
+            ALTER TABLE runs RENAME COLUMN disk_speedup TO times; UPDATE meta SET value = '4'"""
+        )
+        for table, columns in lacks.items():
+            for column in columns:
+                database.execute(f"ALTER TABLE {table} DROP COLUMN {column}")

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from results_builders import campaign, fill, recovered, trial
 from riobed_results.report.completion import progress
-from riobed_results.store.models import Outcome, TrialRow
 from riobed_results.store.queries import Counts, read_results
 from riobed_results.store.store import Store
+from riobed_results.store.trial import Outcome, TrialRow
 from riobed_results.tables.comparison import comparison_table
 from riobed_results.tables.corruption import corruption_page, corruption_table
 from riobed_results.tables.proportions import corrupted_share

@@ -10,10 +10,10 @@ import pytest
 from results_builders import Invoke, faults, fill, planted
 from riobed_results.errors import StoreUsageError
 from riobed_results.store import export, queries
-from riobed_results.store.models import FaultRow, TrialRow
 from riobed_results.store.oracles import oracles
 from riobed_results.store.queries import read_results
 from riobed_results.store.store import Store, open_store
+from riobed_results.store.trial import FaultRow, TrialRow
 from riobed_results.tables import trials
 from riobed_results.tables.rates import direct, sensitivity
 from riobed_results.tables.trials import trials_json

@@ -7,9 +7,9 @@ import pytest
 from results_builders import fill, planted, recovered
 from riobed_results.errors import StoreError
 from riobed_results.report.claims.nvdimm import nvdimm
-from riobed_results.store.models import PANICS
 from riobed_results.store.queries import Results
 from riobed_results.store.store import Store
+from riobed_results.store.trial import PANICS
 from riobed_results.tables.nvram import NVRAM, nvram_table
 from riobed_results.tables.registry import campaign_pages
 

@@ -73,11 +73,11 @@ def test_a_round_without_its_pair_is_in_no_ratio(store: Store) -> None:
     assert found.runs == 7 and found.over and found.over.n == 6 and found.over.high < 1
 
 
-def test_runs_of_two_sittings_are_no_pair(store: Store) -> None:
-    results = bench(store, sitting="monday")
+def test_runs_of_two_sessions_are_no_pair(store: Store) -> None:
+    results = bench(store, session="monday")
     for run in results.runs:
         if (run.mode, run.round) == ("memory", 6):
-            run.sitting = "tuesday"
+            run.session = "tuesday"
     found = rows_of(results)["memory", "time"]
     assert found.runs == 7 and found.over and found.over.n == 6
 
@@ -149,12 +149,12 @@ def test_operations_a_second_say_where_each_was_made_durable(
 def test_how_many_times_as_fast_as_its_model_a_disk_was(
     invoke: Invoke, store: Store, path: Path, tmp_path: Path
 ) -> None:
-    assert not performance_table(bench(store, times=1.0)).paces
-    # A round that was stopped has a pace in each sitting.
-    stopped = {"mode": "rio", "number": 7, "seconds": 9.0, "times": 8.0, "sitting": "tuesday"}
-    results = bench(open_store(str(tmp_path / "paced.sqlite"), create=True), stopped, times=40.25)
+    assert not performance_table(bench(store, disk_speedup=1.0)).paces
+    # A round that was stopped has a pace in each session.
+    stopped = {"mode": "rio", "number": 7, "seconds": 9.0, "disk_speedup": 8.0, "session": "tuesday"}
+    results = bench(open_store(str(tmp_path / "paced.sqlite"), create=True), stopped, disk_speedup=40.25)
     for run in results.runs:
-        run.times = 39.0 + run.round if run.sitting is None else run.times
+        run.disk_speedup = 39.0 + run.round if run.session is None else run.disk_speedup
     (pace,) = performance_table(results).paces
     assert (pace.disk, pace.rounds, pace.low, pace.median, pace.high) == ("nvme", 8, 8.0, 41.5, 45.0)
     page = campaign_pages(results)["performance"]

@@ -10,10 +10,11 @@ import pytest
 from results_builders import Invoke, faults, fill, planted, recovered, trial
 from results_readers import Html
 from riobed_results.report.report import report
+from riobed_results.store.base import utc_now
 from riobed_results.store.logs import Links
-from riobed_results.store.models import FaultRow, TrialRow, utc_now
 from riobed_results.store.queries import read_results
 from riobed_results.store.store import Store
+from riobed_results.store.trial import FaultRow, TrialRow
 from riobed_results.tables.corruption import corruption_page, corruption_table
 
 # What would make a browser run or fetch something.

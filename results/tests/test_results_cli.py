@@ -164,7 +164,7 @@ def test_a_writer_leaves_alone_what_is_no_sound_store(
         (not_a_database, "is not an SQLite database"),
         (Path.touch, "is not a riobed store"),
         (another_database, "is not a riobed store"),
-        (ANOTHER_VERSION, "has schema version 99, this riobed works with 4"),
+        (ANOTHER_VERSION, "has schema version 99, this riobed works with 5"),
         (NO_VERSION, "has schema version None"),
         (DAMAGED, "is damaged"),
         (no_campaign, "holds no campaign"),

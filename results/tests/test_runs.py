@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measured runs in the store: kept as they were, nothing twice, and none in stores without the table."""
 
+import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
-from results_builders import campaign, measured
+from results_builders import as_schema_4, campaign, measured
 from riobed_results.errors import StoreError
-from riobed_results.store.models import RunRow, values
+from riobed_results.store.base import values
+from riobed_results.store.run import RunRow
 from riobed_results.store.store import Store, open_store
 
 
@@ -48,8 +49,9 @@ def test_nothing_is_measured_twice(url: str) -> None:
 
 def test_a_store_begun_before_there_were_runs(store: Store, path: Path) -> None:
     added = store.add_campaign(campaign()).id
-    with store.session() as session:
-        session.execute(sa.text("DROP TABLE runs"))
+    as_schema_4(path)
+    with sqlite3.connect(path) as database:
+        database.execute("DROP TABLE runs")
     assert open_store(str(path)).runs(added) == []
     again = open_store(str(path), create=True)
     again.add_run(measured(added, "rio"))
@@ -61,19 +63,22 @@ def test_a_store_begun_before_a_run_could_be_wrong(store: Store, path: Path) -> 
     before = [measured(added, "rio", number) for number in range(2)]
     for row in before:
         store.add_run(row)
-    with store.session() as session:
-        text = session.scalar(sa.text("SELECT sql FROM sqlite_master WHERE name = 'runs'"))
+    as_schema_4(path)
+    with sqlite3.connect(path) as database:
+        (text,) = database.execute("SELECT sql FROM sqlite_master WHERE name = 'runs'").fetchone()
         older = text.replace("'measured', 'wrong',", "'measured',").replace("\tsitting TEXT, \n", "")
         assert len(older) < len(text) - 20
-        columns = ", ".join(column.name for column in RunRow.__table__.columns if column.name != "sitting")
+        columns = ", ".join(
+            name for _, name, *_ in database.execute("PRAGMA table_info(runs)") if name != "sitting"
+        )
         for statement in (
             "ALTER TABLE runs RENAME TO newer", "DROP INDEX one_measured_run", older,
             f"INSERT INTO runs ({columns}) SELECT {columns} FROM newer", "DROP TABLE newer",
         ):  # fmt: skip
-            session.execute(sa.text(statement))
-    assert [row.sitting for row in open_store(str(path)).runs(added)] == [None, None]
+            database.execute(statement)
+    assert [row.session for row in open_store(str(path)).runs(added)] == [None, None]
     again = open_store(str(path), create=True)
-    again.add_run(measured(added, "rio", 2, None, outcome="wrong", sitting="now"))
+    again.add_run(measured(added, "rio", 2, None, outcome="wrong", session="now"))
     rows = again.runs(added)
     assert [(row.round, row.outcome) for row in rows] == [(0, "measured"), (1, "measured"), (2, "wrong")]
     assert [values(row) for row in rows[:2]] == [values(row) for row in before]

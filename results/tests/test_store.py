@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from results_builders import FORK, campaign, faults, fill, in_child, trial
 from riobed_results.errors import StoreError
-from riobed_results.store.models import TrialRow
 from riobed_results.store.queries import trial_rows
 from riobed_results.store.store import Store, open_store
+from riobed_results.store.trial import TrialRow
 
 
 def test_a_row_comes_back_as_it_went_in(url: str) -> None:

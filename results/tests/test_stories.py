@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from results_builders import faults, fill
 from riobed_results.errors import StoreError
-from riobed_results.store.models import FaultRow
 from riobed_results.store.store import Store
+from riobed_results.store.trial import FaultRow
 from riobed_results.tables.render import render
 from riobed_results.tables.stories import Story, story_page, story_table
 

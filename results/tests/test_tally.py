@@ -1,24 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tallies and digests: they count what the rows say, in every kind of store, and cost little."""
+"""Tallies and summaries: they count what the rows say, in every kind of store, and cost little."""
 
 import random
 import sqlite3
 from collections import Counter
 from dataclasses import fields
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from results_builders import campaign, faults, fill, planted, recovered, trial
+from results_builders import as_schema_4, campaign, faults, fill, planted, recovered, trial
 from riobed_results.errors import StoreError
 from riobed_results.store import queries
-from riobed_results.store.models import DigestRow, Facts
+from riobed_results.store.base import Base
+from riobed_results.store.migrations import SCHEMA_VERSION
 from riobed_results.store.queries import Results, read_results
 from riobed_results.store.store import Store, open_store
+from riobed_results.store.summary import SUMMARIES, GroupKey
 from riobed_results.store.tally import how_many, numbers
 
-NAMES = [field.name for field in fields(Facts)]
+NAMES = [field.name for field in fields(GroupKey)]
 ADDED = ("canary_hits", "canary_offset", "lines_open", "lines_lost", "seconds_lost", "unknown_flushes")
 COUNTS = ("requested", "faults_injected", "faults_watched", "faults_activated", "differences", "mismatches")
 
@@ -86,11 +89,12 @@ def test_trials_that_end_later_are_not_counted(results: Results) -> None:
 
 
 @pytest.mark.parametrize("lacks", [(), ("boot",), ("boot", "victim"), ("steps_lost",), ADDED])
-def test_a_store_without_digests_gets_them(store: Store, path: Path, lacks: tuple[str, ...]) -> None:
+def test_a_store_without_summaries_gets_them(store: Store, path: Path, lacks: tuple[str, ...]) -> None:
     """A reader makes them for itself; who writes, once for all."""
     fill(store, *(row | {"victim": None, "steps_lost": None, "canary_hits": None} for row in rows(1)))
     with store.session() as session:
-        stored = [tuple(row) for row in session.execute(sa.select(DigestRow.__table__))]
+        stored = [tuple(row) for row in session.execute(sa.select(SUMMARIES))]
+    as_schema_4(path)
     with sqlite3.connect(path) as database:
         database.executescript("DROP TABLE digests; DROP TABLE facts; UPDATE meta SET value = '3'")
         for column in lacks:
@@ -100,32 +104,45 @@ def test_a_store_without_digests_gets_them(store: Store, path: Path, lacks: tupl
     assert path.read_bytes() == before
     for opened in (read, open_store(str(path), create=True), open_store(str(path))):
         with opened.session() as session:
-            assert [tuple(row) for row in session.execute(sa.select(DigestRow.__table__))] == stored
-    assert sqlite3.connect(path).execute("SELECT value FROM meta").fetchone() == ("4",)
+            assert [tuple(row) for row in session.execute(sa.select(SUMMARIES))] == stored
+    assert sqlite3.connect(path).execute("SELECT value FROM meta").fetchone() == (str(SCHEMA_VERSION),)
 
 
-def test_a_store_without_some_columns_has_them_once_it_is_written_to(store: Store, path: Path) -> None:
-    fill(store, {"crash_title": "old"})
-    with sqlite3.connect(path) as database:
-        for column in ADDED:
-            database.execute(f"ALTER TABLE trials DROP COLUMN {column}")
-        for column in ("lines_open", "lines_lost", "seconds_lost", "unknown_flushes"):
-            database.execute(f"ALTER TABLE digests DROP COLUMN {column}")
+def test_a_store_of_schema_4_is_completed_once_it_is_written_to(store: Store, path: Path) -> None:
+    results = fill(store, {"crash_title": "old"}, {"mode": "delayed"})
+    counted = [(row.mode, row.times) for row in results.trials]
+    as_schema_4(path, trials=ADDED, digests=("lines_open", "lines_lost", "seconds_lost", "unknown_flushes"))
     before = path.read_bytes()
-    (old,) = read_results(open_store(str(path))).rows
-    assert (old.crash_title, old.canary) == ("old", None) and path.read_bytes() == before
-    added = trial(1, 1, canary_hits=2, canary_offset=1 << 33, lines_open=3)
+    old = read_results(open_store(str(path)))
+    assert (old.rows[0].crash_title, old.rows[0].canary) == ("old", None) and path.read_bytes() == before
+    assert [(row.mode, row.times) for row in old.trials] == counted
+    added = trial(1, 2, canary_hits=2, canary_offset=1 << 33, lines_open=3)
     open_store(str(path), create=True).add_trial(added)
-    new = read_results(open_store(str(path))).rows[-1]
-    assert (new.canary_hits, new.canary_offset, new.canary, new.lines_open) == (2, 1 << 33, True, 3)
-    assert numbers(read_results(open_store(str(path))).tally("lines_open"), "lines_open") == [3]
+    new = read_results(open_store(str(path)))
+    last = new.rows[-1]
+    assert (last.canary_hits, last.canary_offset, last.canary, last.lines_open) == (2, 1 << 33, True, 3)
+    assert numbers(new.tally("lines_open"), "lines_open") == [3] and how_many(new.trials) == 3
 
 
-def test_a_damaged_digest_is_told_in_one_line(store: Store, path: Path) -> None:
+# Of the tables, columns and checks. The version changes with it: who knows the older one must not write.
+SCHEMAS = {5: "957ab2fb171c3b11"}
+
+
+def test_a_change_of_the_schema_raises_its_version() -> None:
+    tables = Base.metadata.sorted_tables
+    all_columns = [(column.table.name, column.name, str(column.type), column.nullable)
+                   for table in tables for column in table.columns]  # fmt: skip
+    checks = [str(rule.sqltext) for table in tables for rule in table.constraints
+              if isinstance(rule, sa.CheckConstraint)]  # fmt: skip
+    found = sha256(repr((sorted(all_columns), sorted(checks))).encode()).hexdigest()[:16]
+    assert {SCHEMA_VERSION: found} == SCHEMAS
+
+
+def test_a_damaged_group_key_is_told_in_one_line(store: Store, path: Path) -> None:
     fill(store, {})
     with sqlite3.connect(path) as database:
-        database.execute("UPDATE facts SET text = '{}'")
-    with pytest.raises(StoreError, match="malformed: Facts") as caught:
+        database.execute("UPDATE group_keys SET text = '{}'")
+    with pytest.raises(StoreError, match="malformed: GroupKey") as caught:
         _ = read_results(store).trials
     assert "\n" not in str(caught.value)
 

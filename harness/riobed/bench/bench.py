@@ -99,12 +99,12 @@ class Bench:
         self._campaign = enter(store, spec.name, bench_data(spec), here, comparable).id
         stored = store.runs(self._campaign)
         self._attempts = Counter(row.key for row in stored)
-        made = {row.key: row.sitting for row in stored if row.outcome in _RESULTS}
+        made = {row.key: row.session for row in stored if row.outcome in _RESULTS}
         self._done = set(made)
         chosen = workloads or spec.workloads
         self._plan = [series for series in plan_runs(spec, made) if series.workload in chosen]
         self._failures = 0
-        self._sitting = utc_now()
+        self._session = utc_now()
 
     def missing(self) -> list[PlannedRun]:
         """Return the runs that are not measured yet, in order."""
@@ -128,7 +128,7 @@ class Bench:
     def _run_series(
         self, series: Series, missing: list[PlannedRun], times: Times, report: Callable[[RunRow], None]
     ) -> None:
-        # How soon the kernel writes is in the snapshot, and the same in all rounds of this sitting.
+        # How soon the kernel writes is in the snapshot, and the same in all rounds of this session.
         at_first = times(_BEFORE)
         modes = {name: sooner(self.spec.mode(name), at_first) for name in self.spec.modes}
         with guests(self._setup(series), modes, series.kind, "bench") as opened:
@@ -201,8 +201,8 @@ class Bench:
             accelerator=guest.setup.accelerator,
             seed=str(planned.seed),
             permanent=guest.mode.permanent,
-            sitting=self._sitting,
-            times=times if planned.kind == "time" else None,
+            session=self._session,
+            disk_speedup=times if planned.kind == "time" else None,
             started=started,
             finished=utc_now(),
             **found,

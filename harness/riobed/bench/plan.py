@@ -48,7 +48,7 @@ class Series:
 def plan_runs(spec: BenchSpec, made: Mapping[Key, str | None] | None = None) -> list[Series]:
     """Return all runs of a bench. In a series, each round has every mode once, in an order of its own.
 
-    `made` has the sitting of each run that was made in an earlier one. A round that is not of one sitting, or
+    `made` has the session of each run that was made in an earlier one. A round that is not of one session, or
     not whole, has too few pairs for ratios: it stays as it is, and another is made after the last.
     """
     return [
@@ -84,7 +84,7 @@ def _rounds(
         runs = [
             PlannedRun(workload, disk, vcpus, kind, mode, number, seed, rehearsed=not found) for mode in modes
         ]
-        sittings = [made[run.key] for run in runs if run.key in made]
-        if not sittings or (len(sittings) == len(runs) and len(set(sittings)) == 1):
+        sessions = [made[run.key] for run in runs if run.key in made]
+        if not sessions or (len(sessions) == len(runs) and len(set(sessions)) == 1):
             yield from runs
             found += 1

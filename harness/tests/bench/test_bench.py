@@ -154,7 +154,7 @@ def test_it_goes_on_where_it_was_stopped(world: World) -> None:
 
 
 def test_the_round_in_which_it_was_stopped_is_followed_by_another(world: World) -> None:
-    # Seconds of two sittings are no pair, so a round of two would leave a ratio with too few.
+    # Seconds of two sessions are no pair, so a round of two would leave a ratio with too few.
     spec = bench_spec(workloads={"cp_rm": {"path": CHECKOUT / "workloads" / "cp_rm"}}, disks={"new": {}})
     stopped_after(world, spec, 2)
     rows = stopped_after(world, spec, 9)
@@ -164,8 +164,8 @@ def test_the_round_in_which_it_was_stopped_is_followed_by_another(world: World) 
     rows = world.run(spec)
     timed = [row for row in rows if row.kind == "time"]
     assert Counter(row.round for row in timed) == {0: 2, 1: 4, 2: 4, 3: 1, 4: 4, 5: 4, 6: 4}
-    sittings = {number: {row.sitting for row in timed if row.round == number} for number in range(7)}
-    assert all(len(found) == 1 for found in sittings.values()) and sittings[1] != sittings[4]
+    sessions = {number: {row.session for row in timed if row.round == number} for number in range(7)}
+    assert all(len(found) == 1 for found in sessions.values()) and sessions[1] != sessions[4]
     assert len([row for row in rows if row.kind == "instructions"]) == 2 * 4
     assert not world.bench(spec).missing()
 
@@ -280,12 +280,12 @@ def test_a_disk_keeps_pace_with_the_processor_in_each_round(world: World) -> Non
     world.paces = [*took, *took]
     rows = world.run(spec)
     assert not world.paces
-    times = {row.round: row.times for row in rows if row.disk == "old"}
-    assert times == {0: 1.0, 1: 2.0, 2: 4.0, 3: 8.0, 4: 1.0}
-    assert {row.times for row in rows if row.disk == "new"} == {3.0}
+    speeds = {row.round: row.disk_speedup for row in rows if row.disk == "old"}
+    assert speeds == {0: 1.0, 1: 2.0, 2: 4.0, 3: 8.0, 4: 1.0}
+    assert {row.disk_speedup for row in rows if row.disk == "new"} == {3.0}
     asked = [disks[""].iops for planned, _, disks in world.made if planned.disk == "old"]
     assert asked == [59 * n for n in (1, 1, 2, 2, 4, 4, 8, 8, 1, 1)] * 2
-    # A sitting that goes on in the middle of a round measures the pace anew.
+    # A session that goes on in the middle of a round measures the pace anew.
     world.paces = [4.0] * 6
     more = spec.model_copy(update={"name": "more"})
     started = world.bench(more)

@@ -11,7 +11,7 @@ from harness_builders import campaign_row, trial_row
 from riobed.commands.replay_many import Many, choose, replay_many
 from riobed.errors import InfraError, UsageError
 from riobed.trial.record import TrialRecord
-from riobed_results.store.models import TrialRow
+from riobed_results.store.trial import TrialRow
 from riobed_results.tables.replays import FILE, read_replays
 from test_replay import World, crash
 

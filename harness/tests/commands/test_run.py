@@ -11,7 +11,7 @@ from riobed.campaign.campaign import Cell
 from riobed.commands import run
 from riobed.commands.run import ProgressView, trials_left
 from riobed_results.store import CONTROLS
-from riobed_results.store.models import FaultRow, TrialRow
+from riobed_results.store.trial import FaultRow, TrialRow
 
 SPEC = spec(modes=["rio", "delayed"], crashes_per_cell=10)
 

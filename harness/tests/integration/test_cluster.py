@@ -15,9 +15,9 @@ import pytest
 from distributed import Client
 from riobed.vm.process import qemus_with
 from riobed_results.errors import StoreError
-from riobed_results.store.models import TrialRow
 from riobed_results.store.queries import read_results
 from riobed_results.store.store import open_store
+from riobed_results.store.trial import TrialRow
 
 from .conftest import RIOBED, check_drawn, small_spec
 

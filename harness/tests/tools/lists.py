@@ -6,16 +6,24 @@ what the code says.
 """
 
 import ast
+import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import sqlalchemy as sa
 import typer
 from riobed.cli import app
 from riobed.guest import Throttle, all_modes, disk_models
 from riobed_results.files import write_whole
+from riobed_results.store.base import Base, columns
+from riobed_results.store.campaign import CampaignRow
+from riobed_results.store.run import RunRow
+from riobed_results.store.summary import facts_used_as
+from riobed_results.store.trial import FaultRow, TrialRow
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -54,6 +62,8 @@ EXPLAINED = {
     "trials": "results.md#the-rows",
     "worker": "cluster.md",
 }
+# What is told of a column, in this order.
+_TOLD = ("unit", "meaning", "since")
 # Of each limit of a disk, what it is divided by to be read, and the unit then.
 _UNITS = {
     "iops": (1, "requests a second"),
@@ -189,8 +199,37 @@ def decisions() -> str:
     return table(("number", "decision"), ((f"[{number}]({path.name})", what) for path, number, what in rows))
 
 
+def columns_of(model: type[Base]) -> str:
+    """Every column of a table of stores."""
+
+    def kind(of: Any) -> str:
+        if isinstance(getattr(of, "impl_instance", of), sa.JSON):
+            return "JSON"
+        return {int: "integer", float: "number", bool: "boolean"}.get(of.python_type, "text")
+
+    rows = (
+        (f"`{each.name}`", kind(each.type), *(str(each.info[key]) for key in _TOLD))
+        for each in columns(model)
+    )
+    return table(("column", "type", "unit", "what it is", "since schema"), rows)
+
+
+def derived() -> str:
+    """Every fact of a trial that follows from its columns and that tables use."""
+    rows = (
+        (f"`{name}`", (inspect.getdoc(vars(TrialRow)[name]) or "").split("\n\n")[0].replace("\n", " "))
+        for use in ("group", "value")
+        for name in facts_used_as(use)
+        if isinstance(vars(TrialRow).get(name), property)
+    )
+    return table(("fact", "what it is"), rows)
+
+
 LISTS: dict[str, Callable[[], str]] = {
-    each.__name__: each for each in (commands, tables, modes, disks, rooms, folders, decisions)
+    each.__name__: each for each in (commands, tables, modes, disks, rooms, folders, decisions, derived)
+} | {
+    f"columns-{model.__tablename__}": partial(columns_of, model)
+    for model in (CampaignRow, TrialRow, FaultRow, RunRow)
 }
 
 

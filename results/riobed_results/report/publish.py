@@ -7,7 +7,7 @@ Tables and reports are made from the rows when somebody asks for them. People wr
 
 import tempfile
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -17,11 +17,10 @@ from riobed_results.store import (
     ARCHIVE,
     PACKED_FILE,
     STORE_FILE,
-    Base,
+    SUMMARIES,
     CampaignRow,
-    DigestRow,
-    FactsRow,
     FaultRow,
+    GroupRow,
     Logs,
     Results,
     RunRow,
@@ -97,18 +96,18 @@ def worth_keeping(results: Results) -> list[str]:
 def _copy_rows(store: Store, campaign: CampaignRow, path: Path) -> None:
     """Copy a campaign's rows unchanged to a new store."""
     trials = sa.select(TrialRow.id).where(TrialRow.campaign_id == campaign.id)
-    wanted: list[tuple[type[Base], sa.ColumnElement[bool]]] = [
+    wanted: list[tuple[Any, sa.ColumnElement[bool]]] = [
         (CampaignRow, CampaignRow.id == campaign.id),
         (TrialRow, TrialRow.campaign_id == campaign.id),
         (FaultRow, FaultRow.trial_id.in_(trials)),
-        (FactsRow, FactsRow.campaign_id == campaign.id),
-        (DigestRow, DigestRow.campaign_id == campaign.id),
+        (GroupRow, GroupRow.campaign_id == campaign.id),
+        (SUMMARIES, SUMMARIES.c.campaign_id == campaign.id),
     ]
     if store.runs(campaign.id):
         wanted.append((RunRow, RunRow.campaign_id == campaign.id))
     with store.session() as source, open_store(str(path), create=True).session() as copy:
         for model, condition in wanted:
-            table = cast(sa.Table, model.__table__)
+            table = model if isinstance(model, sa.Table) else model.__table__
             found = source.execute(sa.select(table).where(condition).execution_options(yield_per=_AT_ONCE))
             for rows in found.mappings().partitions():
                 copy.execute(sa.insert(table), list(map(dict, rows)))

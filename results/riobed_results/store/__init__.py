@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Store: the rows of campaigns, the files beside them, and the queries on both."""
 
+from riobed_results.store.base import Base, utc_now, values
+from riobed_results.store.campaign import CampaignRow
 from riobed_results.store.check_report import CheckReport, Difference
 from riobed_results.store.export import follows, trials_parquet
 from riobed_results.store.jsonl import add_line, read_lines
@@ -14,26 +16,6 @@ from riobed_results.store.location import (
 )
 from riobed_results.store.lock import locked
 from riobed_results.store.logs import ARCHIVE, Links, Logs, label, pack
-from riobed_results.store.models import (
-    LOSSES_OF_POWER,
-    PANICS,
-    Base,
-    CampaignRow,
-    Corruption,
-    CorruptionWhere,
-    CrashKind,
-    DigestRow,
-    DiskCounts,
-    FactsRow,
-    FaultRow,
-    Outcome,
-    Restart,
-    RunKind,
-    RunRow,
-    TrialRow,
-    utc_now,
-    values,
-)
 from riobed_results.store.oracles import oracles
 from riobed_results.store.packed import pack_store
 from riobed_results.store.protocol import Protocol, stored_protocol
@@ -70,8 +52,21 @@ from riobed_results.store.recovery_report import (
     cut_short,
     is_direct,
 )
+from riobed_results.store.run import DiskCounts, RunKind, RunRow
 from riobed_results.store.store import Store, open_store, try_store
+from riobed_results.store.summary import SUMMARIES, GroupRow
 from riobed_results.store.tally import Row, RowType, Tally, how_many, numbers
+from riobed_results.store.trial import (
+    LOSSES_OF_POWER,
+    PANICS,
+    Corruption,
+    CorruptionWhere,
+    CrashKind,
+    FaultRow,
+    Outcome,
+    Restart,
+    TrialRow,
+)
 
 __all__ = [
     "ARCHIVE",
@@ -89,6 +84,7 @@ __all__ = [
     "RUN_TIME_CLASSES",
     "SERIES",
     "STORE_FILE",
+    "SUMMARIES",
     "WORKER",
     "Base",
     "CampaignRow",
@@ -99,10 +95,9 @@ __all__ = [
     "CrashKind",
     "CrashesBySeed",
     "Difference",
-    "DigestRow",
     "DiskCounts",
-    "FactsRow",
     "FaultRow",
+    "GroupRow",
     "Interruption",
     "KernelProvenance",
     "Links",

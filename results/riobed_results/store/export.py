@@ -10,9 +10,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from riobed_results.store.base import Base, columns, values
 from riobed_results.store.definitions import corrupted_by, counted_by
-from riobed_results.store.models import Base, FaultRow, TrialRow, columns, values
 from riobed_results.store.oracles import oracles
+from riobed_results.store.trial import FaultRow, TrialRow
 
 _GROUP = 1000  # trials in a row group of Parquet
 _FOLLOWS = {"oracles": oracles, "counted_by": counted_by, "corrupted_by": corrupted_by}

@@ -1,121 +1,97 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Migrate copies of stores of older schemas, in memory.
+"""Make a store of an older schema one of the newest. docs/old-stores.md tells how the schemas differ.
 
-Schema 1 kept some facts of a trial as text. Schema 2 lacks columns; its outcomes `crash` and `discard` stay,
-because tables of its campaigns count by the definition that held when they ran. Schema 3 lacks the task that
-ran at a crash, the boot, the steps lost, and the digests, which follow from the other rows. A program that
-knows no digests must not write to a store that has them: its trials would be missing in the tables.
+Columns and tables that a store lacks are those of the models that it lacks. What has to be computed is here:
+schema 1 kept some facts of a trial as text, stores before schema 4 have no summaries, and schema 5 gave
+tables and columns other names.
 """
 
 import re
-import sqlite3
 from collections.abc import Callable
 from typing import Any, cast
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from riobed_results.store.models import SCHEMA_VERSION, Base, FaultRow, MetaRow, RunRow, TrialRow, add_digests
+from riobed_results.store.base import Base, MetaRow
+from riobed_results.store.run import RunRow
+from riobed_results.store.summary import SUMMARIES, GroupRow, add_summaries
+from riobed_results.store.trial import FaultRow, TrialRow
 
-# Columns that each schema has and the one before lacks, with the default of rows without that fact.
-_SINCE_2 = (
-    ("campaigns", "kernels", "JSON NOT NULL DEFAULT '{}'"),
-    ("campaigns", "harness", "TEXT"),
-    ("campaigns", "image", "TEXT"),
-    ("campaigns", "workload", "TEXT"),
-    ("trials", "workload_mismatch", "BOOLEAN NOT NULL DEFAULT 0"),
-    ("trials", "restore_checked", "BOOLEAN NOT NULL DEFAULT 0"),
-    ("trials", "log_damage", "TEXT"),
-)
-_SINCE_3 = (
-    ("trials", "workload_error", "TEXT"),
-    ("trials", "workload_errors", "INTEGER"),
-    ("trials", "files_lost", "INTEGER"),
-    ("trials", "bytes_lost", "BIGINT"),
-    ("trials", "total_loss", "BOOLEAN"),
-    ("trials", "injection_guest_s", "FLOAT"),
-    ("trials", "crash_guest_s", "FLOAT"),
-    ("trials", "steps_at_injection", "INTEGER"),
-    ("trials", "worker", "TEXT"),
-    ("trials", "snapshot", "TEXT"),
-    ("trials", "restart", "TEXT"),
-    ("trials", "restart_differs", "TEXT"),
-    ("trials", "cache_share", "FLOAT"),
-    ("trials", "dirty_share", "FLOAT"),
-)
-_SINCE_4 = (("victim", "TEXT"), ("boot", "TEXT"), ("steps_lost", "INTEGER"))  # of trials
-# Columns that stores of schema 4 lack if they were made before there were canaries, lines, seconds lost,
-# known sizes of measured work, sittings, measured paces, or times of disks.
-_ADDED = (
-    ("canary_hits", "INTEGER"),
-    ("canary_offset", "BIGINT"),
-    ("lines_open", "INTEGER"),
-    ("lines_lost", "INTEGER"),
-    ("seconds_lost", "FLOAT"),
-    ("unknown_flushes", "INTEGER"),
-)
-_ADDED_TO_DIGESTS = (
-    ("seconds_lost", "FLOAT"),
-    ("lines_open", "INTEGER"),
-    ("lines_lost", "INTEGER"),
-    ("unknown_flushes", "INTEGER"),
-)
-# `sitting` came with the outcome `wrong`.
-_ADDED_TO_RUNS = (
-    ("written_bytes", "BIGINT"),
-    ("sitting", "TEXT"),
-    ("times", "FLOAT"),
-    ("disk_model_s", "FLOAT"),
-    ("disk_taken_s", "FLOAT"),
-)
-_ALL_ADDED = {"trials": _ADDED, "digests": _ADDED_TO_DIGESTS, "runs": _ADDED_TO_RUNS}
+# It rises at each change of the models; a test compares their SQL with that of this version.
+SCHEMA_VERSION = 5
+# Of stores before it, the outcomes `crash` and `discard` have another meaning, so they are not continued.
+FIRST_CONTINUED = 3
+# Names before schema 5, of tables and of columns.
+_TABLES_BEFORE_5 = {"facts": GroupRow.__tablename__, "digests": SUMMARIES.name}
+_COLUMNS_BEFORE_5 = {
+    SUMMARIES.name: {"facts_id": "group_id"},
+    RunRow.__tablename__: {"sitting": "session", "times": "disk_speedup"},
+}
 _AT_ONCE = 1000  # trials
 # Part of a crash's detail, between the observation's detail and the reason why recovery failed.
 _DAMAGE = re.compile(r"(?:^|; )damaged log: (.*?)(?=; recovery failed: |$)", re.DOTALL)
 
 
-def migrate(memory: sqlite3.Connection, found: str) -> None:
-    """Give a copy of a store of schema `found`, 1 to 3, the columns of schema 3.
+def migrate(session: Session, found: int) -> None:
+    """Make a store of schema `found` one of the newest; SQLAlchemyError if it has another form.
 
-    Raises sqlite3.Error if it has another form.
+    A store of a schema before FIRST_CONTINUED must be an SQLite one.
     """
-    if found == "1":
-        _to_2(memory)
-    if found in ("1", "2"):
-        _add(memory, _SINCE_3)
-    memory.commit()
-
-
-def complete(session: Session) -> None:
-    """Make a store of schema 3 one of the latest: the digests of all trials, some at a time."""
     connection = session.connection()
-    _add_missing(connection, "trials", _SINCE_4)
-    add_columns(connection)
+    _rename(connection)
+    for table in Base.metadata.sorted_tables:
+        _add_missing(connection, table)
+    if found < 2:
+        _read_texts(connection)
     Base.metadata.create_all(connection)
+    if found < 4:
+        _summarise(session)
+    if found < 5:
+        _make_runs_anew(connection)
+    session.execute(sa.update(MetaRow).filter_by(key="schema_version").values(value=str(SCHEMA_VERSION)))
+
+
+def _rename(connection: sa.Connection) -> None:
+    for old, new in _TABLES_BEFORE_5.items():
+        if sa.inspect(connection).has_table(old):
+            connection.exec_driver_sql(f"ALTER TABLE {old} RENAME TO {new}")
+    for table, names in _COLUMNS_BEFORE_5.items():
+        for old in names.keys() & _columns_of(connection, table):
+            connection.exec_driver_sql(f"ALTER TABLE {table} RENAME COLUMN {old} TO {names[old]}")
+
+
+def _columns_of(connection: sa.Connection, table: str) -> set[str]:
+    """Return the names of the columns that a table has in the store; empty if it has no such table."""
+    inspector = sa.inspect(connection)
+    return (
+        {column["name"] for column in inspector.get_columns(table)} if inspector.has_table(table) else set()
+    )
+
+
+def _add_missing(connection: sa.Connection, table: sa.Table) -> None:
+    """Add the columns that a table of the store lacks, with the value of rows without that fact."""
+    if not (there := _columns_of(connection, table.name)):
+        return
+    for column in table.columns:
+        if column.name not in there:
+            kind = column.type.compile(connection.dialect)
+            without = "FALSE" if column.type.python_type is bool else "'{}'"
+            rule = "" if column.nullable else f" NOT NULL DEFAULT {without}"
+            connection.exec_driver_sql(f"ALTER TABLE {table.name} ADD COLUMN {column.name} {kind}{rule}")
+
+
+def _summarise(session: Session) -> None:
+    """Store the summaries of all trials, some at a time."""
     query = sa.select(TrialRow).order_by(TrialRow.id).limit(_AT_ONCE)
     after = 0
     while rows := session.scalars(query.where(TrialRow.id > after)).all():
         counts = _fault_counts(session, after, rows[-1].id)
         # A planted change is counted as a fault, and what it is must be read.
         known = ((row, {} if row.fault_class == "planted" else counts(row.id)) for row in rows)
-        add_digests(session.connection(), known)
+        add_summaries(session.connection(), known)
         after = rows[-1].id
         session.expunge_all()
-    session.execute(sa.update(MetaRow).filter_by(key="schema_version").values(value=str(SCHEMA_VERSION)))
-
-
-def lacks_columns(connection: sa.Connection) -> bool:
-    """Whether a store of schema 4 lacks a column that was added later."""
-    return any(_missing(connection, table, added) for table, added in _ALL_ADDED.items())
-
-
-def add_columns(connection: sa.Connection) -> None:
-    """Give a store the columns that were added later. A program that knows none can go on writing to it."""
-    old_runs = _missing(connection, "runs", _ADDED_TO_RUNS)
-    for table, added in _ALL_ADDED.items():
-        _add_missing(connection, table, added)
-    if old_runs:
-        _make_runs_anew(connection)
 
 
 def _make_runs_anew(connection: sa.Connection) -> None:
@@ -127,23 +103,6 @@ def _make_runs_anew(connection: sa.Connection) -> None:
     table.create(connection)
     if rows:
         connection.execute(sa.insert(table), rows)
-
-
-_Columns = tuple[tuple[str, str], ...]
-
-
-def _add_missing(connection: sa.Connection, table: str, columns: _Columns) -> None:
-    for name, kind in _missing(connection, table, columns):
-        connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN {name} {kind}")
-
-
-def _missing(connection: sa.Connection, table: str, columns: _Columns) -> _Columns:
-    """Return those of the columns that a table lacks; none if there is no such table yet."""
-    inspector = sa.inspect(connection)
-    if not inspector.has_table(table):
-        return ()
-    there = {column["name"] for column in inspector.get_columns(table)}
-    return tuple((name, kind) for name, kind in columns if name not in there)
 
 
 def _fault_counts(session: Session, after: int, last: int) -> Callable[[int], dict[str, Any]]:
@@ -167,25 +126,17 @@ def _fault_counts(session: Session, after: int, last: int) -> Callable[[int], di
     return of
 
 
-def _add(memory: sqlite3.Connection, columns: tuple[tuple[str, str, str], ...]) -> None:
-    for table, column, kind in columns:
-        memory.execute(f"ALTER TABLE {table} ADD COLUMN {column} {kind}")
-
-
-def _to_2(memory: sqlite3.Connection) -> None:
-    _add(memory, _SINCE_2)
-    memory.execute("UPDATE trials SET workload_mismatch = 1 WHERE workload_status GLOB 'mismatch*'")
+def _read_texts(connection: sa.Connection) -> None:
+    """Read what schema 1 kept as text: read errors, names of phases, damage of logs. For SQLite alone."""
+    run = connection.exec_driver_sql
+    run("UPDATE trials SET workload_mismatch = 1 WHERE workload_status GLOB 'mismatch*'")
     # The phase had another name if memory was compared.
-    memory.execute(
+    run(
         """UPDATE trials SET restore_checked = 1, phases = replace(phases, '"restore_checked":', '"restore":')
         WHERE instr(phases, '"restore_checked":')"""
     )
-    damaged = memory.execute(
-        "SELECT id, detail FROM trials WHERE outcome = 'crash' AND instr(detail, 'damaged log: ')"
-    )
+    damaged = run("SELECT id, detail FROM trials WHERE outcome = 'crash' AND instr(detail, 'damaged log: ')")
     for trial, detail in damaged.fetchall():
         if found := _DAMAGE.search(detail):
             rest = _DAMAGE.sub("", detail).removeprefix("; ")
-            memory.execute(
-                "UPDATE trials SET log_damage = ?, detail = ? WHERE id = ?", (found[1], rest, trial)
-            )
+            run("UPDATE trials SET log_damage = ?, detail = ? WHERE id = ?", (found[1], rest, trial))

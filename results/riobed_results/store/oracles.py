@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which oracles found something in a trial, by the names that docs/results.md explains."""
 
-from riobed_results.store.models import TrialRow
+from riobed_results.store.trial import TrialRow
 
 # Exit status of e2fsck (man 8 e2fsck) from which on it left errors. After each crash it corrects some.
 _LEFT_ERRORS = 4

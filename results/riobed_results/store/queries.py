@@ -12,10 +12,13 @@ from pydantic import BaseModel
 from sqlalchemy.orm import selectinload
 
 from riobed_results.errors import StoreError
+from riobed_results.store.campaign import CampaignRow
 from riobed_results.store.location import explained
-from riobed_results.store.models import CampaignRow, DigestRow, FactsRow, FaultRow, RunRow, TrialRow
+from riobed_results.store.run import RunRow
 from riobed_results.store.store import Store
+from riobed_results.store.summary import SUMMARIES, GroupRow
 from riobed_results.store.tally import Row, Tally, tally_of
+from riobed_results.store.trial import FaultRow, TrialRow
 
 
 class Counts(BaseModel):
@@ -44,7 +47,7 @@ class Counts(BaseModel):
 Faults = bool | Collection[str]
 
 
-_DIGESTS: Any = DigestRow.__table__.c
+_SUMMARIES: Any = SUMMARIES.c
 # Rows read in one transaction: so few that a campaign's writer, which waits meanwhile, does not notice.
 _AT_ONCE = 10_000
 _ROWS_AT_ONCE = 500
@@ -92,13 +95,13 @@ class Results:
     def each(
         self, column: str, wants: Callable[[Tally], bool] | None = None
     ) -> Iterator[tuple[Tally, int, Any]]:
-        """Read a column of DigestRow, trial by trial: an empty tally with its facts, its id, and the value.
+        """Read a column of summaries, trial by trial: an empty tally with its facts, its id, and the value.
 
         Only of those that it `wants`. Trials with equal facts have the same tally.
         """
         wanted = self._wanted(wants)
-        for trial, facts_id, value in self._digests(("facts_id", column), wanted):
-            if row := wanted.get(facts_id):
+        for trial, group_id, value in self._summaries(("group_id", column), wanted):
+            if row := wanted.get(group_id):
                 yield row, trial, value
 
     def tally(
@@ -119,21 +122,21 @@ class Results:
         rows = [replace(row, numbers=row.numbers | {name: [] for name in columns}) for row in rows]
         adding: dict[int, list[Callable[[Any], None]]] = {}
         for row in rows:
-            adding.setdefault(row.facts_id, [row.numbers[name].append for name in columns])
-        for _, facts_id, *values in self._digests(("facts_id", *columns), adding):
-            for add, value in zip(adding.get(facts_id, ()), values, strict=False):
+            adding.setdefault(row.group_id, [row.numbers[name].append for name in columns])
+        for _, group_id, *values in self._summaries(("group_id", *columns), adding):
+            for add, value in zip(adding.get(group_id, ()), values, strict=False):
                 if value is not None:
                     add(value)
         return rows
 
     def _counted(self, sums: Sequence[str], titles: bool) -> list[Tally]:
-        key = [_DIGESTS.facts_id, *[_DIGESTS.crash_title] * titles]
-        first = sa.func.min(_DIGESTS.trial_id)
+        key = [_SUMMARIES.group_id, *[_SUMMARIES.crash_title] * titles]
+        first = sa.func.min(_SUMMARIES.trial_id)
         found: dict[Any, Tally] = {}
-        query = sa.select(sa.func.count(), first, *(sa.func.sum(_DIGESTS[name]) for name in sums), *key)
+        query = sa.select(sa.func.count(), first, *(sa.func.sum(_SUMMARIES[name]) for name in sums), *key)
         for after in range(0, self.last, _COUNTED_AT_ONCE):
             upto = min(after + _COUNTED_AT_ONCE, self.last)
-            mine = (_DIGESTS.campaign_id == self.campaign.id) & _DIGESTS.trial_id.between(after + 1, upto)
+            mine = (_SUMMARIES.campaign_id == self.campaign.id) & _SUMMARIES.trial_id.between(after + 1, upto)
             with self.source.session() as session:
                 rows = session.execute(query.where(mine).group_by(*key).order_by(first)).fetchall()
             for times, trial, *values in rows:
@@ -160,8 +163,8 @@ class Results:
 
     def span(self) -> tuple[str, str]:
         """Return when the first trial began and the last one ended, UTC ISO 8601; "" without trials."""
-        query = sa.select(sa.func.min(_DIGESTS.started), sa.func.max(_DIGESTS.finished))
-        mine = query.where(_DIGESTS.campaign_id == self.campaign.id, _DIGESTS.trial_id <= self.last)
+        query = sa.select(sa.func.min(_SUMMARIES.started), sa.func.max(_SUMMARIES.finished))
+        mine = query.where(_SUMMARIES.campaign_id == self.campaign.id, _SUMMARIES.trial_id <= self.last)
         with self.source.session() as session:
             first, last = session.execute(mine).one()
         return first or "", last or ""
@@ -177,31 +180,31 @@ class Results:
         return found
 
     @cached_property
-    def _facts(self) -> dict[int, str]:
-        query = sa.select(FactsRow.id, FactsRow.text).where(FactsRow.campaign_id == self.campaign.id)
+    def _keys(self) -> dict[int, str]:
+        query = sa.select(GroupRow.id, GroupRow.text).where(GroupRow.campaign_id == self.campaign.id)
         with self.source.session() as session:
             return {row.id: row.text for row in session.execute(query)}
 
     def _wanted(self, wants: Callable[[Tally], bool] | None) -> dict[int, Tally]:
-        empty = {number: self._empty(number) for number in self._facts}
+        empty = {number: self._empty(number) for number in self._keys}
         return {number: row for number, row in empty.items() if not wants or wants(row)}
 
-    def _empty(self, facts_id: int, first: int = 0, columns: Iterable[str] = ()) -> Tally:
+    def _empty(self, group_id: int, first: int = 0, columns: Iterable[str] = ()) -> Tally:
         with explained(self.source.location):
-            row = tally_of(self._facts[facts_id])
-        return replace(row, facts_id=facts_id, first=first, numbers={name: [] for name in columns})
+            row = tally_of(self._keys[group_id])
+        return replace(row, group_id=group_id, first=first, numbers={name: [] for name in columns})
 
-    def _digests(self, columns: Sequence[str], facts: Collection[int]) -> Iterator[Any]:
-        """Read `trial_id` and columns of each digest, in order; perhaps only of those with some `facts`."""
-        chosen = [_DIGESTS[name] for name in ("trial_id", *columns)]
-        query = sa.select(*chosen).where(_DIGESTS.campaign_id == self.campaign.id)
+    def _summaries(self, columns: Sequence[str], facts: Collection[int]) -> Iterator[Any]:
+        """Read `trial_id` and columns of each summary, in order; perhaps only of those with some `facts`."""
+        chosen = [_SUMMARIES[name] for name in ("trial_id", *columns)]
+        query = sa.select(*chosen).where(_SUMMARIES.campaign_id == self.campaign.id)
         if len(facts) <= _FEW:
-            query = query.where(_DIGESTS.facts_id.in_(facts))
+            query = query.where(_SUMMARIES.group_id.in_(facts))
         after = 0
         while True:
-            some = query.where(_DIGESTS.trial_id > after, _DIGESTS.trial_id <= self.last)
+            some = query.where(_SUMMARIES.trial_id > after, _SUMMARIES.trial_id <= self.last)
             with self.source.session() as session:
-                rows = session.execute(some.order_by(_DIGESTS.trial_id).limit(_AT_ONCE)).fetchall()
+                rows = session.execute(some.order_by(_SUMMARIES.trial_id).limit(_AT_ONCE)).fetchall()
             yield from rows
             if len(rows) < _AT_ONCE:
                 return

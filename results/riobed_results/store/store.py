@@ -5,32 +5,24 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from typing import Any, cast
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import StaticPool
 
 from riobed_results.errors import StoreError, StoreUsageError
+from riobed_results.store.base import Base, MetaRow
+from riobed_results.store.campaign import CampaignRow
 from riobed_results.store.location import SQLITE_MEANING, Location, explained, locate, make_engine
-from riobed_results.store.migrations import add_columns, complete, lacks_columns, migrate
-from riobed_results.store.models import (
-    SCHEMA_VERSION,
-    Base,
-    CampaignRow,
-    DigestRow,
-    FactsRow,
-    FaultRow,
-    MetaRow,
-    RunRow,
-    TrialRow,
-)
+from riobed_results.store.migrations import FIRST_CONTINUED, SCHEMA_VERSION, migrate
+from riobed_results.store.run import RunRow
+from riobed_results.store.summary import SUMMARIES, GroupRow
+from riobed_results.store.trial import FaultRow, TrialRow
 
 # Pages per step when a store is copied; writers may write between two steps.
 _PAGES_AT_ONCE = 1000
 _CHECKED_BYTES = 256 << 20
-_OLDER = ("1", "2", "3")
-_INCOMPLETE = "3"
 
 
 class Store:
@@ -54,8 +46,8 @@ class Store:
         ):
             yield session
 
-    def migrated(self, found: str) -> "Store":
-        """Return a migrated copy of an SQLite store of the older schema `found`, or without all columns.
+    def migrated(self, found: int) -> "Store":
+        """Return a migrated copy of an SQLite store of the older schema `found`.
 
         SQLite keeps it in memory, or in a temporary file if it is large, until the process ends.
         """
@@ -63,21 +55,17 @@ class Store:
         with explained(self.location), closing(self._engine.raw_connection()) as connection:
             driver: Any = connection.driver_connection
             driver.backup(copy, pages=_PAGES_AT_ONCE)
-        with explained(self.location):
-            migrate(copy, found)
         store = Store(
             self.location, sa.create_engine("sqlite://", creator=lambda: copy, poolclass=StaticPool)
         )
         with store.session() as session:
-            if found in _OLDER:
-                complete(session)
-            add_columns(session.connection())
+            migrate(session, found)
         return store
 
     def check(self) -> None:
         """Raise StoreError if columns are missing or, in a writable store, if an SQLite file is damaged."""
         with self.session() as session:
-            for model in (CampaignRow, TrialRow, FaultRow, FactsRow, DigestRow):
+            for model in (CampaignRow, TrialRow, FaultRow, GroupRow, SUMMARIES, RunRow):
                 session.execute(sa.select(model).limit(0))
             # To look through a large store would take minutes; SQLite notices damage also when it meets it.
             path = self.location.path if self._writable else None
@@ -111,9 +99,9 @@ class Store:
         raise StoreUsageError(f"store {self.location.name}: no campaign {name!r}; it holds: {known}")
 
     def add_trial(self, trial: TrialRow) -> TrialRow:
-        """Add a trial, its faults and its digest atomically, and return it with its `id`.
+        """Add a trial, its faults and its summary atomically, and return it with its `id`.
 
-        StoreError if the schema forbids the row (see models.py), e.g. because the position has a result.
+        StoreError if the schema forbids the row (see trial.py), e.g. because the position has a result.
         """
         with self.session() as session:
             session.add(trial)
@@ -128,9 +116,6 @@ class Store:
     def runs(self, campaign_id: int) -> list[RunRow]:
         """Return all attempts at measured runs of a campaign, in the order they were added."""
         with self.session() as session:
-            # Stores begun before there were measured runs lack the table until they are written to again.
-            if not sa.inspect(session.connection()).has_table(RunRow.__tablename__):
-                return []
             query = sa.select(RunRow).where(RunRow.campaign_id == campaign_id)
             return list(session.scalars(query.order_by(RunRow.id)))
 
@@ -162,10 +147,10 @@ class Store:
 def open_store(store: str, *, create: bool = False) -> Store:
     """Open the store at `store` (see `locate`), read-only unless `create`.
 
-    With `create` it is opened for writing, and made if it is missing or empty. One of schema 3, or without
-    columns for canaries or lines, is then completed. Otherwise a copy of such an SQLite store, or of an older
-    one, is migrated. Raises StoreError if the store is missing, locked, damaged, not a riobed store, or of
-    another schema version; StoreUsageError for a malformed URL.
+    With `create` it is opened for writing, made if it is missing or empty, and brought to the newest schema.
+    Otherwise a copy of an SQLite store of an older schema is migrated. Raises StoreError if the store is
+    missing, locked, damaged, not a riobed store, or of a schema that this riobed cannot work with;
+    StoreUsageError for a malformed URL.
     """
     location = locate(store)
     opened = Store(location, make_engine(location, create), create)
@@ -179,18 +164,20 @@ def open_store(store: str, *, create: bool = False) -> Store:
         elif MetaRow.__tablename__ not in tables:
             raise StoreError(f"store {location.name}: is not a riobed store; give another with --store")
         found = session.scalar(sa.select(MetaRow.value).filter_by(key="schema_version"))
-        if create and found == _INCOMPLETE:
-            complete(session)
+        version = _older(found)
+        if create and version and version >= FIRST_CONTINUED:
+            migrate(session, version)
             found = str(SCHEMA_VERSION)
-        if create and found == str(SCHEMA_VERSION):
-            cast(sa.Table, RunRow.__table__).create(connection, checkfirst=True)
-            add_columns(connection)
-        incomplete = found == str(SCHEMA_VERSION) and lacks_columns(connection)
-    if found and (found in _OLDER or incomplete) and location.path and not create:
-        return opened.migrated(found)
+    if version and location.path and not create:
+        return opened.migrated(version)
     _check_version(location, found)
     opened.check()
     return opened
+
+
+def _older(found: str | None) -> int | None:
+    """Return the number of a schema before the newest; None if it is no such schema."""
+    return next((version for version in range(1, SCHEMA_VERSION) if str(version) == found), None)
 
 
 def try_store(store: str) -> None:
@@ -206,7 +193,7 @@ def try_store(store: str) -> None:
 
 def _check_version(location: Location, found: str | None) -> None:
     if found != str(SCHEMA_VERSION):
-        able = f"{SCHEMA_VERSION}{f' (of {found} it only reads SQLite files)' if found in _OLDER else ''}"
+        able = f"{SCHEMA_VERSION}{f' (of {found} it only reads SQLite files)' if _older(found) else ''}"
         raise StoreError(
             f"store {location.name}: has schema version {found}, this riobed works with {able}; "
             "use the riobed that wrote it, or another store"

@@ -7,29 +7,41 @@ and then next to nothing.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import TypeAdapter
 
-from riobed_results.store.models import Facts, TrialRow
+from riobed_results.store.summary import GroupKey
+from riobed_results.store.trial import TrialRow
 
-_FACTS = TypeAdapter(Facts)
+_KEY: TypeAdapter[Any] = TypeAdapter(GroupKey)
 
+if TYPE_CHECKING:
 
-@dataclass(eq=False, kw_only=True)
-class Tally(Facts):
-    """The number of trials that have these facts, the `id` of the first, and what they do not have in common.
+    class Tally(TrialRow):
+        """See below. It has the attributes of a trial that are used as a group key, and no others."""
 
-    `numbers` maps columns of DigestRow to the values of the trials that have one, in the order of the trials,
-    or to their sum alone. `crash_title` is a fact, too, where it was asked for. The numbers of all trials
-    that differ in nothing else are then in the first of their tallies.
-    """
+        group_id: int = 0
+        times: int = 0
+        first: int = 0
+        numbers: dict[str, list[Any]] = field(default_factory=dict)
 
-    facts_id: int = 0
-    times: int = 0
-    first: int = 0
-    crash_title: str | None = None
-    numbers: dict[str, list[Any]] = field(default_factory=dict)
+else:
+
+    @dataclass(eq=False, kw_only=True)
+    class Tally(GroupKey):
+        """The number of trials with this group key, the `id` of the first, and what they do not share.
+
+        `numbers` maps columns of summaries to the values of the trials that have one, in the order of the
+        trials, or to their sum alone. `crash_title` is part of the key, too, where it was asked for. The
+        numbers of all trials that differ in nothing else are then in the first of their tallies.
+        """
+
+        group_id: int = 0
+        times: int = 0
+        first: int = 0
+        crash_title: str | None = None
+        numbers: dict[str, list[Any]] = field(default_factory=dict)
 
 
 # What the predicates and counts of tables take.
@@ -37,9 +49,9 @@ Row = TrialRow | Tally
 RowType = TypeVar("RowType", bound=Row)
 
 
-def tally_of(facts: str, **more: Any) -> Tally:
-    """Return the empty tally of stored facts; pydantic's ValidationError if they are malformed."""
-    return Tally(**vars(_FACTS.validate_json(facts)), **more)
+def tally_of(key: str, **more: Any) -> Tally:
+    """Return the empty tally of a stored group key; pydantic's ValidationError if it is malformed."""
+    return Tally(**vars(_KEY.validate_json(key)), **more)
 
 
 def how_many(rows: Iterable[Row]) -> int:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What safety costs: a bench's runs as Table 2 of the paper, with its own numbers beside.
 
-Ratios are paired: two runs of one round and one sitting, of the same work on the same disk.
+Ratios are paired: two runs of one round and one session, of the same work on the same disk.
 """
 
 import statistics
@@ -180,8 +180,8 @@ def _row(cell: Cell, mode: str, runs: Runs, over: str) -> PerformanceRow:
 def _pace(cell: Cell, runs: Runs) -> Pace | None:
     """Return the pace of a cell's disk; None if it is that of its model, or was not stored."""
     workload, disk, vcpus, _ = cell
-    # A round in which the bench was stopped has one for each sitting.
-    of_round = {(run.round, run.sitting): run.times for of in runs.values() for run in of.values()}
+    # A round in which the bench was stopped has one for each session.
+    of_round = {(run.round, run.session): run.disk_speedup for of in runs.values() for run in of.values()}
     found = [times for times in of_round.values() if times is not None]
     if not found or set(found) == {1.0}:
         return None
@@ -231,7 +231,7 @@ def ratio(runs: Runs, mode: str, over: str, part: str | None = None) -> Ratio | 
     """
     own, base = runs.get(mode, {}), runs.get(over, {})
     both = [(own[number], base[number]) for number in sorted(own.keys() & base.keys())]
-    pairs = [_cost(mine, part) / _cost(other, part) for mine, other in both if mine.sitting == other.sitting]
+    pairs = [_cost(mine, part) / _cost(other, part) for mine, other in both if mine.session == other.session]
     return interval(pairs) if pairs else None
 
 

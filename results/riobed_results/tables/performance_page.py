@@ -129,7 +129,7 @@ def _ratios(place: str, rows: list[PerformanceRow], base: str) -> Grid:
         return _ratio(row.over, 2), f"{row.paper_over:.2f}" if row.paper_over else ""
 
     waited = {mode: max(row.waited or 0 for row in of.values()) for mode, of in _by_mode(rows).items()}
-    # Ratios are of two runs of one sitting.
+    # Ratios are of two runs of one session.
     pairs = {
         mode: min(row.over.n if row.over else 0 for row in of.values()) for mode, of in _by_mode(rows).items()
     }

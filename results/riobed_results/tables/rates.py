@@ -141,11 +141,11 @@ def _by_seed(results: Results, definition: Definition, modes: Sequence[str]) -> 
     for run, _, seed in results.each("seed", lambda row: result(row) and definition.runs(row)):
         if run.mode not in hits:
             continue
-        if run.facts_id not in known:
+        if run.group_id not in known:
             build = "" if run.fault_class in RUN_TIME_CLASSES else builds.get(run.mode, "")
             seeds = hits[run.mode].setdefault((run.fault_class, build), {})
-            known[run.facts_id] = seeds, definition.hit(run)
-        seeds, hit = known[run.facts_id]
+            known[run.group_id] = seeds, definition.hit(run)
+        seeds, hit = known[run.group_id]
         seeds[seed] = hit
     return [_seed_pair(hits, first, other) for first, other in combinations(modes, 2)]
 

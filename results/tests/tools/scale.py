@@ -20,9 +20,9 @@ from typing import Any
 import sqlalchemy as sa
 import yaml
 from riobed_results.store import (
+    SUMMARIES,
     CampaignRow,
     CheckReport,
-    DigestRow,
     FaultRow,
     RecoveryReport,
     Store,
@@ -30,7 +30,7 @@ from riobed_results.store import (
     open_store,
     read_results,
 )
-from riobed_results.store.models import PANICS, Base, columns
+from riobed_results.store.trial import PANICS
 from riobed_results.tables.protocol import monitor
 from riobed_results.tables.registry import CAMPAIGN_TABLES
 
@@ -133,17 +133,17 @@ def generate(store: Store, trials: int) -> None:
             fault = FaultRow.trial_id < first + DRAWN
             _repeat(session, FaultRow, fault, {"trial_id": FaultRow.trial_id + by})
             moved = {
-                "position": DigestRow.position + by,
-                "seed": sa.type_coerce(DigestRow.seed, sa.Text) + f"/{copy}",
+                "position": SUMMARIES.c.position + by,
+                "seed": sa.type_coerce(SUMMARIES.c.seed, sa.Text) + f"/{copy}",
             }
-            of = DigestRow.trial_id < first + DRAWN
-            _repeat(session, DigestRow, of, {"trial_id": DigestRow.trial_id + by, **moved})
+            of = SUMMARIES.c.trial_id < first + DRAWN
+            _repeat(session, SUMMARIES, of, {"trial_id": SUMMARIES.c.trial_id + by, **moved})
 
 
-def _repeat(session: Any, model: type[Base], which: Any, changed: dict[str, Any]) -> None:
-    names = [column.name for column in columns(model)]
-    found = sa.select(*(changed.get(name, getattr(model, name)) for name in names)).where(which)
-    session.execute(sa.insert(model).from_select(names, found))
+def _repeat(session: Any, model: Any, which: Any, changed: dict[str, Any]) -> None:
+    table = model if isinstance(model, sa.Table) else model.__table__
+    found = sa.select(*(changed.get(column.name, column) for column in table.columns)).where(which)
+    session.execute(sa.insert(table).from_select([column.name for column in table.columns], found))
 
 
 def trial(rng: random.Random, campaign_id: int, position: int) -> TrialRow:
