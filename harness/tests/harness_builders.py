@@ -20,7 +20,7 @@ from riobed.trial.watch import Observation
 from riobed.vm.agent import ExecResult
 from riobed.vm.fake import FakeMachine, Program
 from riobed.vm.machine import LogFile, MachineConfig
-from riobed_results.store import PANICS, CampaignRow, Provenance, RecoveryReport, TrialRow
+from riobed_results.store import PANICS, CampaignRow, Provenance, RecoveryReport, TrialRow, Vocabulary
 
 SEED = 0x0123456789ABCDEF
 KEY = "0" * 16
@@ -51,7 +51,11 @@ def provenance(**fields: Any) -> Provenance:
 
 
 def campaign_row(**fields: Any) -> CampaignRow:
-    return CampaignRow(**{"name": "test", "spec": "", "host": {}} | provenance().model_dump() | fields)
+    return CampaignRow(
+        **{"name": "test", "spec": "", "vocabulary": Vocabulary(), "host": {}}
+        | provenance().model_dump()
+        | fields
+    )
 
 
 def trial_row(position: int = 0, outcome: Any = "panic", **fields: Any) -> TrialRow:

@@ -10,13 +10,14 @@ from typing import Any
 
 import yaml
 from riobed_results.store import CONTROLS
-from riobed_results.store.campaign import CampaignRow
+from riobed_results.store.campaign import CampaignRow, stored_spec
 from riobed_results.store.check_report import CheckReport
 from riobed_results.store.queries import Results, read_results
 from riobed_results.store.recovery_report import RecoveryReport
 from riobed_results.store.run import DiskCounts, RunRow
 from riobed_results.store.store import Store
 from riobed_results.store.trial import FaultRow, Outcome, TrialRow
+from riobed_results.store.vocabulary import before_vocabularies
 
 FORK = multiprocessing.get_context("fork")
 NOBODY = 65534
@@ -25,9 +26,11 @@ Invoke = Callable[..., Any]  # runs a command line, gives typer's result
 
 def campaign(name: str = "first", modes: Sequence[str] = (), classes: Sequence[str] = ()) -> CampaignRow:
     """A campaign whose spec lists these modes and classes."""
+    spec = {"name": name, "modes": list(modes), "fault_classes": list(classes)}
     return CampaignRow(
         name=name,
-        spec=yaml.safe_dump({"name": name, "modes": list(modes), "fault_classes": list(classes)}),
+        spec=yaml.safe_dump(spec),
+        vocabulary=before_vocabularies(spec),
         seed="7",
         kernel_release="6.12.107",
         kernel_build_id="0123abcd",
@@ -115,6 +118,7 @@ def fill(
     """Add a campaign with a trial of these fields at each position; `spec` is the end of its spec."""
     row = campaign(name, modes, classes)
     row.spec += spec
+    row.vocabulary = before_vocabularies(stored_spec(row))
     for column, value in columns.items():
         setattr(row, column, value)
     campaign_id = store.add_campaign(row).id

@@ -25,6 +25,7 @@ from riobed.errors import EnvironmentFault, InfraError, UsageError
 from riobed.guest import Guest, GuestSetup, Throttle, WorkloadSpec, check_mode, guest_setup, provenance
 from riobed.guest.workload import load_workload
 from riobed.measure import guests, measure, workload_seed
+from riobed.plan import vocabulary
 from riobed.vm import COUNTED
 
 # Attempts at a run that fails for our own reasons; after the last, this bench goes on without it.
@@ -96,7 +97,9 @@ class Bench:
         self._store = store
         folders = [each.path for each in spec.workloads.values()]
         here = provenance(next(iter(setups.values())), str(spec.seed), folders, spec.cache_modes)
-        self._campaign = enter(store, spec.name, bench_data(spec), here, comparable).id
+        self._campaign = enter(
+            store, spec.name, bench_data(spec), vocabulary(spec.cache_modes), here, comparable
+        ).id
         stored = store.runs(self._campaign)
         self._attempts = Counter(row.key for row in stored)
         made = {row.key: row.session for row in stored if row.outcome in _RESULTS}

@@ -18,7 +18,7 @@ from riobed.campaign.workers import Attempt, Workers
 from riobed.errors import EnvironmentFault
 from riobed.faults import Catalogue, Fault
 from riobed.guest import GuestSetup, provenance
-from riobed.plan import CampaignSpec, PlannedTrial, comparable, plan, spec_data
+from riobed.plan import CampaignSpec, PlannedTrial, campaign_vocabulary, comparable, plan, spec_data
 from riobed.trial import trial_row, write_log
 
 # Attempts at a trial that fails for our own reasons; after the last, this run continues without it.
@@ -153,7 +153,9 @@ class Campaign:
 
     def _enter(self) -> CampaignRow:
         here = provenance(self._setup, str(self.spec.seed), self.spec.workload.folders, self.spec.cache_modes)
-        return enter(self.store, self.spec.name, spec_data(self.spec), here, comparable)
+        return enter(
+            self.store, self.spec.name, spec_data(self.spec), campaign_vocabulary(self.spec), here, comparable
+        )
 
     def kernels(self) -> dict[str, str]:
         """Return the kernels' build ids by mode; empty if all modes share one kernel."""

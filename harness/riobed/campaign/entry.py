@@ -7,18 +7,23 @@ from collections.abc import Callable
 from typing import Any
 
 import yaml
-from riobed_results.store import CAMPAIGN, CampaignRow, Provenance, Store
+from riobed_results.store import CAMPAIGN, CampaignRow, Provenance, Store, Vocabulary
 
 from riobed.errors import UsageError
 
 
 def enter(
-    store: Store, name: str, data: dict[str, Any], here: Provenance, comparable: Callable[[str], object]
+    store: Store,
+    name: str,
+    data: dict[str, Any],
+    vocabulary: Vocabulary,
+    here: Provenance,
+    comparable: Callable[[str], object],
 ) -> CampaignRow:
     """Return the row of campaign `name`, made if it is new.
 
-    `data` is the spec as it is stored, `comparable` what of a stored text must be equal. UsageError if the
-    stored one has another spec or provenance.
+    `data` is the spec as it is stored, `vocabulary` what its names mean, `comparable` what of a stored text
+    must be equal. UsageError if the stored one has another spec or provenance.
     """
     text = yaml.safe_dump(data, sort_keys=False)
     if name not in [row.name for row in store.campaigns()]:
@@ -27,7 +32,9 @@ def enter(
             "kernel": platform.release(),
             "machine": platform.machine(),
         }
-        return store.add_campaign(CampaignRow(name=name, spec=text, host=host, **here.model_dump()))
+        return store.add_campaign(
+            CampaignRow(name=name, spec=text, vocabulary=vocabulary, host=host, **here.model_dump())
+        )
     old = store.campaign(name)
     if comparable(old.spec) != comparable(text):
         raise UsageError(

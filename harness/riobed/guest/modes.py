@@ -154,11 +154,21 @@ class CacheMode(Strict):
         journal = ["mke2fs", "-q", "-F", "-b", "4096", "-O", "journal_dev", NVDIMM_DEVICE]
         return [journal, [*mkfs, *self.mkfs, "-J", f"device={NVDIMM_DEVICE}", self.device]]
 
+    def _durable_at_once(self, power: bool) -> bool:
+        """Whether what a program writes survives a reset, or with `power` a loss of power, without fsync."""
+        return "sync" in self.mount.split(",") or (self.restores_memory and not power)
+
     @property
     def needs_fsync(self) -> bool:
-        """Whether a crash may lose what a program has written, and fsync prevents that."""
-        at_once = self.restores_memory or "sync" in self.mount.split(",")
-        return self.file_system.survives and not at_once
+        """Whether a reset may lose what a program has written, and fsync prevents that."""
+        return self.file_system.survives and not self._durable_at_once(power=False)
+
+    def loses(self, power: bool) -> bool:
+        """Whether a reset, or with `power` a loss of power, takes the newest steps of a workload.
+
+        A workload is told to fsync where the mode says so.
+        """
+        return not self.file_system.survives or not (self._durable_at_once(power) or self.tells_fsync)
 
     @property
     def tells_fsync(self) -> bool:

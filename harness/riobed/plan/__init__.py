@@ -4,11 +4,13 @@
 from riobed.plan.rounds import PlannedTrial, fault_rng, plan, trial_seed
 from riobed.plan.spec import CampaignSpec, ComparesModes, load_spec, read_spec
 from riobed.plan.stored import comparable, modes_data, spec_data, stored_spec
+from riobed.plan.vocabulary import campaign_vocabulary, vocabulary
 
 __all__ = [
     "CampaignSpec",
     "ComparesModes",
     "PlannedTrial",
+    "campaign_vocabulary",
     "comparable",
     "fault_rng",
     "load_spec",
@@ -18,4 +20,5 @@ __all__ = [
     "spec_data",
     "stored_spec",
     "trial_seed",
+    "vocabulary",
 ]

@@ -2,6 +2,9 @@
 """What trials of class `planted` change: each kind that a mode has in turn, at rest and in a step."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from riobed_results.store import Corruption, PlantedKind
 
 from riobed.faults import Kind
 from riobed.guest import CacheMode
@@ -16,24 +19,46 @@ def _has_journal(mode: CacheMode) -> bool:
     return _on_ext4(mode) and not without and not any("^has_journal" in word for word in mode.mkfs)
 
 
-_HAS: dict[Kind, Callable[[CacheMode], bool]] = {
-    "stray": lambda mode: mode.restores_memory,
-    "entry": lambda mode: mode.restores_memory,
-    "block": lambda mode: mode.file_system.on_disk,
-    "written": lambda mode: True,
-    "directory": _on_ext4,
-    "inode": _on_ext4,
-    "bitmap": _on_ext4,
-    "xattr": _on_ext4,
-    "journal": _has_journal,
-    "writecache": lambda mode: _on_ext4(mode) and mode.nvdimm == "cache",
-    "canary": lambda mode: mode.nvdimm is not None,
+@dataclass(frozen=True)
+class _Kind:
+    """A kind of change: what it means in rows, and which modes have what it changes."""
+
+    meaning: PlantedKind
+    is_in: Callable[[CacheMode], bool]
+
+
+def _restores(mode: CacheMode) -> bool:
+    return mode.restores_memory
+
+
+def _kind(
+    title: str, found_as: Corruption, is_in: Callable[[CacheMode], bool], elsewhere: bool = False
+) -> _Kind:
+    return _Kind(PlantedKind(title=title, found_as=found_as, elsewhere=elsewhere), is_in)
+
+
+KINDS: dict[Kind, _Kind] = {
+    "stray": _kind("in a cached page", "direct", _restores),
+    "entry": _kind("in an entry of the registry", "direct", _restores),
+    "block": _kind("in a block of the disk", "indirect", lambda mode: mode.file_system.on_disk),
+    "written": _kind("written to a file", "indirect", lambda mode: True),
+    "directory": _kind("in a directory", "direct", _on_ext4),
+    "inode": _kind("in an inode", "direct", _on_ext4),
+    "xattr": _kind("in an extended attribute", "direct", _on_ext4),
+    "bitmap": _kind("in a bitmap", "direct", _on_ext4, elsewhere=True),
+    "journal": _kind("in the journal", "unclassified", _has_journal, elsewhere=True),
+    "writecache": _kind(
+        "in the metadata of dm-writecache",
+        "unclassified",
+        lambda mode: _on_ext4(mode) and mode.nvdimm == "cache",
+    ),
+    "canary": _kind("in the canary", "direct", lambda mode: mode.nvdimm is not None, elsewhere=True),
 }
 
 
 def kinds_in(mode: CacheMode, wanted: Iterable[Kind]) -> list[Kind]:
     """Return those of the kinds that can be planted in a mode."""
-    return [kind for kind in wanted if _HAS[kind](mode)]
+    return [kind for kind in wanted if KINDS[kind].is_in(mode)]
 
 
 def in_turn(kinds: list[Kind], number: int) -> tuple[Kind, bool]:

@@ -18,7 +18,6 @@ from riobed.guest.workload import Workload
 from riobed.vm import Machine
 from riobed_results.store import CONTROLS
 from riobed_results.store.definitions import DEFINITIONS
-from riobed_results.tables.controls import LOSING_MODES
 from rooms import CHECKOUT
 from tools.lists import EXPLAINED, all_commands, pages, with_lists
 
@@ -143,7 +142,9 @@ def test_what_is_explained_is_a_command() -> None:
 
 def test_modes_that_lose_data_are_those_that_write_it_later_or_never() -> None:
     said = {name: mode.permanent or "" for name, mode in all_modes().items()}
-    assert {name for name, when in said.items() if "asynchronous" in when or when == "never"} == LOSING_MODES
+    assert {name for name, when in said.items() if "asynchronous" in when or when == "never"} == {
+        name for name, mode in all_modes().items() if mode.loses(power=False)
+    }
 
 
 TEXT = {name for name, each in CLASSES.items() if each.sites}

@@ -12,11 +12,9 @@ from pathlib import Path
 import pytest
 from harness_builders import shell_program
 from riobed.errors import EnvironmentFault, UsageError
-from riobed.faults import CLASSES
 from riobed.guest import kernel as kernel_module
 from riobed.guest.kernel import build, check_config
 from riobed.products import KernelSpec
-from riobed_results.store.queries import RUN_TIME_CLASSES
 
 HARDENED = KernelSpec(config=("hardened",))
 
@@ -75,7 +73,3 @@ def test_an_interrupted_build_leaves_no_process(playbook: Path, tmp_path: Path) 
 def test_a_kernel_without_what_is_needed_is_refused() -> None:
     with pytest.raises(UsageError, match=r"mode x.*CONFIG_RIO.*registry"):
         check_config("mode x", {"CONFIG_EXT4_FS": "y"}, {"CONFIG_EXT4_FS": "e", "CONFIG_RIO": "a registry"})
-
-
-def test_the_tables_know_which_classes_are_the_same_in_every_kernel() -> None:
-    assert {each.name for each in CLASSES.values() if each.sites is None} == RUN_TIME_CLASSES

@@ -4,8 +4,7 @@
 from pathlib import Path
 
 import pytest
-import yaml
-from harness_builders import campaign_row, manifest
+from harness_builders import manifest
 from pydantic import ValidationError
 from riobed.errors import UsageError
 from riobed.guest import MIB, Guest, GuestSetup, Layout, MachineSpec, check_mode
@@ -15,7 +14,6 @@ from riobed.guest.kernel import GUEST_NEEDS
 from riobed.guest.modes import CacheMode, all_modes, cache_mode, find_mode, read_modes
 from riobed.guest.workload import Workload
 from riobed.vm.fake import FakeMachine
-from riobed_results.tables.controls import LOSING_MODES, losing_modes
 
 LAYOUT = Layout(512 * MIB)
 NAMES = list(all_modes())
@@ -102,7 +100,7 @@ def test_each_shipped_mode_says_when_data_is_permanent() -> None:
     losing = {
         name for name, mode in all_modes().items() if "synchronous" not in (mode.permanent or "").split()
     }
-    assert losing == LOSING_MODES - {"dirsync"}
+    assert losing == {name for name, mode in all_modes().items() if mode.loses(power=False)} - {"dirsync"}
     assert all(mode.permanent for mode in all_modes().values())
 
 
@@ -125,11 +123,9 @@ def test_a_load_makes_durable_at_close_what_the_mode_promises(tmp_path: Path, na
     assert told == {"rio": set(), "write-through": {"start", ""}, "write-through-on-close": {"start"}}[name]
 
 
-def test_tables_know_which_modes_lose_what_to_a_loss_of_power() -> None:
-    campaign = campaign_row()
-    campaign.spec = yaml.safe_dump({"modes": NAMES, "restart": "power"})
-    in_memory = {name for name in NAMES if cache_mode(name).restores_memory}
-    assert losing_modes(campaign) == LOSING_MODES | in_memory
+def test_what_a_loss_of_power_takes_beside_a_reset() -> None:
+    taken = {name for name, mode in all_modes().items() if mode.loses(power=True) > mode.loses(power=False)}
+    assert taken == {name for name in NAMES if cache_mode(name).restores_memory}
 
 
 def test_an_unknown_mode_is_told_with_those_there_are() -> None:

@@ -2,7 +2,7 @@
 """Store: the rows of campaigns, the files beside them, and the queries on both."""
 
 from riobed_results.store.base import Base, utc_now, values
-from riobed_results.store.campaign import CampaignRow
+from riobed_results.store.campaign import CampaignRow, stored_spec
 from riobed_results.store.check_report import CheckReport, Difference
 from riobed_results.store.export import follows, trials_parquet
 from riobed_results.store.jsonl import add_line, read_lines
@@ -24,7 +24,6 @@ from riobed_results.store.queries import (
     CONTROLS,
     CRASHES,
     OTHERS,
-    RUN_TIME_CLASSES,
     Counts,
     CrashesBySeed,
     Results,
@@ -39,7 +38,6 @@ from riobed_results.store.queries import (
     other,
     read_results,
     result_at,
-    stored_spec,
     trial_rows,
     vcpus,
 )
@@ -67,6 +65,7 @@ from riobed_results.store.trial import (
     Restart,
     TrialRow,
 )
+from riobed_results.store.vocabulary import PlantedKind, Vocabulary
 
 __all__ = [
     "ARCHIVE",
@@ -81,7 +80,6 @@ __all__ = [
     "PACKED_FILE",
     "PANICS",
     "REPORT_FILE",
-    "RUN_TIME_CLASSES",
     "SERIES",
     "STORE_FILE",
     "SUMMARIES",
@@ -104,6 +102,7 @@ __all__ = [
     "Logs",
     "Mismatch",
     "Outcome",
+    "PlantedKind",
     "Protocol",
     "Provenance",
     "RecoveryReport",
@@ -116,6 +115,7 @@ __all__ = [
     "Store",
     "Tally",
     "TrialRow",
+    "Vocabulary",
     "add_line",
     "cell_counts",
     "counted",

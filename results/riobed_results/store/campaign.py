@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rows of campaigns."""
 
+from typing import Any
+
+import yaml
 from sqlalchemy.orm import Mapped, mapped_column
 
 from riobed_results.store.base import Base, Json, JsonOf, fact, utc_now
 from riobed_results.store.provenance import KernelProvenance, Provenance
+from riobed_results.store.vocabulary import Vocabulary
 
 Kernels = dict[str, KernelProvenance]
 
@@ -23,6 +27,9 @@ class CampaignRow(Base):
     series_commit: Mapped[str] = mapped_column(info=fact("commit of the kernel series"))
     qemu_version: Mapped[str] = mapped_column(info=fact("version of QEMU"))
     accelerator: Mapped[str] = mapped_column(info=fact("what executes the guest's instructions"))
+    vocabulary: Mapped[Vocabulary] = mapped_column(
+        JsonOf(Vocabulary), info=fact("what the names in its rows mean", since=5)
+    )
     host: Mapped[Json] = mapped_column(info=fact("host that it was started on"))
     kernels: Mapped[Kernels] = mapped_column(
         JsonOf(Kernels),
@@ -40,3 +47,17 @@ class CampaignRow(Base):
     def provenance(self) -> Provenance:
         """The provenance of the campaign's trials."""
         return Provenance.model_validate(self, from_attributes=True)
+
+
+def stored_spec(campaign: CampaignRow) -> dict[str, Any]:
+    """Return a campaign's spec as it was stored; empty if it cannot be parsed."""
+    return parsed_spec(campaign.spec)
+
+
+def parsed_spec(text: str) -> dict[str, Any]:
+    """Return a spec of a store; empty if it cannot be parsed."""
+    try:
+        spec = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return {}
+    return spec if isinstance(spec, dict) else {}

@@ -14,9 +14,11 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from riobed_results.store.base import Base, MetaRow
+from riobed_results.store.campaign import CampaignRow, parsed_spec
 from riobed_results.store.run import RunRow
 from riobed_results.store.summary import SUMMARIES, GroupRow, add_summaries
 from riobed_results.store.trial import FaultRow, TrialRow
+from riobed_results.store.vocabulary import before_vocabularies
 
 # It rises at each change of the models; a test compares their SQL with that of this version.
 SCHEMA_VERSION = 5
@@ -49,6 +51,7 @@ def migrate(session: Session, found: int) -> None:
         _summarise(session)
     if found < 5:
         _make_runs_anew(connection)
+        _add_vocabularies(connection)
     session.execute(sa.update(MetaRow).filter_by(key="schema_version").values(value=str(SCHEMA_VERSION)))
 
 
@@ -92,6 +95,13 @@ def _summarise(session: Session) -> None:
         add_summaries(session.connection(), known)
         after = rows[-1].id
         session.expunge_all()
+
+
+def _add_vocabularies(connection: sa.Connection) -> None:
+    table = cast(sa.Table, CampaignRow.__table__)
+    for campaign, spec in connection.execute(sa.select(table.c.id, table.c.spec)).fetchall():
+        change = sa.update(table).where(table.c.id == campaign)
+        connection.execute(change.values(vocabulary=before_vocabularies(parsed_spec(spec))))
 
 
 def _make_runs_anew(connection: sa.Connection) -> None:

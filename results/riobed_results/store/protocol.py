@@ -6,9 +6,9 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from riobed_results.errors import StoreError
-from riobed_results.store.campaign import CampaignRow
+from riobed_results.store.campaign import CampaignRow, stored_spec
 from riobed_results.store.definitions import CORRUPTION, DEFINITIONS
-from riobed_results.store.queries import CONTROLS, stored_spec
+from riobed_results.store.queries import CONTROLS
 
 
 class _Strict(BaseModel):

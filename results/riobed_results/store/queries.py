@@ -7,12 +7,11 @@ from functools import cached_property
 from typing import Any
 
 import sqlalchemy as sa
-import yaml
 from pydantic import BaseModel
 from sqlalchemy.orm import selectinload
 
 from riobed_results.errors import StoreError
-from riobed_results.store.campaign import CampaignRow
+from riobed_results.store.campaign import CampaignRow, stored_spec
 from riobed_results.store.location import explained
 from riobed_results.store.run import RunRow
 from riobed_results.store.store import Store
@@ -286,19 +285,6 @@ def cell_counts(
     return cells
 
 
-# Their faults are the same in every kernel; faults of other classes are locations in one kernel's text.
-RUN_TIME_CLASSES = frozenset(
-    {
-        "allocation",
-        "copy_overrun",
-        "kernel_heap",
-        "kernel_stack",
-        "none",
-        "panic",
-        "planted",
-        "synchronization",
-    }
-)
 # By mode, then by fault class, seed and kernel ("" if it does not matter): whether the crash corrupted.
 CrashesBySeed = dict[str, dict[tuple[str, str, str], bool]]
 
@@ -309,9 +295,10 @@ def crashes_by_seed(results: Results, kernels: Mapping[str, str]) -> CrashesBySe
     `kernels` has the build ids by mode. A plan has each seed once per mode; of duplicates the first counts.
     """
     crashes: CrashesBySeed = {}
+    run_time = results.campaign.vocabulary.run_time_classes
     for row, _, seed in results.each("seed", lambda row: row.fault_class not in CONTROLS and counted(row)):
         of_mode = crashes.setdefault(row.mode, {})
-        kernel = "" if row.fault_class in RUN_TIME_CLASSES else kernels.get(row.mode, "")
+        kernel = "" if row.fault_class in run_time else kernels.get(row.mode, "")
         of_mode.setdefault((row.fault_class, seed, kernel), row.corruption != "none")
     return crashes
 
@@ -362,15 +349,6 @@ def result_at(store: Store, campaign_id: int, position: int) -> TrialRow | None:
     )
     with store.session() as session:
         return session.scalar(query)
-
-
-def stored_spec(campaign: CampaignRow) -> dict[str, Any]:
-    """Return a campaign's spec as it was stored; empty if it cannot be parsed."""
-    try:
-        spec = yaml.safe_load(campaign.spec)
-    except (yaml.YAMLError, ValueError, RecursionError):
-        return {}
-    return spec if isinstance(spec, dict) else {}
 
 
 def vcpus(campaign: CampaignRow) -> int:

@@ -13,7 +13,6 @@ from itertools import combinations
 from pydantic import BaseModel
 
 from riobed_results.store import (
-    RUN_TIME_CLASSES,
     Counts,
     Provenance,
     Results,
@@ -134,7 +133,7 @@ _Hits = dict[tuple[str, str], dict[str, bool]]
 
 def _by_seed(results: Results, definition: Definition, modes: Sequence[str]) -> list[Pair]:
     """Compare modes run by run; equal seeds of a class mean equal faults."""
-    builds = kernels(results.campaign)
+    builds, run_time = kernels(results.campaign), results.campaign.vocabulary.run_time_classes
     hits: dict[str, _Hits] = {mode: {} for mode in modes}
     # There may be millions of runs, but not of different facts.
     known: dict[int, tuple[dict[str, bool], bool]] = {}
@@ -142,7 +141,7 @@ def _by_seed(results: Results, definition: Definition, modes: Sequence[str]) -> 
         if run.mode not in hits:
             continue
         if run.group_id not in known:
-            build = "" if run.fault_class in RUN_TIME_CLASSES else builds.get(run.mode, "")
+            build = "" if run.fault_class in run_time else builds.get(run.mode, "")
             seeds = hits[run.mode].setdefault((run.fault_class, build), {})
             known[run.group_id] = seeds, definition.hit(run)
         seeds, hit = known[run.group_id]

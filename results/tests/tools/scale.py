@@ -31,6 +31,7 @@ from riobed_results.store import (
     read_results,
 )
 from riobed_results.store.trial import PANICS
+from riobed_results.store.vocabulary import before_vocabularies
 from riobed_results.tables.protocol import monitor
 from riobed_results.tables.registry import CAMPAIGN_TABLES
 
@@ -118,7 +119,11 @@ def generate(store: Store, trials: int) -> None:
     on = dict.fromkeys(
         ("seed", "kernel_release", "kernel_build_id", "series_commit", "qemu_version"), "scale"
     )
-    campaign = store.add_campaign(CampaignRow(name="scale", spec=spec, accelerator="tcg", host={}, **on))
+    campaign = store.add_campaign(
+        CampaignRow(
+            name="scale", spec=spec, vocabulary=before_vocabularies(asked), accelerator="tcg", host={}, **on
+        )
+    )
     rng = random.Random(7)
     with store.session() as session:
         session.add_all(trial(rng, campaign.id, position) for position in range(DRAWN))
