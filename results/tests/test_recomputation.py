@@ -60,6 +60,17 @@ CLAIMS = {
     "survived": f"sum({FAULTY} AND outcome = 'survived')",
     "judged_share": f"""1.0 * sum({FAULTY} AND outcome NOT IN ('discard', 'infra_error'))
         / count(DISTINCT CASE WHEN {FAULTY} THEN position END)""",
+    "corrupted_without_crash": f"sum({FAULTY} AND outcome IN ('stuck', 'survived') AND corruption <> 'none')",
+    "corrupting_draws": f"""count(DISTINCT
+        CASE WHEN {FAULTY} AND corruption <> 'none' THEN fault_class || seed END)""",
+    "judged_corrupted_rio": f"sum({FAULTY} AND mode = 'rio' AND corruption <> 'none')",
+    "activated_mean_copy_overrun_rio": """1.0 * sum(CASE WHEN mode = 'rio' AND fault_class = 'copy_overrun'
+        AND outcome <> 'infra_error' THEN activated END)
+        / sum(mode = 'rio' AND fault_class = 'copy_overrun' AND outcome <> 'infra_error')""",
+    "overruns_to_user": f"""(SELECT sum(f.activated AND json_extract(params, '$.direction') = 'to_user')
+        FROM faults f JOIN trials t ON t.id = trial_id WHERE t.{FAULTY} AND corruption IS NOT NULL)""",
+    "journal_no_file": """(SELECT count(*) FROM faults f JOIN trials t ON t.id = trial_id
+        WHERE json_extract(params, '$.kind') = 'journal' AND corruption = 'none')""",
     "resets": f"""sum({SOUND} AND fault_class = 'none' AND crash_kind = 'reset'
         AND json_extract(recovery, '$.interrupted') IS NULL)""",
     "resets_in_recovery": f"sum({SOUND} AND json_extract(recovery, '$.interrupted') IS NOT NULL)",

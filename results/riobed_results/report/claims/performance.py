@@ -4,6 +4,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from itertools import product
+from statistics import median
 
 from riobed_results.report.claims.claim import Claim, count, number, slug
 from riobed_results.store import Results, stored_spec
@@ -35,6 +36,7 @@ def performance_claims(results: Results) -> list[Claim]:
         *_paces(table),
         *(claim for row in table.rows for claim in _row(row)),
         *_said("paper", table.said),
+        *_over_memory(results),
         *_nvdimm(results),
     ]
 
@@ -128,6 +130,28 @@ def _row(row: PerformanceRow) -> Iterator[Claim]:
     for when, use in (("during", row.during), ("after", row.after)):
         if use and row.kind == "time":
             yield number(f"{key}_written_{when}", use.written_mib, f"{use.written_mib:.1f} MiB")
+
+
+def _over_memory(results: Results) -> Iterator[Claim]:
+    """Return the instructions of `rio` over those of `memory`, without and with string repetitions."""
+    of_mode = runs_of(results)
+    counted = {
+        mode: [run for run in of_mode.get(mode, ()) if run.kind == "instructions" and run.vcpus == 1]
+        for mode in ("rio", "memory")
+    }
+    for workload in dict.fromkeys(run.workload for run in counted["memory"]):
+        for end, less in ((), 1), (("with repetitions",), 0):
+            rio, memory = (
+                [
+                    run.events["instructions"] - less * run.events.get("repetitions", 0)
+                    for run in counted[mode]
+                    if run.workload == workload
+                ]
+                for mode in ("rio", "memory")
+            )
+            if rio:
+                ratio = median(rio) / median(memory)
+                yield number(slug("rio over memory", workload, *end), ratio, f"{ratio:.2f} times")
 
 
 def _said(prefix: str, statements: list[Said]) -> Iterator[Claim]:

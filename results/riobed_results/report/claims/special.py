@@ -18,6 +18,7 @@ from riobed_results.report.claims.claim import (
     seconds_of,
     slug,
 )
+from riobed_results.report.claims.hits import ends, judged_by_mode, overruns, slopes
 from riobed_results.report.claims.replays import Again, corrupted
 from riobed_results.store import CONTROLS, Counts, Results, TrialRow
 from riobed_results.tables.comparison import fisher_p
@@ -121,6 +122,20 @@ def _direct(results: Results, crashes: list[TrialRow]) -> Iterator[Claim]:
     pages = [row for row in crashes if row.mode == "rio" and row.wrong_page]
     overruns = sum(row.fault_class == "copy_overrun" for row in pages)
     yield of("wrong_page_rio_copy_overrun", overruns, len(pages))
+    read = [row for row in crashes if row.mode == "rio" and row.workload_mismatch]
+    sound = [row for row in read if row.corruption == "none"]
+    yield of("read_wrong_rio_no_file", len(sound), len(read))
+    yield of("read_wrong_rio_no_page", sum(not row.wrong_page for row in sound), len(read))
+    for mode in ("rio", "rio-protected"):
+        mine = [row for row in rows_of(results) if (row.mode, row.fault_class) == (mode, "copy_overrun")]
+        mean = sum(bool(fault.activated) for row in mine for fault in row.faults) / len(mine)
+        yield number(slug("activated mean copy_overrun", mode), mean, f"{mean:.1f} a trial")
+
+
+def _planted(results: Results) -> Iterator[Claim]:
+    """Return how many changes of the journal changed no file, and were found by e2fsck alone."""
+    rows = [row for row in filter(PLANTED.wants, results.rows) if planted_kind(row) == "journal"]
+    yield of("journal_no_file", sum(row.corruption == "none" for row in rows), len(rows))
 
 
 def _quiet(results: Results, crashes: list[TrialRow]) -> Iterator[Claim]:
@@ -163,6 +178,11 @@ SPECIAL: dict[tuple[str, str], tuple[Callable[[Results], Iterable[Claim]], ...]]
     ("first", "2026-11-21T06:00:34.426+00:00"): (_first,),
     ("faults", "2026-11-21T15:19:35.434+00:00"): (_faults,),
     ("table1", "2026-11-21T22:30:02.444+00:00"): (_table1,),
+    ("instrument", "2026-11-25T21:20:34.811+00:00"): (ends, overruns, judged_by_mode),
+    ("exposure", "2026-11-25T23:09:54.412+00:00"): (overruns, slopes),
+    ("planted", "2026-11-26T03:11:16.493+00:00"): (_planted,),
+    ("speed-hang", "2026-11-26T11:23:35.279+00:00"): (judged_by_mode,),
+    ("pmem", "2026-11-26T20:38:31.500+00:00"): (judged_by_mode,),
 }
 # The same for corruptions that were replayed several times.
 SPECIAL_AGAIN: dict[str, tuple[Callable[[list[Again]], Iterable[Claim]], ...]] = {"table1": (_twins,)}
