@@ -73,6 +73,9 @@ def overruns(results: Results) -> Iterator[Claim]:
     rows = [row for row in _runs(results) if row.fault_class == "copy_overrun"]
     copies = [fault.params for row in rows for fault in row.faults if fault.activated]
     yield part("overruns_to_user", sum(map(_to_user, copies)), len(copies))
+    bad = [row for row in rows if row.corruption != "none"]
+    kernel = sum(any(f.activated and not _to_user(f.params) for f in row.faults) for row in bad)
+    yield part("corrupted_overrun_to_kernel", kernel, len(bad))
     hit = sum(any(f.activated and _on_stack(f.params) for f in row.faults) for row in rows)
     yield part("runs_stack_overrun", hit, len(rows))
 
