@@ -142,26 +142,49 @@ class Point:
 def exposure(points: Sequence[Point], series: Sequence[str]) -> Markup:
     """Plot shares of runs with their intervals against the file cache's share of RAM, both in per cent.
 
-    The points of a series are joined, full marks and hollow ones apart. RAM is on a logarithmic axis.
+    The points of a series are joined, full marks and hollow ones apart. RAM is on a logarithmic axis,
+    runs on a square-root one. A dashed line shows where the full marks of a series were if the hazard of the
+    first one grew with the share.
     """
     with _figure(_EXPOSURE_ROWS) as (figure, axes):
         for number, text in enumerate(series):
             for hollow in (False, True):
                 line = [point for point in points if (point.series, point.hollow) == (number, hollow)]
-                _draw_points(axes, sorted(line, key=lambda point: point.ram), number)
+                _draw_points(axes, ordered := sorted(line, key=lambda point: point.ram), number)
+                if not hollow:
+                    _draw_proportional(axes, ordered, number)
             axes.plot([], [], "o", color=SERIES[number % len(SERIES)], label=_short(printable(text)))
+        for text, style in _MARKS_MEAN.items():
+            axes.plot([], [], color=INK, markersize=4, linewidth=0.8, label=text, **style)
         axes.set_xscale("log")
         axes.set_xticks(_RAM_TICKS, [f"{tick}" for tick in _RAM_TICKS])
         axes.minorticks_off()
         axes.set_xlabel("file cache, % of RAM")
         axes.set_ylabel("% of runs")
-        axes.set_ylim(bottom=0)
-        figure.legend(loc="outside upper center", ncols=3, handlelength=1, columnspacing=1.2)
+        axes.set_yscale("function", functions=(lambda y: np.sqrt(np.maximum(y, 0)), np.square))
+        axes.set_ylim(0, 100)
+        axes.set_yticks([0, 1, 5, 10, 25, 50, 75, 100])
+        figure.legend(loc="outside upper center", ncols=2, handlelength=1, columnspacing=1.2)
         return _svg(figure, "exposure", "Corruption against the share of RAM that the file cache had")
 
 
 _EXPOSURE_ROWS = 8  # the figure's height, in rows
 _RAM_TICKS = (1, 3, 10, 30, 60, 100)
+_MARKS_MEAN: dict[str, dict[str, str]] = {
+    "wrong checksum or canary": {"marker": "o", "linestyle": "none"},
+    "any corruption": {"marker": "o", "linestyle": "none", "markerfacecolor": "none"},
+    "proportional to RAM": {"linestyle": "dashed"},
+}
+
+
+def _draw_proportional(axes: Any, line: Sequence[Point], number: int) -> None:
+    """Draw what the share of runs were if each part of RAM were as likely to be hit as in the first arm."""
+    if len(line) < 2 or not (start := line[0].share.share) or start == 1:
+        return
+    times = np.geomspace(1, line[-1].ram / line[0].ram, 50)
+    colour = SERIES[number % len(SERIES)]
+    ys = 100 * (1 - (1 - start) ** times)
+    axes.plot(100 * line[0].ram * times, ys, color=colour, linewidth=0.8, linestyle="dashed")
 
 
 def _draw_points(axes: Any, line: Sequence[Point], number: int) -> None:
