@@ -42,12 +42,18 @@ def test_a_readme_borrows_claims_alone() -> None:
         assert phrase in [claim.text for claim in read_claims(RESULTS / other)]
 
 
-def test_the_front_page_states_claims_alone() -> None:
-    parts = Prose((RESULTS.parents[1] / "README.md").read_text()).parts()
+@pytest.mark.parametrize("page", ["README.md", "results/README.md"])
+def test_front_pages_state_claims_alone(page: str) -> None:
+    parts = Prose((RESULTS.parents[1] / page).read_text()).parts()
     assert parts
     for name, prose in parts:
         assert prose.unbacked(read_claims(RESULTS / name)) == []
         assert prose.stale() == []
+
+
+def test_every_campaign_has_a_line() -> None:
+    lines = (RESULTS.parent / "README.md").read_text()
+    assert [path.name for path in PUBLISHED if f"](published/{path.name}/README.md)" not in lines] == []
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,8 @@ DOCS = CHECKOUT / "docs"
 FRAGMENTS = CHECKOUT / "guest-kernel-patches" / "configs" / "fragments"
 FOLDERS = ("docs", "harness", "results", "workloads", "injectors", "guest-kernel-patches", "playbooks")
 PAGES = sorted(page for folder in FOLDERS for page in (CHECKOUT / folder).rglob("*.md")) + [
-    CHECKOUT / "README.md"
+    CHECKOUT / "README.md",
+    CHECKOUT / "CONTRIBUTING.md",
 ]
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(CHECKOUT).as_posix())
 COMMAND = typer.main.get_command(app)
@@ -101,7 +102,7 @@ def test_files_are_there(page: Path) -> None:
 
 def test_targets_of_make_are_there() -> None:
     targets = re.findall(r"^([a-z-]+):", (CHECKOUT / "Makefile").read_text(), re.MULTILINE)
-    pages = [CHECKOUT / "README.md", *DOCS.glob("*.md")]
+    pages = [CHECKOUT / "README.md", CHECKOUT / "CONTRIBUTING.md", *DOCS.glob("*.md")]
     said = [
         name
         for page in pages
