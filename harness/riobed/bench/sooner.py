@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a kernel writes by itself, for a processor that is as many times as fast as another."""
+"""When a kernel writes by itself, for a processor that is faster than another by a factor."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ _COMMIT_S = {"ext4": 5, "btrfs": 30}
 
 
 def sooner(mode: CacheMode, times: float) -> CacheMode:
-    """Return a mode whose kernel writes that many times as soon, as far as it can be told to."""
+    """Return the mode with its write-back timers divided by `times`, as far as they can be set."""
     if times == 1:
         return mode
     delays = _PAGES | (_XFS if mode.filesystem == "xfs" else {})

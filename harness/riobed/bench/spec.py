@@ -48,7 +48,7 @@ class BenchSpec(ComparesModes):
     # How fast the disk under test is: a disk model's name or limits, by the name in tables.
     disks: Annotated[dict[ModeName, Throttle], Field(min_length=1)]
     # By disk, how many times as fast everything is that has a time: the disk itself, and how soon the kernel
-    # writes dirty data. For a processor that is as many times as fast as those for which the disk was made.
+    # writes dirty data. For a processor that is faster by this factor than those of the disk's time.
     # That number is given, or measured.
     times: dict[ModeName, Times] = Field(default_factory=dict)
     # Runs of each mode that measure time. The interval of a median needs some.
@@ -56,7 +56,7 @@ class BenchSpec(ComparesModes):
     # Runs of each mode that count instructions: on a disk without limits, because a disk takes time only.
     counted_rounds: Annotated[int, Field(ge=0, le=1000)] = 3
     vcpus: Annotated[tuple[Annotated[int, Field(ge=1, le=4)], ...], Field(min_length=1)] = (1,)
-    # Whether Rio's modes have its checksums: an instrument of trials, which nobody would pay for.
+    # Whether Rio's modes have its checksums: an instrument of trials, which no user would pay for.
     checksums: bool = False
     # Without what is compared: throttle and vcpus.
     machine: MachineSpec = MachineSpec()
@@ -106,13 +106,13 @@ class BenchSpec(ComparesModes):
 
     @property
     def paces(self) -> dict[str, Pace]:
-        """The disks that are as many times as fast as is measured, and how."""
+        """The disks whose speed is scaled by a measured factor, and how it is measured."""
         return {disk: times for disk, times in self.times.items() if isinstance(times, Pace)}
 
     def limits(self, name: str, disk: str, times: float = 1) -> dict[str, Throttle]:
         """Return the limits of the disks of a mode that has one of the disks under test, by serial number.
 
-        The one under test is so many times as fast as its model.
+        The one under test is faster than its model by that factor.
         """
         own = {device.name: device.throttle for device in super().mode(name).devices}
         under_test = self.disks[disk].scaled(times)

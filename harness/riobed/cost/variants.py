@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from riobed.guest import CacheMode, cache_mode
 from riobed.products import CHECKOUT, KernelSpec
 
-# Without Rio the flusher would write dirty pages that are old; here nobody does.
+# Without Rio the flusher would write dirty pages that are old; here nothing does.
 _NO_FLUSHER = {"vm.dirty_writeback_centisecs": 0}
 
 

@@ -267,7 +267,7 @@ class Guest:
 
     @property
     def repeatable(self) -> bool:
-        """Whether the guest is deterministic, instruction by instruction, as long as nobody talks to it."""
+        """Whether the guest is deterministic, instruction by instruction, as long as nothing talks to it."""
         return self.setup.accelerator == REPEATABLE and not self.setup.trace
 
     def boot(self) -> None:

@@ -54,7 +54,7 @@ class Throttle(Strict):
         return self
 
     def scaled(self, times: float) -> "Throttle":
-        """Return the limits of a disk so many times as fast."""
+        """Return the limits of a disk that is faster by this factor."""
         limits = self.model_dump(exclude_none=True)
         return Throttle(**{key: max(1, round(times * limit)) for key, limit in limits.items()})
 

@@ -2,7 +2,7 @@
 """The emulator's plugin that counts what a guest executes (harness/emulator/counter.c).
 
 The work to be measured lies between marks, one before it and one after each part: the guest executes
-comm_write(), a function of the kernel that nobody else calls, when a shell writes to /proc/self/comm.
+comm_write(), a function of the kernel that nothing else calls, when a shell writes to /proc/self/comm.
 """
 
 import struct

@@ -40,7 +40,7 @@ def complaints(console: bytes) -> list[str]:
 
 
 def not_settled(stats: dict[str, int] | None, verify: dict[str, int] | None) -> dict[str, int]:
-    """Return the counters that are not 0 though nobody writes any more; a kernel without them has none.
+    """Return the counters that are not 0 although nothing writes any more; a kernel without them has none.
 
     `verify` settles what is still open before it counts, but only in kernels that count `damaged`. In older
     ones `changing` may stay.

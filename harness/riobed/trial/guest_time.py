@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The clock of a trial: seconds in which the guest could run.
 
-A guest that has to wait for a processor of the host does not get on, and a limit in seconds of the host would
-end its trial the earlier, the busier the host. A guest that halts or waits for its disk does get on.
+Host time minus steal time, so that a busy host does not shorten trials. A guest that halts or waits for its
+disk does not wait for the host.
 """
 
 import time

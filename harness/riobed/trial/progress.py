@@ -22,7 +22,7 @@ _POLYNOMIAL = 0x82F63B78
 _LONGEST = 1 << 16
 # What is kept of a hundred thousand lines: the last ones, some errors before them, some characters of each.
 _LAST, _ERRORS, _WIDTH = 300, 30, 200
-# Begins each kept line, so that nobody takes it for one of a console.
+# Begins each kept line, so that it is not taken for one of a console.
 _MARK = "progress "
 _IS_ERROR = re.compile(r"(?:\d+: )?E ")
 _IN_STREAMS = bytes(range(0x80, 0x100))
@@ -185,7 +185,7 @@ class Progress:
     def seconds_lost(self, steps: int | None) -> float | None:
         """Return how long before the last of the steps done the last one was heard of that is not lost.
 
-        `steps` of those done are lost. None if nobody knows, as of steps before the harness listened.
+        `steps` of those done are lost. None if it is unknown, as of steps before the harness listened.
         """
         if steps is None or not self._heard:
             return None

@@ -59,7 +59,7 @@ class TrialRecord:
     check: CheckReport | None = None
     # What of the NVDIMM's canary differed after the crash; None without one.
     canary: CanaryHits | None = None
-    # Of the NVDIMM at a loss of power; None where nobody knew.
+    # Of the NVDIMM at a loss of power; None where it is unknown.
     lines: LostLines | None = None
     # Why a crash has neither of the two, in one line.
     unrecovered: str = ""

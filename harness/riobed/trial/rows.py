@@ -108,7 +108,7 @@ def cache_shares(record: TrialRecord) -> tuple[float | None, float | None]:
 def fault_row(fault: Fault, evidence: Evidence) -> FaultRow:
     """Make the row of one fault; `params` has what was drawn for it and what it hit."""
     seen, hit = fault.index in evidence.activated, evidence.hits.get(fault.index, {})
-    # How a processor itself uses its page tables, nobody sees.
+    # How a processor itself uses its page tables cannot be seen.
     known = seen or (fault.probe and hit.get("kind") != "page_table")
     overwritten_s = evidence.overwritten_s(fault.index)
     overwritten = {} if overwritten_s is None else {"overwritten_s": overwritten_s}

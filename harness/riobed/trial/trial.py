@@ -212,7 +212,7 @@ def begin_repeatably(guest: Guest, record: TrialRecord) -> int:
 def workload_with_faults(guest: Guest, record: TrialRecord) -> tuple[list[str], bytes]:
     """Return the command that loads the trial's faults and starts its workload, and its standard input.
 
-    Nobody may talk to a deterministic guest, so it is a process that loads. That is over before the workload
+    Nothing may talk to a deterministic guest, so it is a process that loads. That is over before the workload
     begins. No process injects.
     """
     planned = record.planned
@@ -252,7 +252,7 @@ def wait_for_faults(guest: Guest, record: TrialRecord, pid: int) -> None:
 def warm_up(guest: Guest, record: TrialRecord, pid: int) -> None:
     """Let the workload run for the warm-up; InfraError if it ends or does not reach its first step.
 
-    Nobody asks the agent if steps tell that the workload lives: what answers might be what the faults hit.
+    The agent is not asked if steps tell that the workload lives: what answers might be what the faults hit.
     """
     machine = guest.machine
     heard = start = guest_time(machine)

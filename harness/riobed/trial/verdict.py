@@ -66,7 +66,7 @@ def decide(
     if a report is missing.
     """
     if observation.crash is None:
-        raise InfraError("a guest that nobody brought down")
+        raise InfraError("internal: a surviving guest without a crash record")
     ended = (observation.outcome, observation.crash.kind, observation.crash.title)
     if unrecovered:
         return Verdict(*ended, "direct" if canary_hit else "unclassified", "disk")

@@ -7,7 +7,7 @@ Titles and an observation's `detail` distinguish two kinds of silence:
 - `agent lost`: the agent does not answer, but the console says where the kernel hangs.
 
 A guest that survives until the time is over has the detail `timed out`, or `went well` if the trial ended
-early, or `workload ended`. A step is the sign of life that is preferred, because nobody has to ask for it: a
+early, or `workload ended`. A step is the sign of life that is preferred, because it comes unasked: a
 question to the agent of a damaged kernel may itself be what crashes it.
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The canary: a pattern in the part of an NVDIMM in which nobody stores anything.
+"""The canary: a pattern in a part of an NVDIMM that nothing uses.
 
 Each difference is a stray store, because no request of a file system leads there.
 """
@@ -12,7 +12,7 @@ from riobed.vm.machine import Nvdimm
 
 BLOCK = 4096
 _CHUNK = 1 << 20
-# One pattern for all, so that whoever compares needs nothing but the NVDIMM. No two blocks of it are equal.
+# One pattern for all, so a comparison needs nothing but the NVDIMM. No two blocks of it are equal.
 _SEED = int.from_bytes(b"canary")
 
 

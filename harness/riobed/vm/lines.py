@@ -47,7 +47,7 @@ def settle(config: MachineConfig) -> None:
 def lose_lines(config: MachineConfig, seed: int) -> LostLines | None:
     """Keep or drop each line of a paused machine's NVDIMM that is not durable; None without the plugin.
 
-    The canary loses none: what differs there is to be seen, and nobody's.
+    The canary loses none: a difference there is a stray store, and must be seen.
     """
     # Late: it takes a fifth of a second, and most commands do not need it.
     import numpy as np

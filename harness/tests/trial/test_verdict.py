@@ -20,7 +20,7 @@ EQUAL, DIFFERS = CheckReport(equal=True), CheckReport(equal=False)
 
 
 def test_a_guest_that_nobody_brought_down_is_not_judged() -> None:
-    with pytest.raises(InfraError, match="nobody brought down"):
+    with pytest.raises(InfraError, match="without a crash record"):
         decide(Observation("survived", None, 600.0, "running"), recovery(), EQUAL)
 
 

@@ -112,7 +112,7 @@ def _judged_told(row: Row) -> bool:
 
 DIRECT = Definition(
     "direct",
-    "a file differs, and checksums tell of a stray store",
+    "a file differs, and a checksum is wrong or the canary was hit",
     _crash_told,
     lambda row: row.corruption == "direct",
 )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Export the rows of a campaign, for analyses outside riobed.
 
-An export also has what follows from a row by riobed's definitions, so that nobody needs riobed for it.
+An export also has what follows from a row by riobed's definitions, so that no reader needs riobed for it.
 """
 
 import json

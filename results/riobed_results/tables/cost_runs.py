@@ -67,7 +67,7 @@ class CostRun(BaseModel):
         return name in self.events or name in self.after
 
     def counted(self, name: str) -> int:
-        """Return the increase of a counter during the run; 0 if nobody counts it."""
+        """Return the increase of a counter during the run; 0 if it is not counted."""
         if name in self.events:
             return self.events[name]
         return self.after.get(name, 0) - self.before.get(name, 0)

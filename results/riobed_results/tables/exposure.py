@@ -117,8 +117,8 @@ NOTE = (
     "Judged runs with faults, however they ended. Cache: the file cache's share of RAM, median (smallest to "
     "largest); dirty: the median of its dirty pages, which only memory has. With a registry both are "
     "what it listed at the crash. In the others they are what the kernel counted when the snapshot was "
-    "taken, with the files of programs. Direct: a file differs and checksums show a stray store; - where no "
-    "checksums are kept. Corrupted: a file differs, whatever the way. Intervals: exact "
+    "taken, with the files of programs. Direct: a file differs, and a checksum is wrong or the canary was "
+    "hit; - where no checksums are kept. Corrupted: a file differs, whatever the way. Intervals: exact "
     "(Clopper and Pearson), 95 %."
 )
 

@@ -114,7 +114,7 @@ POWER = Design(
 
 def _panic_lines(rows: Sequence[Row]) -> dict[str, Value]:
     shares = [100 * share for share in numbers(rows, "registry_dirty_share")]
-    # Nobody counts dirty pages without a registry; with one, some always are.
+    # Dirty pages are not counted without a registry; with one, some always are.
     shares = shares if any(shares) else []
     return {
         "Panics": how_many(rows),

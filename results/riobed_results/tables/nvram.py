@@ -93,7 +93,7 @@ def has_nvdimm(campaign: CampaignRow) -> bool:
 
 
 def wanted(row: Row) -> bool:
-    """Whether this is a judged run that nobody changed anything of."""
+    """Whether this is a judged run without a planted change."""
     return judged(row) and not planted(row) and not row.late
 
 
@@ -208,9 +208,9 @@ NOTE = (
     " all RAM but the NVDIMM was lost (power), or also lines of the NVDIMM that were not written back and "
     "fenced (power-lines). Faults, no: nothing was injected (classes none and panic). Corrupted: runs after "
     "which a file differs, of all runs; a mode that may lose the newest steps is corrupted by a loss of "
-    "power only if no step left such files. Intervals: exact (Clopper-Pearson), 95 %. Direct: checksums or "
-    "the canary tell of a stray store; indirect: checksums were kept and tell of none; unclassified: nothing"
-    " tells. Canary: a part of the NVDIMM in which nobody stores anything; hit: it differs after the crash, "
+    "power only if no step left such files. Intervals: exact (Clopper-Pearson), 95 %. Direct: a "
+    "checksum is wrong or the canary was hit; indirect: checksums were kept and are right; unclassified: "
+    "neither is known. Canary: a part of the NVDIMM that nothing uses; hit: it differs after the crash, "
     "of the runs in which there was one; hit alone: and no file differs. Protection traps: runs in which the"
     " kernel died of a store that protection stopped: a stray one, or one whose window a fault had taken out."
     " By fault class: runs after which a file differs, of all runs with faults of that class. Steps lost: "

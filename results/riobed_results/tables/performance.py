@@ -65,7 +65,7 @@ class PerformanceRow(BaseModel):
 
 
 class Said(BaseModel):
-    """What the paper says of a ratio, and the ratios here, by mode; `holds` is None if nobody can tell.
+    """What the paper says of a ratio, and the ratios here, by mode; `holds` is None if it cannot be told.
 
     `disk_taken` is the largest of the rows of the systems compared: where it is far above 1, the ratios are
     not those of the disk's model.

@@ -37,13 +37,13 @@ NOTE = (
     "others."
 )
 PACE_NOTE = (
-    " A disk is so many times as fast as its model says, as the processor is beside the disk's own computer; "
+    " Each disk is scaled by the guest's processor speed relative to the disk's original host; "
     "where that is measured, it is measured in each round."
 )
 
 
 # Where it is far above 1, what a statement says of a disk is said of the emulator's, too.
-_TAKEN = "(the disk's requests took so many times as long as in its model, at most)"
+_TAKEN = "(the disk's requests took longer than in its model, at most by this factor)"
 
 
 def performance_page(table: PerformanceTable) -> Page:

@@ -60,7 +60,7 @@ PLANTED = Design(
     "machine was reset. At rest: the workload had ended. During a step: it stood still in the "
     "middle of one until the reset. Found: the workload's check found a difference. Recovery may "
     "put a bitmap or the journal right; then a checksum or e2fsck has to name the change. With an "
-    "entry goes its page, which nobody misses if the step in flight wrote it; then recovery has to "
+    "entry goes its page, which is not missed if the step in flight wrote it; then recovery has to "
     "have rejected the entry. No file has the canary; its first byte that differs must be the changed "
     "one. Rightly classed: direct in memory, indirect if it was written to a file, or to the disk of a mode "
     "that restores memory; unclassified where there are no checksums; none where no file differs.",

@@ -277,15 +277,15 @@ SENSITIVITY_NOTE = (
     "stuck workload, too. Same seeds: of the runs with one class and seed, so with the same faults planned, "
     "those in which one mode alone was a hit, and McNemar's exact test. An error without a crash may be "
     "damage in memory that a reboot heals: those two lines are upper bounds, no verdicts. In stores before "
-    "schema 3 nobody checked the files of these runs." + _TESTS
+    "schema 3 the files of these runs were not checked." + _TESTS
 )
 DIRECT_TITLE = "Direct corruption"
 DIRECT_NOTE = (
     "Direct corruption as an endpoint of its own, among runs with faults of which checksums were kept. "
     "Protection can stop a stray store, not a wrong request that goes the legal way. The first line is what "
     "the corruption table calls direct. It does not match the page with the file. The canary is a part "
-    "of the NVDIMM in which nobody stores anything: a hit is a stray store, whether or not a file differs."
-    + _TESTS
+    "of the NVDIMM that nothing uses: a hit is a stray store, whether or not a file differs. Protection "
+    "changes what checksums see: compare protected with unprotected modes by judged runs instead." + _TESTS
 )
 OUTCOMES = CampaignTable(
     name="outcomes",
@@ -308,7 +308,7 @@ SENSITIVITY = CampaignTable(
 DIRECT = CampaignTable(
     name="direct",
     title=DIRECT_TITLE,
-    help="Direct corruption as an endpoint of its own, and whether modes differ in it.",
+    help="Wrong checksums and hits of the canary, as endpoints of their own.",
     compute=direct,
     page=partial(rate_page, title=DIRECT_TITLE, note=DIRECT_NOTE),
     present=_present(DIRECTS[0], CANARIES[0]),

@@ -20,7 +20,7 @@ def weighed(row: Row) -> bool:
 
 
 def severity_lines(rows: Sequence[Row]) -> dict[str, Value]:
-    """Return how much these corruptions cost; None where nobody could count."""
+    """Return how much these corruptions cost; None where it could not be counted."""
     found: dict[str, Value] = {
         "Corruptions": how_many(rows),
         "Total losses": how_many(row for row in rows if row.total_loss),
@@ -48,7 +48,7 @@ SEVERITY = Design(
     about_faults=True,
     note="Corruptions by faults. Files and bytes lost: of those that the workload's model has, not there or "
     "wrong after recovery; what is there too much is in neither. Total losses: no file was right, or the "
-    "file system could not be mounted. Of the latter nobody could count files and bytes, so they are in no "
+    "file system could not be mounted. Files and bytes of the latter could not be counted, so they are in no "
     "median.",
     wants=weighed,
     lines=_lines,

@@ -63,7 +63,7 @@ class SoakRow(_Stored):
     verification; they are None if the kernel keeps no checksums. `mismatches` is the most that the kernel
     found when it compared, while the stressor ran (`verifications` times) and after. `different` names at
     most 100 files; `files_different` counts all of them. `not_settled` has counters that should be 0 when
-    nobody writes. A stressor that is reset while it runs has `resets` and, instead of files, the exit status
+    nothing writes. A stressor that is reset while it runs has `resets` and, instead of files, the exit status
     and the output of its check after the last one.
     """
 

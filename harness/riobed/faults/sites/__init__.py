@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sites: the sites of text faults, from disassembly and control flow of one kernel's text.
 
-It knows no fault class: whoever opens a catalogue gives it the rules.
+It knows no fault class: the caller that opens a catalogue gives it the rules.
 """

@@ -144,7 +144,7 @@ def panics(*campaigns: Results) -> Iterator[Claim]:
     sound = [[row for row in every if row.mode == mode] for mode in by_mode]
     upper = max(share_of(sum(map(_alarm, mine)), len(mine)).high or 0.0 for mine in sound)
     yield number("false_positive_upper_max", upper, f"{100 * upper:.2f} %")
-    # Without a registry nobody counts dirty pages.
+    # Without a registry dirty pages are not counted.
     listed = [row.recovery for row in rows if row.recovery and row.recovery.entries.entries]
     shares = [recovery.dirty_share for recovery in listed]
     for name, share in (("min", min(shares)), ("median", statistics.median(shares))) if shares else ():
