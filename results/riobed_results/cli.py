@@ -19,25 +19,18 @@ from typing import Annotated, Any
 import typer
 
 from riobed_results.errors import StoreError, StoreUsageError
+from riobed_results.export.arrow import trials_parquet
+from riobed_results.export.listing import trials_json, trials_text
 from riobed_results.files import replacing
 from riobed_results.report.blind import check_cases, write_cases
 from riobed_results.report.claims import read_claims, unbacked, write_claims
 from riobed_results.report.publish import publish
-from riobed_results.store import (
-    DEFAULT_STORE,
-    REPORT_FILE,
-    Links,
-    Logs,
-    label,
-    open_store,
-    read_results,
-    trials_parquet,
-)
+from riobed_results.store import DEFAULT_STORE, REPORT_FILE, Links, Logs, label, open_store, read_results
 from riobed_results.tables.adjudication import adjudicate, adjudication_page, cases, read_answers
 from riobed_results.tables.registry import CAMPAIGN_TABLES, FOLDER_TABLES, RUN_TABLES
-from riobed_results.tables.render import printable, render
+from riobed_results.tables.render import render
 from riobed_results.tables.table import CampaignTable, FolderTable, Table
-from riobed_results.tables.trials import trials_json, trials_text
+from riobed_results.text import printable
 
 PIPE_WIDTH = 200  # columns of output that goes to no terminal
 # Rows stay until a table is computed. To look for garbage among them as often as Python does (every

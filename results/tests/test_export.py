@@ -9,14 +9,14 @@ import pyarrow.parquet as pq
 import pytest
 from results_builders import Invoke, faults, fill, planted
 from riobed_results.errors import StoreUsageError
-from riobed_results.store import export, queries
+from riobed_results.export import arrow, listing
+from riobed_results.export.listing import trials_json
+from riobed_results.store import queries
 from riobed_results.store.oracles import oracles
 from riobed_results.store.queries import read_results
 from riobed_results.store.store import Store, open_store
 from riobed_results.store.trial import FaultRow, TrialRow
-from riobed_results.tables import trials
 from riobed_results.tables.rates import direct, sensitivity
-from riobed_results.tables.trials import trials_json
 
 JSON_COLUMNS = {"recovery", "check", "phases"}
 
@@ -57,7 +57,7 @@ def test_a_list_that_is_read_in_parts_is_that_of_a_whole(
     fill(store, *every)
     lists = []
     for part in (1000, 3, 7):
-        for place in (queries, export, trials):
+        for place in (queries, arrow, listing):
             for name in ("_ROWS_AT_ONCE", "_GROUP", "_AT_ONCE"):
                 monkeypatch.setattr(place, name, part, raising=False)
         output = path.with_name(f"trials-{part}")
@@ -87,7 +87,7 @@ def test_a_terminal_gets_no_parquet(invoke: Invoke, store: Store, path: Path) ->
 
 @pytest.mark.parametrize("name", ["copy-overrun", "quick"])
 def test_an_export_counts_as_the_tables_do(name: str) -> None:
-    """Whoever has the export needs no definition of ours to compute the table of sensitivity."""
+    """Whoever has the arrow needs no definition of ours to compute the table of sensitivity."""
     results = read_results(open_store(str(Path(__file__).parents[1] / "published" / name)))
     rows = json.loads("".join(trials_json(name, results.rows)))
     for table in (sensitivity(results), direct(results)):

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from results_builders import Invoke, faults, fill
 from riobed_results.errors import StoreError
+from riobed_results.export.listing import trials_json
 from riobed_results.store.logs import ARCHIVE, Logs
 from riobed_results.store.queries import trial_rows
 from riobed_results.store.store import Store, open_store
-from riobed_results.tables.trials import trials_json
 
 
 @pytest.fixture

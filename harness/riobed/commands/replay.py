@@ -27,8 +27,8 @@ from riobed_results.store import (
     utc_now,
 )
 from riobed_results.tables.proportions import count_text, interval_text, share_of
-from riobed_results.tables.render import printable
 from riobed_results.tables.replays import JUDGED, Ending, ReplayRun
+from riobed_results.text import printable
 
 from riobed.campaign import draw_faults
 from riobed.commands.lines import ending

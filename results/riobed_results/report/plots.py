@@ -15,8 +15,8 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from riobed_results.tables.proportions import Share
-from riobed_results.tables.render import printable
 from riobed_results.tables.survival import Curve
+from riobed_results.text import printable
 
 WIDTH = 4.6  # inches; still legible on a phone
 _ROW = 0.24  # inches for a row with one line; each further line adds _LINE

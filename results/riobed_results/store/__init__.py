@@ -4,7 +4,6 @@
 from riobed_results.store.base import Base, utc_now, values
 from riobed_results.store.campaign import CampaignRow, stored_spec
 from riobed_results.store.check_report import CheckReport, Difference
-from riobed_results.store.export import follows, trials_parquet
 from riobed_results.store.jsonl import add_line, read_lines
 from riobed_results.store.location import (
     DEFAULT_STORE,
@@ -123,7 +122,6 @@ __all__ = [
     "crashed",
     "crashes_by_seed",
     "cut_short",
-    "follows",
     "how_many",
     "in_order",
     "is_direct",
@@ -146,7 +144,6 @@ __all__ = [
     "stored_protocol",
     "stored_spec",
     "trial_rows",
-    "trials_parquet",
     "try_store",
     "utc_now",
     "values",

@@ -16,8 +16,9 @@ from riobed_results.store import Provenance, Results, Row, TrialRow, in_order, j
 from riobed_results.store.definitions import differs, result
 from riobed_results.tables.controls import losing_modes
 from riobed_results.tables.proportions import UNKNOWN, Share, count_text, interval_text, share_of
-from riobed_results.tables.render import Grid, Page, csv_text, printable
+from riobed_results.tables.render import Grid, Page, csv_text
 from riobed_results.tables.table import campaign_page
+from riobed_results.text import printable
 
 # What a reader may answer.
 CATEGORIES = {

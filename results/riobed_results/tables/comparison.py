@@ -21,8 +21,9 @@ from riobed_results.store import (
     kernels,
 )
 from riobed_results.tables.proportions import UNKNOWN
-from riobed_results.tables.render import Grid, Page, csv_text, printable
+from riobed_results.tables.render import Grid, Page, csv_text
 from riobed_results.tables.table import CampaignTable, campaign_page
+from riobed_results.text import printable
 
 ALPHA = 0.05
 POWER = 0.8

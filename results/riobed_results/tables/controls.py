@@ -16,7 +16,7 @@ from riobed_results.store import (
     judged,
     stored_spec,
 )
-from riobed_results.tables.render import printable
+from riobed_results.text import printable
 
 # In these modes a reset without a fault must lose data, because it was not yet written.
 LOSING_MODES = frozenset({

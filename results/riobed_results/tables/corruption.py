@@ -48,8 +48,9 @@ from riobed_results.tables.proportions import (
     mean_time_text,
     total_text,
 )
-from riobed_results.tables.render import Grid, Page, csv_text, printable
+from riobed_results.tables.render import Grid, Page, csv_text
 from riobed_results.tables.table import CampaignTable, campaign_page
+from riobed_results.text import printable
 
 _MEANING = (
     "Corruptions: crashes after which a file or directory differed from what it must be; blank: none, "

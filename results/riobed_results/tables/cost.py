@@ -10,8 +10,9 @@ from pydantic import BaseModel
 from riobed_results.errors import StoreError
 from riobed_results.store import Provenance
 from riobed_results.tables.cost_runs import CostRun, read_runs
-from riobed_results.tables.render import Grid, Page, csv_text, json_text, printable, source_text
+from riobed_results.tables.render import Grid, Page, csv_text, json_text, source_text
 from riobed_results.tables.table import FolderTable
+from riobed_results.text import printable
 
 CONFIDENCE = 0.95
 RESAMPLES = 2000

@@ -19,8 +19,9 @@ from riobed_results.store import (
     numbers,
 )
 from riobed_results.tables.proportions import percent
-from riobed_results.tables.render import Grid, Page, csv_text, printable
+from riobed_results.tables.render import Grid, Page, csv_text
 from riobed_results.tables.table import CampaignTable, campaign_page
+from riobed_results.text import printable
 
 _NOTE = (
     "Faults of trials that gave a result. Activated: executed or used, of those that can be watched; trials "

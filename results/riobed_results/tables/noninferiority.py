@@ -14,9 +14,10 @@ from riobed_results.tables.comparison import p_text
 from riobed_results.tables.exposure import Endpoint
 from riobed_results.tables.proportions import CONFIDENCE, count_text
 from riobed_results.tables.rates import endpoint, strata
-from riobed_results.tables.render import Grid, Page, csv_text, printable
+from riobed_results.tables.render import Grid, Page, csv_text
 from riobed_results.tables.strata import Difference, difference, score
 from riobed_results.tables.table import CampaignTable, campaign_page
+from riobed_results.text import printable
 
 MARGIN = 1.0
 Margin = Annotated[float, typer.Option(help="Margin in percentage points.")]

@@ -22,8 +22,9 @@ from riobed_results.store import (
 )
 from riobed_results.tables.controls import planted
 from riobed_results.tables.proportions import UNKNOWN, Share, count_text, interval_text, share_of
-from riobed_results.tables.render import Grid, Page, csv_text, printable
+from riobed_results.tables.render import Grid, Page, csv_text
 from riobed_results.tables.table import CampaignTable, campaign_page
+from riobed_results.text import printable
 
 Crash = Literal["reset", "power", "power-lines"]
 CRASHES: tuple[Crash, ...] = ("reset", "power", "power-lines")

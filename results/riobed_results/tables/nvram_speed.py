@@ -19,8 +19,9 @@ from riobed_results.tables.nvram import has_nvdimm
 from riobed_results.tables.paper_nvram import ORDERS
 from riobed_results.tables.performance import MIB, Runs, Said, ratio, runs_of, said_of
 from riobed_results.tables.performance_page import statements_grid
-from riobed_results.tables.render import Grid, Page, csv_text, printable
+from riobed_results.tables.render import Grid, Page, csv_text
 from riobed_results.tables.table import RunTable, campaign_page
+from riobed_results.text import printable
 
 LINE = 64
 # Izraelevitz et al., Basic Performance Measurements of the Intel Optane DC Persistent Memory Module

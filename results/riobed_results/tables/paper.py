@@ -10,7 +10,8 @@ from pydantic import BaseModel
 from riobed_results.store import Counts
 from riobed_results.tables.comparison import fisher_p, p_text
 from riobed_results.tables.proportions import corrupted_share, interval_text, total_text
-from riobed_results.tables.render import Grid, printable
+from riobed_results.tables.render import Grid
+from riobed_results.text import printable
 
 CRASHES = 50
 FAULT_CLASSES = (

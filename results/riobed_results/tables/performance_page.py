@@ -16,8 +16,9 @@ from riobed_results.tables.performance import (
     Use,
     performance_table,
 )
-from riobed_results.tables.render import Grid, Page, csv_text, printable
+from riobed_results.tables.render import Grid, Page, csv_text
 from riobed_results.tables.table import RunTable, campaign_page
+from riobed_results.text import printable
 
 NOTE = (
     "Medians of the runs, of parts in brackets. Ratios are medians of the ratios of two runs of the same "

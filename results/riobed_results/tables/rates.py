@@ -36,9 +36,10 @@ from riobed_results.store.definitions import (
 from riobed_results.tables.comparison import fisher_p, mcnemar_p, p_text
 from riobed_results.tables.exposure import Endpoint
 from riobed_results.tables.proportions import UNKNOWN, Share, count_text, interval_text, share_of
-from riobed_results.tables.render import Grid, Page, csv_text, printable
+from riobed_results.tables.render import Grid, Page, csv_text
 from riobed_results.tables.strata import Stratum, exact_p
 from riobed_results.tables.table import CampaignTable, campaign_page
+from riobed_results.text import printable
 
 
 class Pair(BaseModel):

@@ -12,6 +12,7 @@ from typing import Protocol
 import jinja2
 
 from riobed_results.store import KernelProvenance, Provenance
+from riobed_results.text import printable
 
 
 @dataclass(frozen=True)
@@ -51,13 +52,6 @@ class Dumped(Protocol):
 def render(page: Page, form: str) -> str:
     """Render `page` as `md`, `latex`, `csv`, `html` or `json`; the text ends in a newline."""
     return FORMS[form](page)
-
-
-def printable(text: str) -> str:
-    """Escape control characters in `text`: names and titles may come from a crashed guest."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def csv_text(head: Iterable[object], lines: Iterable[Iterable[object]]) -> str:

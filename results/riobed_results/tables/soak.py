@@ -13,8 +13,9 @@ from riobed_results.errors import StoreError
 from riobed_results.files import write_whole
 from riobed_results.store import SERIES, Provenance, RecoveryReport
 from riobed_results.tables.proportions import UNKNOWN
-from riobed_results.tables.render import Grid, Page, csv_text, json_text, printable, source_text
+from riobed_results.tables.render import Grid, Page, csv_text, json_text, source_text
 from riobed_results.tables.table import FolderTable
+from riobed_results.text import printable
 
 FILE = "soak.json"
 # The fields that must be equal to resume a soak.

@@ -19,8 +19,9 @@ from riobed_results.store import (
     oracles,
 )
 from riobed_results.store.definitions import corrupted_by
-from riobed_results.tables.render import Grid, Page, csv_text, printable
+from riobed_results.tables.render import Grid, Page, csv_text
 from riobed_results.tables.table import CampaignTable, campaign_page
+from riobed_results.text import printable
 
 HEAD = [
     "Position",

@@ -9,8 +9,9 @@ from pydantic import BaseModel
 from riobed_results.store import Provenance, Results, Row, crashed, in_order, judged, numbers
 from riobed_results.store.definitions import differs, result
 from riobed_results.tables.proportions import CONFIDENCE, UNKNOWN, percent
-from riobed_results.tables.render import Grid, Page, csv_text, printable
+from riobed_results.tables.render import Grid, Page, csv_text
 from riobed_results.tables.table import CampaignTable, campaign_page
+from riobed_results.text import printable
 
 SHOWN_S = (0.1, 1.0, 10.0, 60.0)
 # Points of a curve that are kept; more cannot be seen.

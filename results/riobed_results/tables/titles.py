@@ -4,8 +4,9 @@
 from pydantic import BaseModel
 
 from riobed_results.store import CONTROLS, Provenance, Results, Row, Tally, crashed, how_many, in_order
-from riobed_results.tables.render import Grid, Page, csv_text, printable
+from riobed_results.tables.render import Grid, Page, csv_text
 from riobed_results.tables.table import CampaignTable, campaign_page
+from riobed_results.text import printable
 
 NOTE = (
     "Crashes by title, which is what the kernel said without addresses and numbers, so that equal crashes "

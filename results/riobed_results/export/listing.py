@@ -12,8 +12,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from riobed_results.store import CorruptionWhere, Results, Row, Tally, TrialRow, follows, values
-from riobed_results.tables.render import printable
+from riobed_results.export.follows import follows
+from riobed_results.store import CorruptionWhere, Results, Row, Tally, TrialRow, values
+from riobed_results.text import printable
 
 _AT_ONCE = 1000  # rows that are laid out together
 _LONGEST_PLACE = max(get_args(CorruptionWhere), key=len)
