@@ -13,11 +13,11 @@ import pytest
 from results_builders import fill, planted, recovered
 from riobed_results.report.claims.campaign import campaign_claims
 from riobed_results.report.claims.controls import planted as planted_claims
+from riobed_results.rules.controls import failed_controls
 from riobed_results.store.queries import Results
 from riobed_results.store.store import Store
 from riobed_results.store.trial import PANICS
 from riobed_results.tables.by_mode import Design, mode_page, mode_table
-from riobed_results.tables.controls import failed_controls
 from riobed_results.tables.losses import NO_FAULT, PANIC, POWER, RECOVERY_CRASH, RESTARTS
 from riobed_results.tables.oracles import ORACLES
 from riobed_results.tables.planted import PLANTED

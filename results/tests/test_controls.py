@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from results_builders import Invoke, fill, planted, recovered
+from riobed_results.rules.controls import failed_controls, losing_modes, missing_controls
 from riobed_results.store.queries import Results
 from riobed_results.store.store import Store
 from riobed_results.store.trial import PANICS
-from riobed_results.tables.controls import failed_controls, losing_modes, missing_controls
 from riobed_results.tables.corruption import corruption_table
 from riobed_results.tables.registry import CAMPAIGN_TABLES
 from riobed_results.tables.render import render

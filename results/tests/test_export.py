@@ -11,8 +11,8 @@ from results_builders import Invoke, faults, fill, planted
 from riobed_results.errors import StoreUsageError
 from riobed_results.export import arrow, listing
 from riobed_results.export.listing import trials_json
+from riobed_results.rules.oracles import oracles
 from riobed_results.store import queries
-from riobed_results.store.oracles import oracles
 from riobed_results.store.queries import read_results
 from riobed_results.store.store import Store, open_store
 from riobed_results.store.trial import FaultRow, TrialRow

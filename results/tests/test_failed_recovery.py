@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from results_builders import faults, fill, planted
 from riobed_results.report.report import report
+from riobed_results.rules.controls import failed_controls
 from riobed_results.store.logs import Links
 from riobed_results.store.queries import Results
 from riobed_results.store.store import Store
 from riobed_results.tables.by_mode import mode_table
-from riobed_results.tables.controls import failed_controls
 from riobed_results.tables.corruption import corruption_table
 from riobed_results.tables.losses import NO_FAULT
 from riobed_results.tables.planted import PLANTED

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from results_builders import fill, trial
 from riobed_results.errors import StoreError
-from riobed_results.store import Protocol
+from riobed_results.rules.protocol import Protocol
 from riobed_results.store.store import Store
 from riobed_results.tables.protocol import ClaimTest, protocol_table
 from riobed_results.tables.sequential import e_values

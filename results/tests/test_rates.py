@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from results_builders import Invoke, fill, recovered
+from riobed_results.rules.endpoints import DEFINITIONS
 from riobed_results.store import Results, open_store, read_results
-from riobed_results.store.definitions import DEFINITIONS
 from riobed_results.store.store import Store
 from riobed_results.tables.noninferiority import inferiority_table
 from riobed_results.tables.rates import Rate, direct, outcomes, sensitivity

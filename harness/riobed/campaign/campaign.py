@@ -10,8 +10,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from pathlib import Path
 
+from riobed_results.rules.endpoints import result
 from riobed_results.store import CampaignRow, Row, Store, TrialRow, counted, kernels, read_results
-from riobed_results.store.definitions import result
 
 from riobed.campaign.entry import enter
 from riobed.campaign.workers import Attempt, Workers

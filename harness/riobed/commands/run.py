@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 from riobed_results.report.live import FreshReport
+from riobed_results.rules.controls import LOSING_MODES, failed_controls, losing_modes
 from riobed_results.store import (
     CONTROLS,
     OTHERS,
@@ -25,7 +26,6 @@ from riobed_results.store import (
     try_store,
 )
 from riobed_results.tables.comparison import kernel_note
-from riobed_results.tables.controls import LOSING_MODES, failed_controls, losing_modes
 from riobed_results.tables.protocol import Monitor
 
 from riobed.campaign import Campaign, Cell, LocalWorkers, Workers

@@ -15,7 +15,8 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from riobed_results.store import LOSSES_OF_POWER, Protocol
+from riobed_results.rules.protocol import Protocol
+from riobed_results.store import LOSSES_OF_POWER
 
 from riobed.errors import UsageError, complaint
 from riobed.faults import CLASSES, FaultClass, Kind, PlantedParameters, SiteFilter

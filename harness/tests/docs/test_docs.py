@@ -16,8 +16,8 @@ from riobed.guest.filesystems import FILE_SYSTEMS
 from riobed.guest.modes import CacheMode, all_modes
 from riobed.guest.workload import Workload
 from riobed.vm import Machine
+from riobed_results.rules.endpoints import DEFINITIONS
 from riobed_results.store import CONTROLS
-from riobed_results.store.definitions import DEFINITIONS
 from rooms import CHECKOUT
 from tools.lists import EXPLAINED, all_commands, pages, with_lists
 

@@ -22,8 +22,8 @@ from riobed.trace import store_plugin, stores_answer, stores_so_far
 from riobed.trial.recover import read_recovery
 from riobed.trial.rows import trial_row
 from riobed.vm import CanaryHits, Machine
+from riobed_results.rules.controls import expected, found_by
 from riobed_results.store.recovery_report import ENDED, RecoveryReport, cut_short
-from riobed_results.tables.controls import expected, found_by
 
 from .conftest import MEMTEST, opened, reset, shell, trial
 from .test_kernel import run_kunit

@@ -15,8 +15,8 @@ from riobed.trial.ext4 import e2fsck_names_journal
 from riobed.trial.planting import PLANTED
 from riobed.trial.record import TrialRecord
 from riobed.trial.rows import trial_row
+from riobed_results.rules.controls import expected, found_by
 from riobed_results.store.trial import TrialRow
-from riobed_results.tables.controls import expected, found_by
 
 from .conftest import MEMTEST, opened, trial
 

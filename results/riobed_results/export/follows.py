@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What follows from a row by riobed's rules: an export has it, so that no reader needs riobed for it."""
 
+from riobed_results.rules.endpoints import corrupted_by, counted_by
+from riobed_results.rules.oracles import oracles
 from riobed_results.store import TrialRow
-from riobed_results.store.definitions import corrupted_by, counted_by
-from riobed_results.store.oracles import oracles
 
 FOLLOWS = {"oracles": oracles, "counted_by": counted_by, "corrupted_by": corrupted_by}
 

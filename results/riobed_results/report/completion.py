@@ -4,8 +4,8 @@
 import math
 from dataclasses import dataclass
 
+from riobed_results.rules.controls import control_rates
 from riobed_results.store import CONTROLS, CampaignRow, Counts, Results, cell_counts, judges_all, stored_spec
-from riobed_results.tables.controls import control_rates
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from riobed_results.report import plots
 from riobed_results.report.completion import Progress, progress
+from riobed_results.rules.controls import failed_controls, losing_modes, missing_controls, tells
 from riobed_results.store import (
     OTHERS,
     CampaignRow,
@@ -23,7 +24,6 @@ from riobed_results.store import (
     read_results,
     utc_now,
 )
-from riobed_results.tables.controls import failed_controls, losing_modes, missing_controls, tells
 from riobed_results.tables.corruption import CORRUPTION, CorruptionTable
 from riobed_results.tables.exposure import ALL, Exposure, ExposureTable
 from riobed_results.tables.paper import SYSTEMS, total

@@ -15,9 +15,7 @@ from riobed_results.store.location import (
 )
 from riobed_results.store.lock import locked
 from riobed_results.store.logs import ARCHIVE, Links, Logs, label, pack
-from riobed_results.store.oracles import oracles
 from riobed_results.store.packed import pack_store
-from riobed_results.store.protocol import Protocol, stored_protocol
 from riobed_results.store.provenance import CAMPAIGN, KERNEL, SERIES, WORKER, KernelProvenance, Provenance
 from riobed_results.store.queries import (
     CONTROLS,
@@ -102,7 +100,6 @@ __all__ = [
     "Mismatch",
     "Outcome",
     "PlantedKind",
-    "Protocol",
     "Provenance",
     "RecoveryReport",
     "Restart",
@@ -133,7 +130,6 @@ __all__ = [
     "locked",
     "numbers",
     "open_store",
-    "oracles",
     "other",
     "pack",
     "pack_store",
@@ -141,7 +137,6 @@ __all__ = [
     "read_results",
     "result_at",
     "store_in",
-    "stored_protocol",
     "stored_spec",
     "trial_rows",
     "try_store",

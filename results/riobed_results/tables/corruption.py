@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from pydantic import BaseModel, Field
 
+from riobed_results.rules.controls import failed_controls, losing_modes, missing_controls, powerless
 from riobed_results.store import (
     CONTROLS,
     Counts,
@@ -33,8 +34,6 @@ from riobed_results.tables.comparison import (
     fault_crashes,
     fault_totals,
 )
-from riobed_results.tables.controls import failed_controls, losing_modes, missing_controls
-from riobed_results.tables.losses import powerless
 from riobed_results.tables.paper import NOTE as PAPER_NOTE
 from riobed_results.tables.paper import Beside, beside_paper, paper_grid
 from riobed_results.tables.proportions import (

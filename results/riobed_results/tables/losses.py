@@ -5,9 +5,9 @@ import statistics
 from collections import Counter
 from collections.abc import Sequence
 
-from riobed_results.store import LOSSES_OF_POWER, Row, how_many, judged, numbers
+from riobed_results.rules.controls import on_request, powerless
+from riobed_results.store import Row, how_many, judged, numbers
 from riobed_results.tables.by_mode import Design, Value
-from riobed_results.tables.controls import on_request
 
 # In the order in which riorecover runs them.
 PHASES = ("registry", "save", "metadata", "e2fsck", "data")
@@ -20,11 +20,6 @@ _BY = {"sysrq": "SysRq", "nmi": "NMI"}
 def restarted(row: Row) -> bool:
     """Whether the production kernel was started after a warm recovery, successfully or not."""
     return row.warm and row.production is not None
-
-
-def powerless(row: Row) -> bool:
-    """Whether the crash was followed by a loss of power, and the trial was judged."""
-    return judged(row) and row.restart in LOSSES_OF_POWER
 
 
 # The sums that `loss_lines` needs, besides the numbers of "restored_pages".

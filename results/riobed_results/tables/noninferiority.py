@@ -8,8 +8,8 @@ import typer
 from pydantic import BaseModel
 
 from riobed_results.errors import StoreUsageError
+from riobed_results.rules.endpoints import CORRUPTION, DEFINITIONS, results_of
 from riobed_results.store import Provenance, Results, crashed, in_order, judges_all
-from riobed_results.store.definitions import CORRUPTION, DEFINITIONS, results_of
 from riobed_results.tables.comparison import p_text
 from riobed_results.tables.exposure import Endpoint
 from riobed_results.tables.proportions import CONFIDENCE, count_text

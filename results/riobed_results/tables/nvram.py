@@ -8,6 +8,7 @@ from typing import Literal
 
 from pydantic import BaseModel
 
+from riobed_results.rules.controls import planted
 from riobed_results.store import (
     CONTROLS,
     CampaignRow,
@@ -20,7 +21,6 @@ from riobed_results.store import (
     numbers,
     stored_spec,
 )
-from riobed_results.tables.controls import planted
 from riobed_results.tables.proportions import UNKNOWN, Share, count_text, interval_text, share_of
 from riobed_results.tables.render import Grid, Page, csv_text
 from riobed_results.tables.table import CampaignTable, campaign_page

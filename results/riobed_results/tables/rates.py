@@ -12,17 +12,7 @@ from itertools import combinations
 
 from pydantic import BaseModel
 
-from riobed_results.store import (
-    Counts,
-    Provenance,
-    Results,
-    Row,
-    how_many,
-    in_order,
-    judges_all,
-    kernels,
-)
-from riobed_results.store.definitions import (
+from riobed_results.rules.endpoints import (
     CANARIES,
     CANARIES_JUDGED,
     CORRUPTIONS,
@@ -32,6 +22,16 @@ from riobed_results.store.definitions import (
     Definition,
     result,
     results_of,
+)
+from riobed_results.store import (
+    Counts,
+    Provenance,
+    Results,
+    Row,
+    how_many,
+    in_order,
+    judges_all,
+    kernels,
 )
 from riobed_results.tables.comparison import fisher_p, mcnemar_p, p_text
 from riobed_results.tables.exposure import Endpoint

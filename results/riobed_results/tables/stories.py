@@ -6,6 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from riobed_results.rules.endpoints import corrupted_by
+from riobed_results.rules.oracles import oracles
 from riobed_results.store import (
     OTHERS,
     Difference,
@@ -16,9 +18,7 @@ from riobed_results.store import (
     Row,
     TrialRow,
     judged,
-    oracles,
 )
-from riobed_results.store.definitions import corrupted_by
 from riobed_results.tables.render import Grid, Page, csv_text
 from riobed_results.tables.table import CampaignTable, campaign_page
 from riobed_results.text import printable

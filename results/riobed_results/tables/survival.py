@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from riobed_results.rules.endpoints import differs, result
 from riobed_results.store import Provenance, Results, Row, crashed, in_order, judged, numbers
-from riobed_results.store.definitions import differs, result
 from riobed_results.tables.proportions import CONFIDENCE, UNKNOWN, percent
 from riobed_results.tables.render import Grid, Page, csv_text
 from riobed_results.tables.table import CampaignTable, campaign_page

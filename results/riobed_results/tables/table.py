@@ -9,8 +9,8 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel
 
+from riobed_results.rules.controls import control_warnings
 from riobed_results.store import CampaignRow, Provenance, Results, Row
-from riobed_results.tables.controls import control_warnings
 from riobed_results.tables.render import Dumped, Grid, Page, json_text, source_text
 
 Model = TypeVar("Model", bound=BaseModel)

@@ -6,6 +6,15 @@ from collections import Counter
 from collections.abc import Iterator
 
 from riobed_results.report.claims.claim import Claim, count, interval, number, of, part, slug
+from riobed_results.rules.controls import (
+    expected,
+    found_by,
+    kind,
+    losing_modes,
+    lost_something,
+    must_lose,
+    powerless,
+)
 from riobed_results.store import (
     PANICS,
     Results,
@@ -18,14 +27,6 @@ from riobed_results.store import (
     judged,
     vcpus,
 )
-from riobed_results.tables.controls import (
-    expected,
-    found_by,
-    kind,
-    losing_modes,
-    lost_something,
-    must_lose,
-)
 from riobed_results.tables.losses import (
     MIB,
     NO_FAULT,
@@ -35,7 +36,6 @@ from riobed_results.tables.losses import (
     RECOVERY_CRASH,
     RESTARTS,
     loss_lines,
-    powerless,
 )
 from riobed_results.tables.planted import PLANTED, during
 from riobed_results.tables.proportions import count_text, share_of

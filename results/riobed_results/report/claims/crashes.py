@@ -16,6 +16,7 @@ from riobed_results.report.claims.claim import (
     rows_of,
     slug,
 )
+from riobed_results.rules.controls import losing_modes
 from riobed_results.store import (
     CONTROLS,
     Counts,
@@ -27,7 +28,6 @@ from riobed_results.store import (
     judged,
     stored_spec,
 )
-from riobed_results.tables.controls import losing_modes
 from riobed_results.tables.corruption import corruption_table, ends_text
 from riobed_results.tables.exposure import ALL, EXPOSURE, exposure_table
 from riobed_results.tables.fault_classes import ClassLine, asked, class_line

@@ -20,9 +20,9 @@ from riobed_results.report.claims.claim import (
 )
 from riobed_results.report.claims.hits import ends, judged_by_mode, overruns, slopes
 from riobed_results.report.claims.replays import Again, corrupted
+from riobed_results.rules.controls import kind as planted_kind
 from riobed_results.store import CONTROLS, Counts, Results, TrialRow
 from riobed_results.tables.comparison import fisher_p
-from riobed_results.tables.controls import kind as planted_kind
 from riobed_results.tables.phases import timed
 from riobed_results.tables.planted import PLANTED
 from riobed_results.tables.rates import direct

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from riobed_results.errors import StoreError
+from riobed_results.rules.endpoints import CORRUPTION, DEFINITIONS
 from riobed_results.store.campaign import CampaignRow, stored_spec
-from riobed_results.store.definitions import CORRUPTION, DEFINITIONS
 from riobed_results.store.queries import CONTROLS
 
 
@@ -18,7 +18,7 @@ class _Strict(BaseModel):
 class Claim(_Strict):
     """One endpoint: `mode` has a smaller share than `than` has, or one that is larger by less than `margin`.
 
-    `counted` is the name of a definition (definitions.py), `margin` is in percentage points. The shares are
+    `counted` is the name of a definition (endpoints.py), `margin` is in percentage points. The shares are
     means over the `fault_classes` that it is about; None means all of the campaign.
     """
 

@@ -86,6 +86,11 @@ def planted(row: Row) -> bool:
     return judged(row) and row.planted is not None
 
 
+def powerless(row: Row) -> bool:
+    """Whether the crash was followed by a loss of power, and the trial was judged."""
+    return judged(row) and row.restart in LOSSES_OF_POWER
+
+
 def control_warnings(results: Results) -> list[str]:
     """Return the warnings that qualify every number about faults."""
     return [

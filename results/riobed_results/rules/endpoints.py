@@ -7,8 +7,7 @@ No run counts that is a control, an infra error, or a reset in recovery that cam
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from riobed_results.store.queries import CONTROLS, crashed, judged
-from riobed_results.store.tally import Row, RowType
+from riobed_results.store import CONTROLS, Row, RowType, crashed, judged
 
 Rule = Callable[[Row], bool]
 
