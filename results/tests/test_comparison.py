@@ -10,16 +10,11 @@ from typing import Any
 import pytest
 from results_builders import Invoke, fill
 from riobed_results.errors import StoreError, StoreUsageError
+from riobed_results.stats.strata import Stratum
+from riobed_results.stats.two_shares import crashes_needed, fisher_p, mcnemar_p
 from riobed_results.store.queries import Counts, read_results
 from riobed_results.store.store import Store
-from riobed_results.tables.comparison import (
-    compare,
-    comparison_page,
-    comparison_table,
-    crashes_needed,
-    fisher_p,
-    mcnemar_p,
-)
+from riobed_results.tables.comparison import compare, comparison_page, comparison_table
 from riobed_results.tables.corruption import corruption_page, corruption_table
 
 MODES = ["write-through", "rio", "rio-protected"]
@@ -42,14 +37,14 @@ def fisher_by_hand(a: int, n: int, b: int, m: int) -> float:
     [(0, 5, 5, 5), (3, 7, 1, 9), (0, 10, 0, 10), (7, 650, 4, 650), (10, 650, 4, 650), (4, 51, 51, 51)],
 )
 def test_fishers_p(a: int, n: int, b: int, m: int) -> None:
-    assert fisher_p(counts(a, n), counts(b, m)) == pytest.approx(fisher_by_hand(a, n, b, m))
+    assert fisher_p(Stratum(a, n, b, m)) == pytest.approx(fisher_by_hand(a, n, b, m))
 
 
 def test_the_papers_modes_cannot_be_told_apart() -> None:
     """10 against 4 of 650 is the strongest pair of its table 1."""
-    p = fisher_p(counts(10, 650), counts(4, 650))
+    p = fisher_p(Stratum(10, 650, 4, 650))
     assert p and round(p, 2) == 0.18
-    needed = crashes_needed(counts(10, 650), counts(4, 650))
+    needed = crashes_needed(Stratum(10, 650, 4, 650))
     assert needed and needed > 3 * 650
 
 
@@ -80,7 +75,7 @@ def power_by_hand(p1: float, p2: float, n: int) -> float:
 )
 def test_crashes_needed_give_the_power_they_promise(first: tuple[int, int], second: tuple[int, int]) -> None:
     """The formula is an approximation, on the safe side; two thirds of the crashes are too few."""
-    needed = crashes_needed(counts(*first), counts(*second), power=0.8)
+    needed = crashes_needed(Stratum(*first, *second), power=0.8)
     assert needed is not None
     shares = first[0] / first[1], second[0] / second[1]
     assert 0.79 < power_by_hand(*shares, needed) < 0.9
@@ -89,11 +84,10 @@ def test_crashes_needed_give_the_power_they_promise(first: tuple[int, int], seco
 
 def test_more_power_or_closer_shares_take_more_crashes() -> None:
     needed = [
-        crashes_needed(counts(7, 650), counts(b, 650), power) or 0
-        for b, power in ((1, 0.8), (1, 0.95), (4, 0.8))
+        crashes_needed(Stratum(7, 650, b, 650), power) or 0 for b, power in ((1, 0.8), (1, 0.95), (4, 0.8))
     ]
     assert 0 < needed[0] < needed[1] < needed[2]
-    assert crashes_needed(counts(1, 650), counts(7, 650)) == needed[0]
+    assert crashes_needed(Stratum(1, 650, 7, 650)) == needed[0]
 
 
 def test_without_crashes_or_a_difference_nothing_is_said() -> None:

@@ -8,7 +8,8 @@ import pytest
 from results_builders import campaign
 from riobed_results.errors import StoreError
 from riobed_results.report.claims.cost import cost_claims
-from riobed_results.tables.cost import FEWEST, NOTE, cost_page, cost_table, ratio
+from riobed_results.stats.ratios import FEWEST, bootstrap_interval
+from riobed_results.tables.cost import NOTE, cost_page, cost_table
 from riobed_results.tables.cost_runs import FILE, CostRun, add_run, read_runs
 
 ON = campaign().provenance
@@ -110,14 +111,17 @@ def test_counters_are_differences() -> None:
 
 
 def test_the_interval_of_a_median_is_wider_where_values_scatter() -> None:
-    tight, wide = ratio([1.0, 1.01, 1.02, 1.01, 1.0]), ratio([0.5, 1.01, 2.0, 1.5, 0.7])
+    tight, wide = (
+        bootstrap_interval([1.0, 1.01, 1.02, 1.01, 1.0]),
+        bootstrap_interval([0.5, 1.01, 2.0, 1.5, 0.7]),
+    )
     assert tight.median == wide.median == 1.01
     assert wide.low < tight.low <= tight.median <= tight.high < wide.high
 
 
 @pytest.mark.parametrize("rounds", range(1, 6))
 def test_of_few_rounds_the_smallest_and_the_largest_are_shown_and_called_that(rounds: int) -> None:
-    found = ratio([1.0 + n for n in range(rounds)])
+    found = bootstrap_interval([1.0 + n for n in range(rounds)])
     assert (found.low, found.high) == (1.0, rounds)
     assert f"of fewer than {FEWEST} rounds" in NOTE and FEWEST == 6
 
@@ -147,8 +151,8 @@ def test_as_text() -> None:
     # Each workload has a first variant of its own.
     other = [run("registry", 0, 2.0, workload="v", versus=None), run("pte", 0, 3.0, workload="v")]
     page = cost_page(cost_table([*RUNS, *other]))
-    ratio = "1.200 (1.100 to 1.300)"
-    assert page.grids[0].body[1] == ["registry", "off", ratio, "", ratio, "", "3"]
+    shown = "1.200 (1.100 to 1.300)"
+    assert page.grids[0].body[1] == ["registry", "off", shown, "", shown, "", "3"]
     assert page.csv.splitlines()[1:] == [
         "w,off,off,time,3,1.0,1.0,1.0",
         "w,registry,off,time,3,1.2,1.1,1.3",

@@ -14,11 +14,12 @@ from riobed_results.errors import StoreError, StoreUsageError
 from riobed_results.report.claims.folder import folder_claims
 from riobed_results.report.publish import publish
 from riobed_results.report.report import report
+from riobed_results.stats.ratios import order_interval
 from riobed_results.store.logs import Links
 from riobed_results.store.queries import Results, read_results
 from riobed_results.store.store import Store, open_store
 from riobed_results.tables.paper_speed import STATEMENTS, TIMES
-from riobed_results.tables.performance import PerformanceRow, interval, performance_table
+from riobed_results.tables.performance import PerformanceRow, performance_table
 from riobed_results.tables.performance_page import PERFORMANCE
 from riobed_results.tables.registry import campaign_pages
 from riobed_results.tables.render import render
@@ -95,9 +96,9 @@ def test_infra_errors_are_no_results(store: Store) -> None:
 )
 def test_the_interval_of_a_median_is_exact(count: int, low: int, high: int) -> None:
     """The ranks are those of the sign test (Conover, Practical Nonparametric Statistics)."""
-    found = interval([float(n) for n in range(count, 0, -1)])
+    found = order_interval([float(n) for n in range(count, 0, -1)])
     assert (found.n, found.low, found.high) == (count, low, high)
-    assert interval([2.0] * 7).low == interval([2.0] * 7).high == 2.0
+    assert order_interval([2.0] * 7).low == order_interval([2.0] * 7).high == 2.0
 
 
 # Requests of 4 s in the disk's model, which took 5.

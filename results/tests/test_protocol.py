@@ -9,9 +9,9 @@ import pytest
 from results_builders import fill, trial
 from riobed_results.errors import StoreError
 from riobed_results.rules.protocol import Protocol
+from riobed_results.stats.sequential import e_values
 from riobed_results.store.store import Store
 from riobed_results.tables.protocol import ClaimTest, protocol_table
-from riobed_results.tables.sequential import e_values
 
 ALPHA = 0.05
 Shares = list[tuple[float, float]]

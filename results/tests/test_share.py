@@ -2,8 +2,9 @@
 """Years to a corruption: the paper's own figures, and the ends of the interval."""
 
 import pytest
+from riobed_results.stats.proportions import Share, mean_time
 from riobed_results.store.queries import Counts
-from riobed_results.tables.proportions import Share, corrupted_share, mean_time, mean_time_text
+from riobed_results.tables.proportions import corrupted_share, mean_time_text
 
 
 @pytest.mark.parametrize(("corrupted", "years"), [(7, 15), (10, 11)])

@@ -15,6 +15,7 @@ from typing import Any
 
 from rich.console import Console
 from riobed_results.errors import StoreError
+from riobed_results.stats.proportions import share_of
 from riobed_results.store import (
     KERNEL,
     CampaignRow,
@@ -26,7 +27,7 @@ from riobed_results.store import (
     result_at,
     utc_now,
 )
-from riobed_results.tables.proportions import count_text, interval_text, share_of
+from riobed_results.tables.proportions import count_text, interval_text
 from riobed_results.tables.replays import JUDGED, Ending, ReplayRun
 from riobed_results.text import printable
 

@@ -14,7 +14,7 @@ import numpy as np
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from riobed_results.tables.proportions import Share
+from riobed_results.stats.proportions import Share
 from riobed_results.tables.survival import Curve
 from riobed_results.text import printable
 

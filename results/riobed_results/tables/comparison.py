@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compare cache modes: do they differ in the proportion of crashes with corruption?"""
 
-import math
 from itertools import combinations
 from typing import Annotated
 
@@ -9,6 +8,7 @@ import typer
 from pydantic import BaseModel, Field
 
 from riobed_results.errors import StoreUsageError
+from riobed_results.stats.two_shares import ALPHA, POWER, crashes_needed, fisher_p, mcnemar_p
 from riobed_results.store import (
     CONTROLS,
     Counts,
@@ -20,13 +20,11 @@ from riobed_results.store import (
     in_order,
     kernels,
 )
-from riobed_results.tables.proportions import UNKNOWN
+from riobed_results.tables.proportions import UNKNOWN, p_text, side_by_side
 from riobed_results.tables.render import Grid, Page, csv_text
 from riobed_results.tables.table import CampaignTable, campaign_page
 from riobed_results.text import printable
 
-ALPHA = 0.05
-POWER = 0.8
 Power = Annotated[float, typer.Option(help="Power of Fisher's test, for the crashes needed.")]
 HEAD = ["Modes", "Fisher's p", "Pairs", "Only first", "Only second", "McNemar's p", "Crashes needed"]
 
@@ -109,57 +107,18 @@ def _compare(
     mine, theirs = crashes.get(first, {}), crashes.get(second, {})
     pairs = [(mine[key], theirs[key]) for key in mine.keys() & theirs.keys()]
     only_first, only_second = pairs.count((True, False)), pairs.count((False, True))
+    both = side_by_side(totals[first], totals[second])
     return Comparison(
         first=first,
         second=second,
-        fisher_p=fisher_p(totals[first], totals[second]),
+        fisher_p=fisher_p(both),
         pairs=len(pairs),
         both=pairs.count((True, True)),
         only_first=only_first,
         only_second=only_second,
         mcnemar_p=mcnemar_p(only_first, only_second) if pairs else None,
-        crashes_needed=crashes_needed(totals[first], totals[second], power),
+        crashes_needed=crashes_needed(both, power),
     )
-
-
-def fisher_p(first: Counts, second: Counts) -> float | None:
-    """Return the two-sided p-value of Fisher's exact test on crashes with and without corruption."""
-    if not first.crashes or not second.crashes:
-        return None
-    from scipy.stats import fisher_exact
-
-    table = [[counts.corrupted, counts.crashes - counts.corrupted] for counts in (first, second)]
-    return float(fisher_exact(table).pvalue)
-
-
-def mcnemar_p(only_first: int, only_second: int) -> float:
-    """Return the two-sided p-value of the exact McNemar test on the pairs that differ.
-
-    McNemar, Psychometrika 12, 1947; the exact form is a binomial test with probability 1/2.
-    """
-    from scipy.stats import binomtest
-
-    differing = only_first + only_second
-    return float(binomtest(only_first, differing).pvalue) if differing else 1.0
-
-
-def crashes_needed(first: Counts, second: Counts, power: float = POWER) -> int | None:
-    """Return how many crashes each mode needs for Fisher's test to distinguish these proportions.
-
-    None if they are equal, or if one is unknown. It is the normal approximation with the continuity
-    correction of Casagrande, Pike and Smith (Biometrics 34, 1978), which approximates Fisher's test:
-    equations 4.14 and 4.19 of Fleiss, Levin and Paik, "Statistical Methods for Rates and Proportions", 3rd
-    edition, 2003. It is conservative: for a power of 0.8 the exact power was 0.82 to 0.89 in the tests.
-    """
-    if not first.crashes or not second.crashes:
-        return None
-    p1, p2 = first.corrupted / first.crashes, second.corrupted / second.crashes
-    if p1 == p2:
-        return None
-    from statsmodels.stats.proportion import samplesize_proportions_2indep_onetail
-
-    uncorrected: float = samplesize_proportions_2indep_onetail(p1 - p2, p2, power, alpha=ALPHA)
-    return math.ceil(uncorrected / 4 * (1 + math.sqrt(1 + 4 / (uncorrected * abs(p1 - p2)))) ** 2)
 
 
 def comparison_page(table: ComparisonTable) -> Page:
@@ -212,11 +171,6 @@ def _cells(comparison: Comparison) -> list[str]:
         p_text(comparison.mcnemar_p),
         UNKNOWN if needed is None else str(needed),
     ]
-
-
-def p_text(p: float | None) -> str:
-    """Format a p-value with two significant digits; - for None."""
-    return UNKNOWN if p is None else "< 0.0001" if p < 0.0001 else f"{p:.2f}" if p >= 0.1 else f"{p:.2g}"
 
 
 def _csv(table: ComparisonTable) -> str:

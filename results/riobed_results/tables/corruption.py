@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pydantic import BaseModel, Field
 
 from riobed_results.rules.controls import failed_controls, losing_modes, missing_controls, powerless
+from riobed_results.stats.proportions import CONFIDENCE, MeanTime, Share, mean_time
+from riobed_results.stats.two_shares import ALPHA, POWER
 from riobed_results.store import (
     CONTROLS,
     Counts,
@@ -25,8 +27,6 @@ from riobed_results.store import (
     Row as Trials,
 )
 from riobed_results.tables.comparison import (
-    ALPHA,
-    POWER,
     Comparison,
     compare,
     comparison_grid,
@@ -37,13 +37,9 @@ from riobed_results.tables.comparison import (
 from riobed_results.tables.paper import NOTE as PAPER_NOTE
 from riobed_results.tables.paper import Beside, beside_paper, paper_grid
 from riobed_results.tables.proportions import (
-    CONFIDENCE,
     UNKNOWN,
-    MeanTime,
-    Share,
     corrupted_share,
     interval_text,
-    mean_time,
     mean_time_text,
     total_text,
 )

@@ -1,22 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cost of each variant, as ratios of time and of instructions, paired by round."""
 
-import random
 import statistics
 from collections.abc import Iterable
 
 from pydantic import BaseModel
 
 from riobed_results.errors import StoreError
+from riobed_results.stats.ratios import FEWEST, Ratio, bootstrap_interval
 from riobed_results.store import Provenance
 from riobed_results.tables.cost_runs import CostRun, read_runs
 from riobed_results.tables.render import Grid, Page, csv_text, json_text, source_text
 from riobed_results.tables.table import FolderTable
 from riobed_results.text import printable
 
-CONFIDENCE = 0.95
-RESAMPLES = 2000
-FEWEST = 6  # ratios for a bootstrap; with fewer, its interval is the range from smallest to largest
 # What kernels count; a table has those that its kernel has.
 COUNTERS = (
     "registry_updates", "windows", "flushes", "invalidations", "remote_flushes", "key_writes", "checksums",
@@ -40,15 +37,6 @@ NOTE = (
     "reschedule (RES), to call a function (CAL) and to drop addresses (TLB, of which Linux counts the calls "
     "as CAL, too). Counters: median of a run."
 )
-
-
-class Ratio(BaseModel):
-    """The median of `n` ratios with its interval."""
-
-    n: int
-    median: float
-    low: float
-    high: float
 
 
 class CostRow(BaseModel):
@@ -173,24 +161,8 @@ def _ratios(runs: list[CostRun], own: list[CostRun], base: str | None, kinds: li
         bases = {run.round: run.cost for run in runs if (run.variant, run.kind) == (base, kind)}
         pairs = [run.cost / bases[run.round] for run in own if run.kind == kind and run.round in bases]
         if pairs:
-            found[kind] = ratio(pairs)
+            found[kind] = bootstrap_interval(pairs)
     return found
-
-
-def ratio(values: list[float]) -> Ratio:
-    """Return the median with its percentile bootstrap interval; the result is deterministic.
-
-    For fewer than `FEWEST` values the interval is their range. It contains the median with probability
-    1 - 2^(1 - n), which is less than 0.95 (order statistics: Conover, Practical Nonparametric Statistics,
-    confidence intervals of quantiles).
-    """
-    median = statistics.median(values)
-    if len(values) < FEWEST:
-        return Ratio(n=len(values), median=median, low=min(values), high=max(values))
-    rng = random.Random(0)
-    medians = sorted(statistics.median(rng.choices(values, k=len(values))) for _ in range(RESAMPLES))
-    tail = round(RESAMPLES * (1 - CONFIDENCE) / 2)
-    return Ratio(n=len(values), median=median, low=medians[tail], high=medians[RESAMPLES - 1 - tail])
 
 
 def cost_page(table: CostTable) -> Page:

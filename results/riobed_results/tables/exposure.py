@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel
 
+from riobed_results.stats.proportions import Share, share_of
 from riobed_results.store import (
     CONTROLS,
     CampaignRow,
@@ -19,7 +20,7 @@ from riobed_results.store import (
     numbers,
     stored_spec,
 )
-from riobed_results.tables.proportions import UNKNOWN, Share, count_text, interval_text, share_of
+from riobed_results.tables.proportions import UNKNOWN, count_text, interval_text
 from riobed_results.tables.render import Grid, Page, csv_text
 from riobed_results.tables.table import CampaignTable, campaign_page
 from riobed_results.text import printable

@@ -9,13 +9,14 @@ from pydantic import BaseModel
 
 from riobed_results.errors import StoreUsageError
 from riobed_results.rules.endpoints import CORRUPTION, DEFINITIONS, results_of
+from riobed_results.stats.proportions import CONFIDENCE
+from riobed_results.stats.strata import Difference, difference, score
+from riobed_results.stats.two_shares import normal_p
 from riobed_results.store import Provenance, Results, crashed, in_order, judges_all
-from riobed_results.tables.comparison import p_text
 from riobed_results.tables.exposure import Endpoint
-from riobed_results.tables.proportions import CONFIDENCE, count_text
+from riobed_results.tables.proportions import count_text, p_text
 from riobed_results.tables.rates import endpoint, strata
 from riobed_results.tables.render import Grid, Page, csv_text
-from riobed_results.tables.strata import Difference, difference, score
 from riobed_results.tables.table import CampaignTable, campaign_page
 from riobed_results.text import printable
 
@@ -96,13 +97,6 @@ def inferiority_table(
         lines=lines,
         environment=results.campaign.provenance,
     )
-
-
-def normal_p(z: float) -> float:
-    """Return the probability of a standard normal number below `z`."""
-    from scipy.stats import norm
-
-    return float(norm.cdf(z))
 
 
 def inferiority_page(table: InferiorityTable) -> Page:

@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic import BaseModel
 
 from riobed_results.rules.controls import planted
+from riobed_results.stats.proportions import Share, share_of
 from riobed_results.store import (
     CONTROLS,
     CampaignRow,
@@ -21,7 +22,7 @@ from riobed_results.store import (
     numbers,
     stored_spec,
 )
-from riobed_results.tables.proportions import UNKNOWN, Share, count_text, interval_text, share_of
+from riobed_results.tables.proportions import UNKNOWN, count_text, interval_text
 from riobed_results.tables.render import Grid, Page, csv_text
 from riobed_results.tables.table import CampaignTable, campaign_page
 from riobed_results.text import printable

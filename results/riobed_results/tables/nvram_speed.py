@@ -13,8 +13,8 @@ import typer
 from pydantic import BaseModel
 
 from riobed_results.errors import StoreUsageError
+from riobed_results.stats.ratios import FEWEST, Ratio
 from riobed_results.store import Provenance, Results, RunRow
-from riobed_results.tables.cost import FEWEST, Ratio
 from riobed_results.tables.nvram import has_nvdimm
 from riobed_results.tables.paper_nvram import ORDERS
 from riobed_results.tables.performance import MIB, Runs, Said, ratio, runs_of, said_of

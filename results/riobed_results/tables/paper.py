@@ -7,9 +7,9 @@ of each of 13 fault types on each of three systems.
 
 from pydantic import BaseModel
 
+from riobed_results.stats.two_shares import fisher_p
 from riobed_results.store import Counts
-from riobed_results.tables.comparison import fisher_p, p_text
-from riobed_results.tables.proportions import corrupted_share, interval_text, total_text
+from riobed_results.tables.proportions import corrupted_share, interval_text, p_text, side_by_side, total_text
 from riobed_results.tables.render import Grid
 from riobed_results.text import printable
 
@@ -96,7 +96,7 @@ def beside_paper(cells: Cells, modes: list[str]) -> Beside | None:
         fault_classes=classes,
         here=here,
         paper=paper,
-        fisher_p={mode: fisher_p(total(here, mode), total(paper, mode)) for mode in modes},
+        fisher_p={mode: fisher_p(side_by_side(total(here, mode), total(paper, mode))) for mode in modes},
     )
 
 

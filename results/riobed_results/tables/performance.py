@@ -12,11 +12,10 @@ import typer
 from pydantic import BaseModel
 
 from riobed_results.errors import StoreUsageError
+from riobed_results.stats.ratios import FEWEST, Ratio, order_interval
 from riobed_results.store import DiskCounts, Provenance, Results, RunKind, RunRow, in_order
-from riobed_results.tables.cost import FEWEST, Ratio
 from riobed_results.tables.paper_speed import STATEMENTS, TIMES, PaperTime, Statement
 
-CONFIDENCE = 0.95
 BASE = "rio-protected"
 MIB = 1 << 20
 Over = Annotated[str, typer.Option("--over", help="The cache mode over which ratios are.")]
@@ -232,25 +231,11 @@ def ratio(runs: Runs, mode: str, over: str, part: str | None = None) -> Ratio | 
     own, base = runs.get(mode, {}), runs.get(over, {})
     both = [(own[number], base[number]) for number in sorted(own.keys() & base.keys())]
     pairs = [_cost(mine, part) / _cost(other, part) for mine, other in both if mine.session == other.session]
-    return interval(pairs) if pairs else None
+    return order_interval(pairs) if pairs else None
 
 
 def _cost(run: RunRow, part: str | None) -> float:
     return run.cost if part is None else run.part_costs[part]
-
-
-def interval(values: list[float]) -> Ratio:
-    """Return the median with its 95 % interval; of fewer than FEWEST values from the smallest to the largest.
-
-    The interval is exact whatever the distribution: it ends at order statistics.
-    """
-    from scipy.stats import quantile_test  # the import takes a second
-
-    median = statistics.median(values)
-    if len(values) < FEWEST:
-        return Ratio(n=len(values), median=median, low=min(values), high=max(values))
-    found = quantile_test(values, q=median, p=0.5).confidence_interval(CONFIDENCE)
-    return Ratio(n=len(values), median=median, low=float(found.low), high=float(found.high))
 
 
 def _said(cell: Cell, runs: Runs) -> list[Said]:

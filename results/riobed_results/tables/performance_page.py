@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 
 from pydantic import BaseModel
 
-from riobed_results.tables.cost import FEWEST, Ratio
+from riobed_results.stats.ratios import FEWEST, Ratio
 from riobed_results.tables.paper_speed import TIMES
 from riobed_results.tables.performance import (
     BASE,

@@ -1,30 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The proportion of crashes with corruption, and the mean time of a machine to a corruption."""
+"""Shares of counted crashes, and how shares, times and p-values are written."""
 
-from pydantic import BaseModel
-
+from riobed_results.stats.proportions import MeanTime, Share, share_of
+from riobed_results.stats.strata import Stratum
 from riobed_results.store import Counts
 
-CONFIDENCE = 0.95
-# "A somewhat pessimistic estimate for production-quality operating systems": the paper, section 3.3.
-YEARS_BETWEEN_CRASHES = 2 / 12
 UNKNOWN = "-"  # stands for a value without any crash behind it
-
-
-class Share(BaseModel):
-    """A proportion from 0 to 1 with its interval; None if nothing was counted."""
-
-    share: float | None = None
-    low: float | None = None
-    high: float | None = None
-
-
-class MeanTime(BaseModel):
-    """The mean time to a corruption in years, with its interval; None if infinite or unknown."""
-
-    years: float | None = None
-    low: float | None = None
-    high: float | None = None
 
 
 def corrupted_share(counts: Counts) -> Share:
@@ -32,27 +13,9 @@ def corrupted_share(counts: Counts) -> Share:
     return share_of(counts.corrupted, counts.crashes)
 
 
-def share_of(count: int, total: int) -> Share:
-    """Return count / total with its exact interval (Clopper and Pearson, Biometrika 26, 1934)."""
-    if not total:
-        return Share()
-    from scipy.stats import binomtest  # the import takes a second, which `riobed --help` should not pay
-
-    interval = binomtest(count, total).proportion_ci(confidence_level=CONFIDENCE, method="exact")
-    return Share(share=count / total, low=float(interval.low), high=float(interval.high))
-
-
-def mean_time(share: Share) -> MeanTime:
-    """Return the mean time to a corruption of a machine that crashes every two months.
-
-    As in section 3.3 of the paper, it is the time between crashes divided by the proportion of crashes with
-    corruption. The interval's ends come from those of the proportion, in reverse order.
-    """
-    return MeanTime(years=_years(share.share), low=_years(share.high), high=_years(share.low))
-
-
-def _years(share: float | None) -> float | None:
-    return YEARS_BETWEEN_CRASHES / share if share else None
+def side_by_side(first: Counts, second: Counts) -> Stratum:
+    """Return two proportions of crashes with corruption, to be compared."""
+    return Stratum(first.corrupted, first.crashes, second.corrupted, second.crashes)
 
 
 def total_text(counts: Counts) -> str:
@@ -89,3 +52,8 @@ def mean_time_text(time: MeanTime) -> str:
 
 def _years_text(years: float) -> str:
     return f"{years:.0f}" if years >= 10 else f"{years:.1f}"
+
+
+def p_text(p: float | None) -> str:
+    """Format a p-value with two significant digits; - for None."""
+    return UNKNOWN if p is None else "< 0.0001" if p < 0.0001 else f"{p:.2f}" if p >= 0.1 else f"{p:.2g}"

@@ -23,8 +23,10 @@ from riobed_results.rules.endpoints import (
     result,
     results_of,
 )
+from riobed_results.stats.proportions import Share, share_of
+from riobed_results.stats.strata import Stratum, exact_p
+from riobed_results.stats.two_shares import fisher_p, mcnemar_p
 from riobed_results.store import (
-    Counts,
     Provenance,
     Results,
     Row,
@@ -33,11 +35,9 @@ from riobed_results.store import (
     judges_all,
     kernels,
 )
-from riobed_results.tables.comparison import fisher_p, mcnemar_p, p_text
 from riobed_results.tables.exposure import Endpoint
-from riobed_results.tables.proportions import UNKNOWN, Share, count_text, interval_text, share_of
+from riobed_results.tables.proportions import UNKNOWN, count_text, interval_text, p_text
 from riobed_results.tables.render import Grid, Page, csv_text
-from riobed_results.tables.strata import Stratum, exact_p
 from riobed_results.tables.table import CampaignTable, campaign_page
 from riobed_results.text import printable
 
@@ -120,12 +120,13 @@ def strata(runs: Sequence[Row], definition: Definition, first: str, other: str) 
 
 def _pair(runs: Sequence[Row], definition: Definition, first: str, other: str) -> Pair:
     of_class = strata(runs, definition, first, other)
-    mine = Counts(crashes=sum(each.total for each in of_class), corrupted=sum(each.hits for each in of_class))
-    theirs = Counts(
-        crashes=sum(each.other_total for each in of_class),
-        corrupted=sum(each.other_hits for each in of_class),
+    both = Stratum(
+        hits=sum(each.hits for each in of_class),
+        total=sum(each.total for each in of_class),
+        other_hits=sum(each.other_hits for each in of_class),
+        other_total=sum(each.other_total for each in of_class),
     )
-    return Pair(first=first, second=other, p=fisher_p(mine, theirs), within=exact_p(of_class))
+    return Pair(first=first, second=other, p=fisher_p(both), within=exact_p(of_class))
 
 
 # Whether the run of a seed was a hit, by fault class and, if faults depend on it, by the kernel's build.

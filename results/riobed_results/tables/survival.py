@@ -7,8 +7,9 @@ from typing import Any
 from pydantic import BaseModel
 
 from riobed_results.rules.endpoints import differs, result
+from riobed_results.stats.proportions import CONFIDENCE
 from riobed_results.store import Provenance, Results, Row, crashed, in_order, judged, numbers
-from riobed_results.tables.proportions import CONFIDENCE, UNKNOWN, percent
+from riobed_results.tables.proportions import UNKNOWN, percent
 from riobed_results.tables.render import Grid, Page, csv_text
 from riobed_results.tables.table import CampaignTable, campaign_page
 from riobed_results.text import printable

@@ -21,6 +21,7 @@ from riobed_results.report.claims.controls import CONTROL_SOURCES, CONTROL_SUMS
 from riobed_results.report.claims.crashes import CRASH_SOURCES
 from riobed_results.report.claims.nvdimm import nvdimm, restart_costs
 from riobed_results.report.claims.special import SPECIAL
+from riobed_results.stats.proportions import CONFIDENCE
 from riobed_results.store import (
     CONTROLS,
     Results,
@@ -32,7 +33,7 @@ from riobed_results.store import (
     stored_spec,
 )
 from riobed_results.tables.phases import GROUPS, group, timed
-from riobed_results.tables.proportions import CONFIDENCE, count_text
+from riobed_results.tables.proportions import count_text
 from riobed_results.tables.starts import STARTS, difference_p
 from riobed_results.tables.titles import titled
 

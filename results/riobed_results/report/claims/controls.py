@@ -15,6 +15,7 @@ from riobed_results.rules.controls import (
     must_lose,
     powerless,
 )
+from riobed_results.stats.proportions import share_of
 from riobed_results.store import (
     PANICS,
     Results,
@@ -38,7 +39,7 @@ from riobed_results.tables.losses import (
     loss_lines,
 )
 from riobed_results.tables.planted import PLANTED, during
-from riobed_results.tables.proportions import count_text, share_of
+from riobed_results.tables.proportions import count_text
 from riobed_results.tables.resets import RESETS
 
 # Dirty memory that counts as much, because a kernel was once seen not to come up after such a recovery.

@@ -9,8 +9,9 @@ import numpy as np
 import statsmodels.api as sm
 
 from riobed_results.report.claims.claim import Claim, count, interval, number, of, part, probability, slug
-from riobed_results.store import CONTROLS, Counts, Results, TrialRow, crashed, judged
-from riobed_results.tables.comparison import fisher_p
+from riobed_results.stats.strata import Stratum
+from riobed_results.stats.two_shares import fisher_p
+from riobed_results.store import CONTROLS, Results, TrialRow, crashed, judged
 from riobed_results.tables.exposure import ALL, exposure_table
 from riobed_results.tables.rates import sensitivity
 
@@ -26,6 +27,10 @@ def _runs(results: Results) -> list[TrialRow]:
 
 def _bad(rows: Sequence[TrialRow]) -> int:
     return sum(row.corruption != "none" for row in rows)
+
+
+def _fisher_p(first: Sequence[TrialRow], other: Sequence[TrialRow]) -> float | None:
+    return fisher_p(Stratum(_bad(first), len(first), _bad(other), len(other)))
 
 
 def judged_by_mode(results: Results) -> Iterator[Claim]:
@@ -44,8 +49,7 @@ def judged_by_mode(results: Results) -> Iterator[Claim]:
         others = [row for row in mine if row.fault_class not in WITH_THE_LOAD]
         yield of(slug("judged corrupted others", mode), _bad(others), len(others))
     for first, second in combinations(of_mode, 2):
-        sides = (Counts(crashes=len(of_mode[m]), corrupted=_bad(of_mode[m])) for m in (first, second))
-        if (p := fisher_p(*sides)) is not None:
+        if (p := _fisher_p(of_mode[first], of_mode[second])) is not None:
             yield probability(slug("judged fisher p", first, second), p)
     for rate in sensitivity(results).rates:
         for pair in rate.pairs if rate.name == "judged" else ():
@@ -57,8 +61,7 @@ def ends(results: Results) -> Iterator[Claim]:
     """Return whether crashed runs are corrupted more often than others, and how many faults corrupted."""
     down, up = ([row for row in _runs(results) if crashed(row) == wanted] for wanted in (True, False))
     yield part("corrupted_without_crash", _bad(up), len(up))
-    sides = (Counts(crashes=len(rows), corrupted=_bad(rows)) for rows in (down, up))
-    if (p := fisher_p(*sides)) is not None:
+    if (p := _fisher_p(down, up)) is not None:
         yield probability("fisher_p_crashed", p)
     bad = {(row.fault_class, row.seed) for row in _runs(results) if row.corruption != "none"}
     yield count("corrupting_draws", len(bad), "draw of faults", "draws of faults")

@@ -7,8 +7,8 @@ from itertools import product
 from statistics import median
 
 from riobed_results.report.claims.claim import Claim, count, number, slug
+from riobed_results.stats.ratios import Ratio
 from riobed_results.store import Results, stored_spec
-from riobed_results.tables.cost import Ratio
 from riobed_results.tables.nvram import has_nvdimm
 from riobed_results.tables.nvram_speed import speed_table
 from riobed_results.tables.performance import (

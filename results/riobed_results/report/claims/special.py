@@ -21,8 +21,9 @@ from riobed_results.report.claims.claim import (
 from riobed_results.report.claims.hits import ends, judged_by_mode, overruns, slopes
 from riobed_results.report.claims.replays import Again, corrupted
 from riobed_results.rules.controls import kind as planted_kind
-from riobed_results.store import CONTROLS, Counts, Results, TrialRow
-from riobed_results.tables.comparison import fisher_p
+from riobed_results.stats.strata import Stratum
+from riobed_results.stats.two_shares import fisher_p
+from riobed_results.store import CONTROLS, Results, TrialRow
 from riobed_results.tables.phases import timed
 from riobed_results.tables.planted import PLANTED
 from riobed_results.tables.rates import direct
@@ -87,13 +88,13 @@ QUIET = ("2026-11-22T01:04", "2026-11-22T01:54")
 
 def _table1(results: Results) -> Iterator[Claim]:
     crashes = list(filter(titled, results.rows))
-    sides = []
+    sides: list[int] = []
     for mode, name in (("rio", "rio"), ("rio-protected", "rio_protected")):
         direct = [row for row in crashes if row.mode == mode and row.corruption == "direct"]
         overruns = sum(row.fault_class == "copy_overrun" for row in direct)
         yield of(f"direct_{name}_copy_overrun", overruns, len(direct))
-        sides.append(Counts(crashes=sum(row.mode == mode for row in crashes), corrupted=overruns))
-    if (p := fisher_p(*sides)) is not None:
+        sides += [overruns, sum(row.mode == mode for row in crashes)]
+    if (p := fisher_p(Stratum(*sides))) is not None:
         yield probability("fisher_p_direct_copy_overrun", p)
     yield from _direct(results, crashes)
     bad = [row for row in crashes if row.corruption != "none"]
