@@ -27,9 +27,9 @@ from riobed_results.report.claims import read_claims, unbacked, write_claims
 from riobed_results.report.publish import publish
 from riobed_results.store import DEFAULT_STORE, REPORT_FILE, Links, Logs, label, open_store, read_results
 from riobed_results.tables.adjudication import adjudicate, adjudication_page, cases, read_answers
+from riobed_results.tables.framework.render import render
+from riobed_results.tables.framework.table import CampaignTable, FolderTable, Table
 from riobed_results.tables.registry import CAMPAIGN_TABLES, FOLDER_TABLES, RUN_TABLES
-from riobed_results.tables.render import render
-from riobed_results.tables.table import CampaignTable, FolderTable, Table
 from riobed_results.text import printable
 
 PIPE_WIDTH = 200  # columns of output that goes to no terminal

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from html.parser import HTMLParser
 
 from markdown_it import MarkdownIt
-from riobed_results.tables.render import LATEX_ESCAPES
+from riobed_results.tables.framework.render import LATEX_ESCAPES
 
 Grids = list[list[list[str]]]
 

@@ -11,9 +11,9 @@ from riobed_results.store.queries import Results
 from riobed_results.store.store import Store
 from riobed_results.store.trial import PANICS
 from riobed_results.tables.corruption import corruption_table
+from riobed_results.tables.framework.render import render
+from riobed_results.tables.framework.table import CampaignTable
 from riobed_results.tables.registry import CAMPAIGN_TABLES
-from riobed_results.tables.render import render
-from riobed_results.tables.table import CampaignTable
 
 RECOVERY = recovered()
 

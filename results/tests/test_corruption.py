@@ -12,7 +12,7 @@ from riobed_results.store.store import Store
 from riobed_results.store.trial import Outcome, TrialRow
 from riobed_results.tables.comparison import comparison_table
 from riobed_results.tables.corruption import corruption_page, corruption_table
-from riobed_results.tables.proportions import corrupted_share
+from riobed_results.tables.framework.shares import corrupted_share
 
 MODES = ["write-through", "delayed", "rio"]
 CLASSES = ["kernel_text", "delete_branch", "copy_overrun"]

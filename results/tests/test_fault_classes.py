@@ -9,8 +9,8 @@ from riobed_results.errors import StoreError
 from riobed_results.report.claims.campaign import campaign_claims
 from riobed_results.store.store import Store
 from riobed_results.tables.fault_classes import class_page, class_table
-from riobed_results.tables.proportions import percent
-from riobed_results.tables.render import render
+from riobed_results.tables.framework.render import render
+from riobed_results.tables.framework.shares import percent
 
 
 def rows() -> list[dict[str, Any]]:

@@ -6,9 +6,9 @@ from results_builders import fill
 from riobed_results.store.queries import Counts
 from riobed_results.store.store import Store
 from riobed_results.tables.corruption import corruption_page, corruption_table
+from riobed_results.tables.framework.render import render
+from riobed_results.tables.framework.shares import total_text
 from riobed_results.tables.paper import CORRUPTED, FAULT_CLASSES, paper_counts
-from riobed_results.tables.proportions import total_text
-from riobed_results.tables.render import render
 
 TOTALS = {
     "write-through": "7 of 650 (1.1 %)",

@@ -21,8 +21,8 @@ from riobed_results.store import (
 )
 from riobed_results.store.logs import member_name
 from riobed_results.tables.adjudication import adjudicate, adjudication_page, cases, read_answers
+from riobed_results.tables.framework.render import render
 from riobed_results.tables.registry import campaign_pages
-from riobed_results.tables.render import render
 
 PLACE = Path(__file__).parents[1] / "published"
 PUBLISHED = sorted(path.parent for path in PLACE.glob(f"**/{PACKED_FILE}"))

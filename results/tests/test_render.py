@@ -12,7 +12,7 @@ from results_readers import READERS
 from riobed_results.store import KernelProvenance, Provenance
 from riobed_results.store.store import Store
 from riobed_results.tables.corruption import CorruptionTable, corruption_page, corruption_table
-from riobed_results.tables.render import Grid, Page, render, source_text
+from riobed_results.tables.framework.render import Grid, Page, render, source_text
 
 PROVENANCE = Provenance(
     seed="1", kernel_release="6.12.9", kernel_build_id="aa", series_commit="bb", qemu_version="QEMU 8",

@@ -4,7 +4,7 @@
 import pytest
 from riobed_results.stats.proportions import Share, mean_time
 from riobed_results.store.queries import Counts
-from riobed_results.tables.proportions import corrupted_share, mean_time_text
+from riobed_results.tables.framework.shares import corrupted_share, mean_time_text
 
 
 @pytest.mark.parametrize(("corrupted", "years"), [(7, 15), (10, 11)])

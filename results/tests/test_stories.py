@@ -8,7 +8,7 @@ from results_builders import faults, fill
 from riobed_results.errors import StoreError
 from riobed_results.store.store import Store
 from riobed_results.store.trial import FaultRow
-from riobed_results.tables.render import render
+from riobed_results.tables.framework.render import render
 from riobed_results.tables.stories import Story, story_page, story_table
 
 FIRST = {"path": "tree/f1", "kind": "content", "offset": 4096, "length": 7, "detail": "found 1e"}

@@ -20,9 +20,9 @@ from results_readers import READERS
 from riobed_results.errors import StoreError
 from riobed_results.store.queries import read_results
 from riobed_results.store.store import Store, open_store
+from riobed_results.tables.framework.render import Page, render
+from riobed_results.tables.framework.table import CampaignTable, Table
 from riobed_results.tables.registry import CAMPAIGN_TABLES, FOLDER_TABLES
-from riobed_results.tables.render import Page, render
-from riobed_results.tables.table import CampaignTable, Table
 
 PUBLISHED = Path(__file__).parents[1] / "published"
 STORES = sorted(PUBLISHED.glob("**/store.sqlite.xz"), key=lambda path: path.stat().st_size)

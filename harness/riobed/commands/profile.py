@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import BaseModel
 from rich.console import Console
 from riobed_results.store import Provenance
-from riobed_results.tables.render import Grid, Page, csv_text, json_text, render, source_text
+from riobed_results.tables.framework.render import Grid, Page, csv_text, json_text, render, source_text
 from riobed_results.text import printable
 
 from riobed.errors import InfraError, UsageError

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 from riobed_results.store import utc_now
-from riobed_results.tables.render import render
+from riobed_results.tables.framework.render import render
 from riobed_results.tables.soak import (
     FILE,
     SAME_SOAK,

@@ -16,9 +16,9 @@ from riobed_results.rules.controls import losing_modes
 from riobed_results.rules.endpoints import differs, result
 from riobed_results.stats.proportions import Share, share_of
 from riobed_results.store import Provenance, Results, Row, TrialRow, in_order, judged
-from riobed_results.tables.proportions import UNKNOWN, count_text, interval_text
-from riobed_results.tables.render import Grid, Page, csv_text
-from riobed_results.tables.table import campaign_page
+from riobed_results.tables.framework.render import Grid, Page, csv_text
+from riobed_results.tables.framework.shares import UNKNOWN, count_text, interval_text
+from riobed_results.tables.framework.table import campaign_page
 from riobed_results.text import printable
 
 # What a reader may answer.

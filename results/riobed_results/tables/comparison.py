@@ -20,9 +20,9 @@ from riobed_results.store import (
     in_order,
     kernels,
 )
-from riobed_results.tables.proportions import UNKNOWN, p_text, side_by_side
-from riobed_results.tables.render import Grid, Page, csv_text
-from riobed_results.tables.table import CampaignTable, campaign_page
+from riobed_results.tables.framework.render import Grid, Page, csv_text
+from riobed_results.tables.framework.shares import UNKNOWN, p_text, side_by_side
+from riobed_results.tables.framework.table import CampaignTable, campaign_page
 from riobed_results.text import printable
 
 Power = Annotated[float, typer.Option(help="Power of Fisher's test, for the crashes needed.")]

@@ -34,17 +34,17 @@ from riobed_results.tables.comparison import (
     fault_crashes,
     fault_totals,
 )
-from riobed_results.tables.paper import NOTE as PAPER_NOTE
-from riobed_results.tables.paper import Beside, beside_paper, paper_grid
-from riobed_results.tables.proportions import (
+from riobed_results.tables.framework.render import Grid, Page, csv_text
+from riobed_results.tables.framework.shares import (
     UNKNOWN,
     corrupted_share,
     interval_text,
     mean_time_text,
     total_text,
 )
-from riobed_results.tables.render import Grid, Page, csv_text
-from riobed_results.tables.table import CampaignTable, campaign_page
+from riobed_results.tables.framework.table import CampaignTable, campaign_page
+from riobed_results.tables.paper import NOTE as PAPER_NOTE
+from riobed_results.tables.paper import Beside, beside_paper, paper_grid
 from riobed_results.text import printable
 
 _MEANING = (

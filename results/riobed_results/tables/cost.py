@@ -10,8 +10,8 @@ from riobed_results.errors import StoreError
 from riobed_results.stats.ratios import FEWEST, Ratio, bootstrap_interval
 from riobed_results.store import Provenance
 from riobed_results.tables.cost_runs import CostRun, read_runs
-from riobed_results.tables.render import Grid, Page, csv_text, json_text, source_text
-from riobed_results.tables.table import FolderTable
+from riobed_results.tables.framework.render import Grid, Page, csv_text, json_text, source_text
+from riobed_results.tables.framework.table import FolderTable
 from riobed_results.text import printable
 
 # What kernels count; a table has those that its kernel has.

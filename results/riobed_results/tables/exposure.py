@@ -20,20 +20,12 @@ from riobed_results.store import (
     numbers,
     stored_spec,
 )
-from riobed_results.tables.proportions import UNKNOWN, count_text, interval_text
-from riobed_results.tables.render import Grid, Page, csv_text
-from riobed_results.tables.table import CampaignTable, campaign_page
+from riobed_results.tables.framework.render import Grid, Page, csv_text
+from riobed_results.tables.framework.shares import UNKNOWN, CountedShare, count_text, interval_text
+from riobed_results.tables.framework.table import CampaignTable, campaign_page
 from riobed_results.text import printable
 
 ALL = "all fault classes"
-
-
-class Endpoint(BaseModel):
-    """How many of `total` runs ended so, as a share with its exact interval."""
-
-    count: int
-    total: int
-    share: Share
 
 
 class Exposure(BaseModel):
@@ -52,8 +44,8 @@ class Exposure(BaseModel):
     crashes: int
     cache: tuple[float, float, float]
     dirty: float | None
-    direct: Endpoint
-    corrupted: Endpoint
+    direct: CountedShare
+    corrupted: CountedShare
 
 
 class ExposureTable(BaseModel):
@@ -110,9 +102,9 @@ def _line(fault_class: str, mode: str, target: float | None, rows: Sequence[Row]
     )
 
 
-def _endpoint(ended: Sequence[Row], rows: Sequence[Row]) -> Endpoint:
+def _endpoint(ended: Sequence[Row], rows: Sequence[Row]) -> CountedShare:
     count, total = how_many(ended), how_many(rows)
-    return Endpoint(count=count, total=total, share=share_of(count, total))
+    return CountedShare(count=count, total=total, share=share_of(count, total))
 
 
 NOTE = (

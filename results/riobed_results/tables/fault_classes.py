@@ -18,9 +18,9 @@ from riobed_results.store import (
     judges_all,
     numbers,
 )
-from riobed_results.tables.proportions import percent
-from riobed_results.tables.render import Grid, Page, csv_text
-from riobed_results.tables.table import CampaignTable, campaign_page
+from riobed_results.tables.framework.render import Grid, Page, csv_text
+from riobed_results.tables.framework.shares import percent
+from riobed_results.tables.framework.table import CampaignTable, campaign_page
 from riobed_results.text import printable
 
 _NOTE = (

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from riobed_results.rules.controls import on_request, powerless
 from riobed_results.store import Row, how_many, judged, numbers
-from riobed_results.tables.by_mode import Design, Value
+from riobed_results.tables.framework.by_mode import Design, Value
 
 # In the order in which riorecover runs them.
 PHASES = ("registry", "save", "metadata", "e2fsck", "data")

@@ -13,11 +13,10 @@ from riobed_results.stats.proportions import CONFIDENCE
 from riobed_results.stats.strata import Difference, difference, score
 from riobed_results.stats.two_shares import normal_p
 from riobed_results.store import Provenance, Results, crashed, in_order, judges_all
-from riobed_results.tables.exposure import Endpoint
-from riobed_results.tables.proportions import count_text, p_text
+from riobed_results.tables.framework.render import Grid, Page, csv_text
+from riobed_results.tables.framework.shares import CountedShare, count_text, p_text
+from riobed_results.tables.framework.table import CampaignTable, campaign_page
 from riobed_results.tables.rates import endpoint, strata
-from riobed_results.tables.render import Grid, Page, csv_text
-from riobed_results.tables.table import CampaignTable, campaign_page
 from riobed_results.text import printable
 
 MARGIN = 1.0
@@ -42,8 +41,8 @@ class Inferiority(BaseModel):
 
     mode: str
     other: str
-    hits: Endpoint
-    other_hits: Endpoint
+    hits: CountedShare
+    other_hits: CountedShare
     difference: Difference
     p: float
     holds: bool

@@ -22,9 +22,9 @@ from riobed_results.store import (
     numbers,
     stored_spec,
 )
-from riobed_results.tables.proportions import UNKNOWN, count_text, interval_text
-from riobed_results.tables.render import Grid, Page, csv_text
-from riobed_results.tables.table import CampaignTable, campaign_page
+from riobed_results.tables.framework.render import Grid, Page, csv_text
+from riobed_results.tables.framework.shares import UNKNOWN, count_text, interval_text
+from riobed_results.tables.framework.table import CampaignTable, campaign_page
 from riobed_results.text import printable
 
 Crash = Literal["reset", "power", "power-lines"]

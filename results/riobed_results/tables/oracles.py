@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 
 from riobed_results.store import CONTROLS, Row, crashed, how_many
-from riobed_results.tables.by_mode import Design, Value
+from riobed_results.tables.framework.by_mode import Design, Value
 
 
 def _lines(rows: Sequence[Row]) -> dict[str, Value]:

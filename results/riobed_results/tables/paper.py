@@ -9,8 +9,14 @@ from pydantic import BaseModel
 
 from riobed_results.stats.two_shares import fisher_p
 from riobed_results.store import Counts
-from riobed_results.tables.proportions import corrupted_share, interval_text, p_text, side_by_side, total_text
-from riobed_results.tables.render import Grid
+from riobed_results.tables.framework.render import Grid
+from riobed_results.tables.framework.shares import (
+    corrupted_share,
+    interval_text,
+    p_text,
+    side_by_side,
+    total_text,
+)
 from riobed_results.text import printable
 
 CRASHES = 50

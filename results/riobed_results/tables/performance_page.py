@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from pydantic import BaseModel
 
 from riobed_results.stats.ratios import FEWEST, Ratio
+from riobed_results.tables.framework.render import Grid, Page, csv_text
+from riobed_results.tables.framework.table import RunTable, campaign_page
 from riobed_results.tables.paper_speed import TIMES
 from riobed_results.tables.performance import (
     BASE,
@@ -16,8 +18,6 @@ from riobed_results.tables.performance import (
     Use,
     performance_table,
 )
-from riobed_results.tables.render import Grid, Page, csv_text
-from riobed_results.tables.table import RunTable, campaign_page
 from riobed_results.text import printable
 
 NOTE = (

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from riobed_results.rules.controls import KINDS, expected, found_by, kind, planted
 from riobed_results.store import Row, how_many
-from riobed_results.tables.by_mode import Design, Value
+from riobed_results.tables.framework.by_mode import Design, Value
 
 # The only kinds of stores that do not say when the change was made.
 _OLD_KINDS = ("stray", "entry", "block", "written")

@@ -12,8 +12,8 @@ from riobed_results.rules.endpoints import DEFINITIONS, result, results_of
 from riobed_results.rules.protocol import Claim, Protocol, stored_protocol
 from riobed_results.stats.sequential import e_values
 from riobed_results.store import CONTROLS, Provenance, Results, Row, in_order
-from riobed_results.tables.render import Grid, Page, csv_text
-from riobed_results.tables.table import CampaignTable, campaign_page
+from riobed_results.tables.framework.render import Grid, Page, csv_text
+from riobed_results.tables.framework.table import CampaignTable, campaign_page
 from riobed_results.text import printable
 
 State = Literal["shown", "refuted", "open", "waiting"]

@@ -35,10 +35,9 @@ from riobed_results.store import (
     judges_all,
     kernels,
 )
-from riobed_results.tables.exposure import Endpoint
-from riobed_results.tables.proportions import UNKNOWN, count_text, interval_text, p_text
-from riobed_results.tables.render import Grid, Page, csv_text
-from riobed_results.tables.table import CampaignTable, campaign_page
+from riobed_results.tables.framework.render import Grid, Page, csv_text
+from riobed_results.tables.framework.shares import UNKNOWN, CountedShare, count_text, interval_text, p_text
+from riobed_results.tables.framework.table import CampaignTable, campaign_page
 from riobed_results.text import printable
 
 
@@ -63,7 +62,7 @@ class Rate(BaseModel):
 
     name: str
     title: str
-    cells: dict[str, Endpoint]
+    cells: dict[str, CountedShare]
     pairs: list[Pair]
 
 
@@ -99,11 +98,11 @@ def rate_table(results: Results, definitions: Sequence[Definition], compare: boo
     return RateTable(campaign=campaign.name, modes=modes, rates=rates, environment=campaign.provenance)
 
 
-def endpoint(runs: Sequence[Row], definition: Definition, mode: str) -> Endpoint:
+def endpoint(runs: Sequence[Row], definition: Definition, mode: str) -> CountedShare:
     """Return how many runs of a mode are a hit, with the exact interval of the share."""
     counted = [run for run in runs if run.mode == mode and definition.runs(run)]
     hits, total = how_many(filter(definition.hit, counted)), how_many(counted)
-    return Endpoint(count=hits, total=total, share=share_of(hits, total))
+    return CountedShare(count=hits, total=total, share=share_of(hits, total))
 
 
 def strata(runs: Sequence[Row], definition: Definition, first: str, other: str) -> list[Stratum]:

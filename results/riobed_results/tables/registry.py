@@ -4,12 +4,14 @@
 from typing import Any
 
 from riobed_results.store import Results
-from riobed_results.tables.by_mode import by_mode
 from riobed_results.tables.comparison import COMPARISON
 from riobed_results.tables.corruption import CORRUPTION
 from riobed_results.tables.cost import COST
 from riobed_results.tables.exposure import EXPOSURE
 from riobed_results.tables.fault_classes import FAULTS
+from riobed_results.tables.framework.by_mode import by_mode
+from riobed_results.tables.framework.render import Page
+from riobed_results.tables.framework.table import CampaignTable, FolderTable, RunTable
 from riobed_results.tables.losses import NO_FAULT, PANIC, POWER, RECOVERY_CRASH, RESTARTS
 from riobed_results.tables.noninferiority import NONINFERIORITY
 from riobed_results.tables.nvram import NVRAM
@@ -21,7 +23,6 @@ from riobed_results.tables.planted import PLANTED
 from riobed_results.tables.processors import PROCESSORS
 from riobed_results.tables.protocol import PROTOCOL
 from riobed_results.tables.rates import DIRECT, OUTCOMES, SENSITIVITY
-from riobed_results.tables.render import Page
 from riobed_results.tables.replays import REPLAYS
 from riobed_results.tables.resets import RESETS
 from riobed_results.tables.severity import SEVERITY
@@ -29,7 +30,6 @@ from riobed_results.tables.soak import SOAK
 from riobed_results.tables.starts import STARTS
 from riobed_results.tables.stories import STORIES
 from riobed_results.tables.survival import SURVIVAL
-from riobed_results.tables.table import CampaignTable, FolderTable, RunTable
 from riobed_results.tables.titles import TITLES
 from riobed_results.tables.victims import VICTIMS
 from riobed_results.tables.windows import WINDOWS

@@ -9,9 +9,9 @@ from pydantic import BaseModel, ConfigDict
 from riobed_results.errors import StoreError
 from riobed_results.stats.proportions import Share, share_of
 from riobed_results.store import Provenance, add_line, read_lines
-from riobed_results.tables.proportions import count_text, interval_text
-from riobed_results.tables.render import Grid, Page, csv_text, json_text, source_text
-from riobed_results.tables.table import FolderTable
+from riobed_results.tables.framework.render import Grid, Page, csv_text, json_text, source_text
+from riobed_results.tables.framework.shares import count_text, interval_text
+from riobed_results.tables.framework.table import FolderTable
 from riobed_results.text import printable
 
 FILE = "replays.jsonl"

@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Callable, Sequence
 
 from riobed_results.store import CONTROLS, Row, counted, how_many, judged, numbers
-from riobed_results.tables.by_mode import Design, Value
+from riobed_results.tables.framework.by_mode import Design, Value
 
 _GROUPS: dict[str, Callable[[Row], bool]] = {
     "Crashes": counted,

@@ -12,9 +12,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from riobed_results.errors import StoreError
 from riobed_results.files import write_whole
 from riobed_results.store import SERIES, Provenance, RecoveryReport
-from riobed_results.tables.proportions import UNKNOWN
-from riobed_results.tables.render import Grid, Page, csv_text, json_text, source_text
-from riobed_results.tables.table import FolderTable
+from riobed_results.tables.framework.render import Grid, Page, csv_text, json_text, source_text
+from riobed_results.tables.framework.shares import UNKNOWN
+from riobed_results.tables.framework.table import FolderTable
 from riobed_results.text import printable
 
 FILE = "soak.json"

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from riobed_results.stats.strata import Stratum, exact_p
 from riobed_results.store import CONTROLS, Row, crashed, how_many
-from riobed_results.tables.by_mode import Design, Value
+from riobed_results.tables.framework.by_mode import Design, Value
 
 
 def _crashed(rows: Sequence[Row]) -> int:

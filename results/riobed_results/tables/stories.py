@@ -19,8 +19,8 @@ from riobed_results.store import (
     TrialRow,
     judged,
 )
-from riobed_results.tables.render import Grid, Page, csv_text
-from riobed_results.tables.table import CampaignTable, campaign_page
+from riobed_results.tables.framework.render import Grid, Page, csv_text
+from riobed_results.tables.framework.table import CampaignTable, campaign_page
 from riobed_results.text import printable
 
 HEAD = [

@@ -9,9 +9,9 @@ from pydantic import BaseModel
 from riobed_results.rules.endpoints import differs, result
 from riobed_results.stats.proportions import CONFIDENCE
 from riobed_results.store import Provenance, Results, Row, crashed, in_order, judged, numbers
-from riobed_results.tables.proportions import UNKNOWN, percent
-from riobed_results.tables.render import Grid, Page, csv_text
-from riobed_results.tables.table import CampaignTable, campaign_page
+from riobed_results.tables.framework.render import Grid, Page, csv_text
+from riobed_results.tables.framework.shares import UNKNOWN, percent
+from riobed_results.tables.framework.table import CampaignTable, campaign_page
 from riobed_results.text import printable
 
 SHOWN_S = (0.1, 1.0, 10.0, 60.0)

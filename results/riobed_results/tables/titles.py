@@ -4,8 +4,8 @@
 from pydantic import BaseModel
 
 from riobed_results.store import CONTROLS, Provenance, Results, Row, Tally, crashed, how_many, in_order
-from riobed_results.tables.render import Grid, Page, csv_text
-from riobed_results.tables.table import CampaignTable, campaign_page
+from riobed_results.tables.framework.render import Grid, Page, csv_text
+from riobed_results.tables.framework.table import CampaignTable, campaign_page
 from riobed_results.text import printable
 
 NOTE = (

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from riobed_results.store import CONTROLS, Row, crashed, how_many
-from riobed_results.tables.by_mode import Design, Value
+from riobed_results.tables.framework.by_mode import Design, Value
 
 # Programs that only the harness runs in a guest: the agent, its shells and what they call, and init. A fault
 # that kills one of them says nothing of a machine in use.

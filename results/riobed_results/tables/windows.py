@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Sequence
 
 from riobed_results.store import Row, counted, numbers
-from riobed_results.tables.by_mode import Design, Value
+from riobed_results.tables.framework.by_mode import Design, Value
 
 
 def open_pages(rows: Sequence[Row]) -> list[int]:

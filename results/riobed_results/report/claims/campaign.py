@@ -32,8 +32,8 @@ from riobed_results.store import (
     judges_all,
     stored_spec,
 )
+from riobed_results.tables.framework.shares import count_text
 from riobed_results.tables.phases import GROUPS, group, timed
-from riobed_results.tables.proportions import count_text
 from riobed_results.tables.starts import STARTS, difference_p
 from riobed_results.tables.titles import titled
 

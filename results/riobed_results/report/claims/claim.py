@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from riobed_results.stats.proportions import share_of
 from riobed_results.store import CONTROLS, Results, TrialRow
-from riobed_results.tables.proportions import count_text, interval_text, p_text
+from riobed_results.tables.framework.shares import count_text, interval_text, p_text
 
 DIGITS = 6  # significant digits of a value that is not a count; few enough to agree on every host
 

@@ -28,6 +28,7 @@ from riobed_results.store import (
     judged,
     vcpus,
 )
+from riobed_results.tables.framework.shares import count_text
 from riobed_results.tables.losses import (
     MIB,
     NO_FAULT,
@@ -39,7 +40,6 @@ from riobed_results.tables.losses import (
     loss_lines,
 )
 from riobed_results.tables.planted import PLANTED, during
-from riobed_results.tables.proportions import count_text
 from riobed_results.tables.resets import RESETS
 
 # Dirty memory that counts as much, because a kernel was once seen not to come up after such a recovery.

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pydantic import BaseModel
 
 from riobed_results.store import Provenance, Results, Row, RowType, Tally, in_order, judges_all
-from riobed_results.tables.render import Grid, Page, csv_text
-from riobed_results.tables.table import CampaignTable, Section, campaign_page
+from riobed_results.tables.framework.render import Grid, Page, csv_text
+from riobed_results.tables.framework.table import CampaignTable, Section, campaign_page
 from riobed_results.text import printable
 
 Value = int | float | None

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from riobed_results.rules.controls import control_warnings
 from riobed_results.store import CampaignRow, Provenance, Results, Row
-from riobed_results.tables.render import Dumped, Grid, Page, json_text, source_text
+from riobed_results.tables.framework.render import Dumped, Grid, Page, json_text, source_text
 
 Model = TypeVar("Model", bound=BaseModel)
 # The report's sections.

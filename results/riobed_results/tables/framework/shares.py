@@ -1,11 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shares of counted crashes, and how shares, times and p-values are written."""
 
+from pydantic import BaseModel
+
 from riobed_results.stats.proportions import MeanTime, Share, share_of
 from riobed_results.stats.strata import Stratum
 from riobed_results.store import Counts
 
 UNKNOWN = "-"  # stands for a value without any crash behind it
+
+
+class CountedShare(BaseModel):
+    """How many of `total` runs ended so, as a share with its exact interval."""
+
+    count: int
+    total: int
+    share: Share
 
 
 def corrupted_share(counts: Counts) -> Share:
