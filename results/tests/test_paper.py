@@ -8,7 +8,7 @@ from riobed_results.store.store import Store
 from riobed_results.tables.corruption import corruption_page, corruption_table
 from riobed_results.tables.framework.render import render
 from riobed_results.tables.framework.shares import total_text
-from riobed_results.tables.paper import CORRUPTED, FAULT_CLASSES, paper_counts
+from riobed_results.tables.paper.table1 import CORRUPTED, FAULT_CLASSES, paper_counts
 
 TOTALS = {
     "write-through": "7 of 650 (1.1 %)",

@@ -28,7 +28,7 @@ from riobed_results.tables.corruption import CORRUPTION, CorruptionTable
 from riobed_results.tables.exposure import ALL, Exposure, ExposureTable
 from riobed_results.tables.framework.render import TEMPLATES, Page
 from riobed_results.tables.framework.shares import corrupted_share
-from riobed_results.tables.paper import SYSTEMS, total
+from riobed_results.tables.paper.table1 import SYSTEMS, total
 from riobed_results.tables.performance import PerformanceTable
 from riobed_results.tables.registry import present_tables
 from riobed_results.tables.stories import Story, read_stories, told, told_trials

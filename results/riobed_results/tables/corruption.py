@@ -43,8 +43,8 @@ from riobed_results.tables.framework.shares import (
     total_text,
 )
 from riobed_results.tables.framework.table import CampaignTable, campaign_page
-from riobed_results.tables.paper import NOTE as PAPER_NOTE
-from riobed_results.tables.paper import Beside, beside_paper, paper_grid
+from riobed_results.tables.paper.table1 import NOTE as PAPER_NOTE
+from riobed_results.tables.paper.table1 import Beside, beside_paper, paper_grid
 from riobed_results.text import printable
 
 _MEANING = (

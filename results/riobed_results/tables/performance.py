@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from riobed_results.errors import StoreUsageError
 from riobed_results.stats.ratios import FEWEST, Ratio, order_interval
 from riobed_results.store import DiskCounts, Provenance, Results, RunKind, RunRow, in_order
-from riobed_results.tables.paper_speed import STATEMENTS, TIMES, PaperTime, Statement
+from riobed_results.tables.paper.table2 import STATEMENTS, TIMES, PaperTime, Statement
 
 BASE = "rio-protected"
 MIB = 1 << 20

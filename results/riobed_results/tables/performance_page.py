@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from riobed_results.stats.ratios import FEWEST, Ratio
 from riobed_results.tables.framework.render import Grid, Page, csv_text
 from riobed_results.tables.framework.table import RunTable, campaign_page
-from riobed_results.tables.paper_speed import TIMES
+from riobed_results.tables.paper.table2 import TIMES
 from riobed_results.tables.performance import (
     BASE,
     Pace,

@@ -31,7 +31,7 @@ from riobed_results.store import (
 from riobed_results.tables.corruption import corruption_table, ends_text
 from riobed_results.tables.exposure import ALL, EXPOSURE, exposure_table
 from riobed_results.tables.fault_classes import ClassLine, asked, class_line
-from riobed_results.tables.paper import total
+from riobed_results.tables.paper.table1 import total
 from riobed_results.tables.stories import told
 from riobed_results.tables.titles import titled
 from riobed_results.tables.victims import of_harness, wanted

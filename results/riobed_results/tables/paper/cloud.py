@@ -8,7 +8,7 @@ journal. Whether the journal had data, too, is not said, so both are compared.
 
 from math import inf
 
-from riobed_results.tables.paper_speed import Statement
+from riobed_results.tables.paper.table2 import Statement
 
 
 def _slower(key: str, text: str, modes: tuple[str, ...], than: str) -> Statement:
