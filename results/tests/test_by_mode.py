@@ -17,15 +17,15 @@ from riobed_results.rules.controls import failed_controls
 from riobed_results.store.queries import Results
 from riobed_results.store.store import Store
 from riobed_results.store.trial import PANICS
+from riobed_results.tables.controls.losses import NO_FAULT, PANIC, POWER, RECOVERY_CRASH, RESTARTS
+from riobed_results.tables.controls.planted import PLANTED
+from riobed_results.tables.controls.resets import RESETS
+from riobed_results.tables.controls.starts import STARTS
 from riobed_results.tables.framework.by_mode import Design, mode_page, mode_table
 from riobed_results.tables.framework.render import render
-from riobed_results.tables.losses import NO_FAULT, PANIC, POWER, RECOVERY_CRASH, RESTARTS
 from riobed_results.tables.oracles import ORACLES
-from riobed_results.tables.planted import PLANTED
 from riobed_results.tables.registry import campaign_pages
-from riobed_results.tables.resets import RESETS
 from riobed_results.tables.severity import SEVERITY
-from riobed_results.tables.starts import STARTS
 from riobed_results.tables.victims import VICTIMS
 from riobed_results.tables.windows import WINDOWS
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from results_builders import campaign
 from riobed_results.errors import StoreError
-from riobed_results.tables.replays import (
+from riobed_results.tables.controls.replays import (
     Ending,
     ReplayRun,
     add_replay,

@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 from results_builders import campaign, recovery
 from riobed_results.errors import StoreError
-from riobed_results.tables.soak import Soak, SoakProvenance, SoakRow, load_soak, save_soak, soak_page, verdict
+from riobed_results.tables.controls.soak import (
+    Soak,
+    SoakProvenance,
+    SoakRow,
+    load_soak,
+    save_soak,
+    soak_page,
+    verdict,
+)
 
 GOOD: dict[str, Any] = {
     **{"stressor": "tar", "what": "a tree packed", "seconds": 61.4, "status": 0, "files": 500},

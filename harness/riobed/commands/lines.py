@@ -5,7 +5,7 @@ import os
 from typing import IO
 
 from riobed_results.store import OTHERS, TrialRow
-from riobed_results.tables.replays import Ending, ReplayRun
+from riobed_results.tables.controls.replays import Ending, ReplayRun
 from riobed_results.text import printable
 
 # Columns for a file or a pipe, the same on every host.

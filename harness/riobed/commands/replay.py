@@ -27,8 +27,8 @@ from riobed_results.store import (
     result_at,
     utc_now,
 )
+from riobed_results.tables.controls.replays import JUDGED, Ending, ReplayRun
 from riobed_results.tables.framework.shares import count_text, interval_text
-from riobed_results.tables.replays import JUDGED, Ending, ReplayRun
 from riobed_results.text import printable
 
 from riobed.campaign import draw_faults

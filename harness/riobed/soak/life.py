@@ -3,7 +3,7 @@
 
 import time
 
-from riobed_results.tables.soak import SoakRow
+from riobed_results.tables.controls.soak import SoakRow
 
 from riobed.crash import formats
 from riobed.errors import BootError, InfraError

@@ -6,7 +6,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from riobed_results.tables.soak import SoakRow
+from riobed_results.tables.controls.soak import SoakRow
 
 from riobed.crash import formats
 from riobed.errors import InfraError

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 from riobed_results.store import utc_now
-from riobed_results.tables.framework.render import render
-from riobed_results.tables.soak import (
+from riobed_results.tables.controls.soak import (
     FILE,
     SAME_SOAK,
     Soak,
@@ -19,6 +18,7 @@ from riobed_results.tables.soak import (
     soak_page,
     verdict,
 )
+from riobed_results.tables.framework.render import render
 
 from riobed.errors import InfraError, UsageError, complaint
 from riobed.guest import (

@@ -12,7 +12,7 @@ from riobed.commands.replay_many import Many, choose, replay_many
 from riobed.errors import InfraError, UsageError
 from riobed.trial.record import TrialRecord
 from riobed_results.store.trial import TrialRow
-from riobed_results.tables.replays import FILE, read_replays
+from riobed_results.tables.controls.replays import FILE, read_replays
 from test_replay import World, crash
 
 CAMPAIGN = campaign_row(seed="15", spec="fault_classes: [pointer, kernel_heap, none]")

@@ -15,7 +15,7 @@ from riobed.guest.layout import PAGE
 from riobed.plan.spec import CampaignSpec
 from riobed_results.store.queries import trial_rows
 from riobed_results.store.store import open_store
-from riobed_results.tables.replays import read_replays
+from riobed_results.tables.controls.replays import read_replays
 
 from .conftest import UD2, FaultIn
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from riobed.soak.session import Request, soak
-from riobed_results.tables.soak import load_soak
+from riobed_results.tables.controls.soak import load_soak
 
 RUN = """
 cd /mnt/test && mkdir -p d/e && date >"d/$1 $3" && ln -sf "d/$1" link

@@ -16,7 +16,7 @@ from riobed.soak.session import Request, enter, environment, run_turns
 from riobed.soak.suite import Turn
 from riobed.vm import AgentLost, ExecResult
 from riobed.vm.fake import FakeMachine
-from riobed_results.tables.soak import Soak, SoakProvenance, SoakRow, load_soak, save_soak
+from riobed_results.tables.controls.soak import Soak, SoakProvenance, SoakRow, load_soak, save_soak
 
 PLACE = {"mode": "rio", "minutes": 60, "memory_mib": 512, "disk_mib": 1024, "vcpus": 1, "suite": "stress"}
 ENVIRONMENT = SoakProvenance.model_validate(provenance(seed="7").model_dump() | PLACE)

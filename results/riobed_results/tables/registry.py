@@ -5,6 +5,13 @@ from typing import Any
 
 from riobed_results.store import Results
 from riobed_results.tables.comparison import COMPARISON
+from riobed_results.tables.controls.losses import NO_FAULT, PANIC, POWER, RECOVERY_CRASH, RESTARTS
+from riobed_results.tables.controls.planted import PLANTED
+from riobed_results.tables.controls.processors import PROCESSORS
+from riobed_results.tables.controls.replays import REPLAYS
+from riobed_results.tables.controls.resets import RESETS
+from riobed_results.tables.controls.soak import SOAK
+from riobed_results.tables.controls.starts import STARTS
 from riobed_results.tables.corruption import CORRUPTION
 from riobed_results.tables.cost import COST
 from riobed_results.tables.exposure import EXPOSURE
@@ -12,22 +19,15 @@ from riobed_results.tables.fault_classes import FAULTS
 from riobed_results.tables.framework.by_mode import by_mode
 from riobed_results.tables.framework.render import Page
 from riobed_results.tables.framework.table import CampaignTable, FolderTable, RunTable
-from riobed_results.tables.losses import NO_FAULT, PANIC, POWER, RECOVERY_CRASH, RESTARTS
 from riobed_results.tables.noninferiority import NONINFERIORITY
 from riobed_results.tables.nvram import NVRAM
 from riobed_results.tables.nvram_speed import NVRAM_SPEED
 from riobed_results.tables.oracles import ORACLES
 from riobed_results.tables.performance_page import PERFORMANCE
 from riobed_results.tables.phases import PHASES
-from riobed_results.tables.planted import PLANTED
-from riobed_results.tables.processors import PROCESSORS
 from riobed_results.tables.protocol import PROTOCOL
 from riobed_results.tables.rates import DIRECT, OUTCOMES, SENSITIVITY
-from riobed_results.tables.replays import REPLAYS
-from riobed_results.tables.resets import RESETS
 from riobed_results.tables.severity import SEVERITY
-from riobed_results.tables.soak import SOAK
-from riobed_results.tables.starts import STARTS
 from riobed_results.tables.stories import STORIES
 from riobed_results.tables.survival import SURVIVAL
 from riobed_results.tables.titles import TITLES

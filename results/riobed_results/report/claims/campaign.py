@@ -32,9 +32,9 @@ from riobed_results.store import (
     judges_all,
     stored_spec,
 )
+from riobed_results.tables.controls.starts import STARTS, difference_p
 from riobed_results.tables.framework.shares import count_text
 from riobed_results.tables.phases import GROUPS, group, timed
-from riobed_results.tables.starts import STARTS, difference_p
 from riobed_results.tables.titles import titled
 
 Source = Callable[[Results], Iterable[Claim]]

@@ -28,8 +28,7 @@ from riobed_results.store import (
     judged,
     vcpus,
 )
-from riobed_results.tables.framework.shares import count_text
-from riobed_results.tables.losses import (
+from riobed_results.tables.controls.losses import (
     MIB,
     NO_FAULT,
     PANIC,
@@ -39,8 +38,9 @@ from riobed_results.tables.losses import (
     RESTARTS,
     loss_lines,
 )
-from riobed_results.tables.planted import PLANTED, during
-from riobed_results.tables.resets import RESETS
+from riobed_results.tables.controls.planted import PLANTED, during
+from riobed_results.tables.controls.resets import RESETS
+from riobed_results.tables.framework.shares import count_text
 
 # Dirty memory that counts as much, because a kernel was once seen not to come up after such a recovery.
 _MUCH_MIB = 100

@@ -4,7 +4,7 @@
 from collections import Counter
 
 from riobed_results.report.claims.claim import Claim, count, slug
-from riobed_results.tables.soak import Soak, SoakRow
+from riobed_results.tables.controls.soak import Soak, SoakRow
 
 
 def soak_claims(soaks: dict[str, Soak]) -> list[Claim]:

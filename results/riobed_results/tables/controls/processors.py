@@ -15,10 +15,10 @@ from riobed_results.store import (
     store_in,
     vcpus,
 )
+from riobed_results.tables.controls.losses import NO_FAULT
 from riobed_results.tables.framework.by_mode import Value
 from riobed_results.tables.framework.render import Grid, Page, csv_text, json_text, source_text
 from riobed_results.tables.framework.table import FolderTable
-from riobed_results.tables.losses import NO_FAULT
 from riobed_results.text import printable
 
 

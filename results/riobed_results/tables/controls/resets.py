@@ -4,8 +4,8 @@
 from collections.abc import Sequence
 
 from riobed_results.store import Row, how_many
+from riobed_results.tables.controls.starts import difference_p
 from riobed_results.tables.framework.by_mode import Design, Value
-from riobed_results.tables.starts import difference_p
 
 
 def _corrupted(row: Row) -> bool:
