@@ -14,10 +14,10 @@ from riobed_results.store.store import Store
 from riobed_results.tables.controls.losses import NO_FAULT
 from riobed_results.tables.controls.planted import PLANTED
 from riobed_results.tables.corruption import corruption_table
+from riobed_results.tables.crashes.stories import story_table
 from riobed_results.tables.framework.by_mode import mode_table
 from riobed_results.tables.framework.render import FORMS, render
 from riobed_results.tables.registry import campaign_pages
-from riobed_results.tables.stories import story_table
 
 FAILED: dict[str, Any] = {
     "corruption": "unclassified",

@@ -8,7 +8,7 @@ from results_builders import faults, fill
 from riobed_results.errors import StoreError
 from riobed_results.report.claims.campaign import campaign_claims
 from riobed_results.store.store import Store
-from riobed_results.tables.fault_classes import class_page, class_table
+from riobed_results.tables.crashes.fault_classes import class_page, class_table
 from riobed_results.tables.framework.render import render
 from riobed_results.tables.framework.shares import percent
 

@@ -6,8 +6,8 @@ from results_builders import fill
 from riobed_results.errors import StoreError
 from riobed_results.store.queries import Results
 from riobed_results.store.store import Store
+from riobed_results.tables.crashes.phases import WHOLE, phase_page, phase_table
 from riobed_results.tables.framework.render import render
-from riobed_results.tables.phases import WHOLE, phase_page, phase_table
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from results_builders import faults, fill
 from riobed_results.errors import StoreError
 from riobed_results.store.store import Store
 from riobed_results.store.trial import FaultRow
+from riobed_results.tables.crashes.stories import Story, story_page, story_table
 from riobed_results.tables.framework.render import render
-from riobed_results.tables.stories import Story, story_page, story_table
 
 FIRST = {"path": "tree/f1", "kind": "content", "offset": 4096, "length": 7, "detail": "found 1e"}
 SECOND = {"path": "tree/f2", "kind": "missing", "offset": 0, "length": 0, "detail": ""}

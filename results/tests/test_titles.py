@@ -11,9 +11,9 @@ import pytest
 from results_builders import fill
 from riobed_results.errors import StoreError
 from riobed_results.store.store import Store
+from riobed_results.tables.crashes.stories import story_page, story_table
+from riobed_results.tables.crashes.titles import title_page, title_table
 from riobed_results.tables.framework.render import render
-from riobed_results.tables.stories import story_page, story_table
-from riobed_results.tables.titles import title_page, title_table
 
 MODES = ["rio", "delayed"]
 

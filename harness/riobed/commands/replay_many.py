@@ -15,8 +15,8 @@ from pathlib import Path
 from riobed_results.report.claims import write_claims
 from riobed_results.store import SERIES, CampaignRow, TrialRow, in_order, open_store, trial_rows
 from riobed_results.tables.controls.replays import FILE, REPLAYS, ReplayRun, add_replay, read_replays
+from riobed_results.tables.crashes.titles import titled
 from riobed_results.tables.framework.render import render
-from riobed_results.tables.titles import titled
 
 from riobed.commands.lines import columns, ending, fitted, named
 from riobed.commands.replay import Replayer, Request, find, make_folder, redraw, replay_setup

@@ -14,8 +14,13 @@ from riobed_results.tables.controls.soak import SOAK
 from riobed_results.tables.controls.starts import STARTS
 from riobed_results.tables.corruption import CORRUPTION
 from riobed_results.tables.cost import COST
+from riobed_results.tables.crashes.fault_classes import FAULTS
+from riobed_results.tables.crashes.phases import PHASES
+from riobed_results.tables.crashes.stories import STORIES
+from riobed_results.tables.crashes.titles import TITLES
+from riobed_results.tables.crashes.victims import VICTIMS
+from riobed_results.tables.crashes.windows import WINDOWS
 from riobed_results.tables.exposure import EXPOSURE
-from riobed_results.tables.fault_classes import FAULTS
 from riobed_results.tables.framework.by_mode import by_mode
 from riobed_results.tables.framework.render import Page
 from riobed_results.tables.framework.table import CampaignTable, FolderTable, RunTable
@@ -24,15 +29,10 @@ from riobed_results.tables.nvram import NVRAM
 from riobed_results.tables.nvram_speed import NVRAM_SPEED
 from riobed_results.tables.oracles import ORACLES
 from riobed_results.tables.performance_page import PERFORMANCE
-from riobed_results.tables.phases import PHASES
 from riobed_results.tables.protocol import PROTOCOL
 from riobed_results.tables.rates import DIRECT, OUTCOMES, SENSITIVITY
 from riobed_results.tables.severity import SEVERITY
-from riobed_results.tables.stories import STORIES
 from riobed_results.tables.survival import SURVIVAL
-from riobed_results.tables.titles import TITLES
-from riobed_results.tables.victims import VICTIMS
-from riobed_results.tables.windows import WINDOWS
 
 CAMPAIGN_TABLES: tuple[CampaignTable[Any], ...] = (
     CORRUPTION,

@@ -33,9 +33,9 @@ from riobed_results.store import (
     stored_spec,
 )
 from riobed_results.tables.controls.starts import STARTS, difference_p
+from riobed_results.tables.crashes.phases import GROUPS, group, timed
+from riobed_results.tables.crashes.titles import titled
 from riobed_results.tables.framework.shares import count_text
-from riobed_results.tables.phases import GROUPS, group, timed
-from riobed_results.tables.titles import titled
 
 Source = Callable[[Results], Iterable[Claim]]
 PAUSE_S = 60.0  # a longer gap between two trials is a pause of the campaign

@@ -29,13 +29,13 @@ from riobed_results.store import (
     stored_spec,
 )
 from riobed_results.tables.corruption import corruption_table, ends_text
+from riobed_results.tables.crashes.fault_classes import ClassLine, asked, class_line
+from riobed_results.tables.crashes.stories import told
+from riobed_results.tables.crashes.titles import titled
+from riobed_results.tables.crashes.victims import of_harness, wanted
+from riobed_results.tables.crashes.windows import WINDOWS, open_pages
 from riobed_results.tables.exposure import ALL, EXPOSURE, exposure_table
-from riobed_results.tables.fault_classes import ClassLine, asked, class_line
 from riobed_results.tables.paper.table1 import total
-from riobed_results.tables.stories import told
-from riobed_results.tables.titles import titled
-from riobed_results.tables.victims import of_harness, wanted
-from riobed_results.tables.windows import WINDOWS, open_pages
 
 # Limits that the paper and our texts mention, in seconds from injection to crash.
 WITHIN_S = (1, 15)
