@@ -26,7 +26,7 @@ from riobed_results.report.blind import check_cases, write_cases
 from riobed_results.report.claims import read_claims, unbacked, write_claims
 from riobed_results.report.publish import publish
 from riobed_results.store import DEFAULT_STORE, REPORT_FILE, Links, Logs, label, open_store, read_results
-from riobed_results.tables.adjudication import adjudicate, adjudication_page, cases, read_answers
+from riobed_results.tables.corruption.adjudication import adjudicate, adjudication_page, cases, read_answers
 from riobed_results.tables.framework.render import render
 from riobed_results.tables.framework.table import CampaignTable, FolderTable, Table
 from riobed_results.tables.registry import CAMPAIGN_TABLES, FOLDER_TABLES, RUN_TABLES

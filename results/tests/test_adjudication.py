@@ -12,7 +12,7 @@ from results_builders import Invoke, faults, fill, recovered
 from results_readers import from_markdown
 from riobed_results.errors import StoreError, StoreUsageError
 from riobed_results.store.store import Store
-from riobed_results.tables.adjudication import CATEGORIES
+from riobed_results.tables.corruption.adjudication import CATEGORIES
 
 MODES = ["write-through", "rio", "rio-protected"]
 LOG = """[    8.1] BUG: rio: protection trap in rep_movs+0x3a/0x80

@@ -21,13 +21,13 @@ from riobed_results.tables.controls.losses import NO_FAULT, PANIC, POWER, RECOVE
 from riobed_results.tables.controls.planted import PLANTED
 from riobed_results.tables.controls.resets import RESETS
 from riobed_results.tables.controls.starts import STARTS
+from riobed_results.tables.corruption.oracles import ORACLES
+from riobed_results.tables.corruption.severity import SEVERITY
 from riobed_results.tables.crashes.victims import VICTIMS
 from riobed_results.tables.crashes.windows import WINDOWS
 from riobed_results.tables.framework.by_mode import Design, mode_page, mode_table
 from riobed_results.tables.framework.render import render
-from riobed_results.tables.oracles import ORACLES
 from riobed_results.tables.registry import campaign_pages
-from riobed_results.tables.severity import SEVERITY
 
 MODES = ["rio", "rio-protected"]
 P = "Crashed, within fault classes: p"

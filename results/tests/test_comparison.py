@@ -14,8 +14,8 @@ from riobed_results.stats.strata import Stratum
 from riobed_results.stats.two_shares import crashes_needed, fisher_p, mcnemar_p
 from riobed_results.store.queries import Counts, read_results
 from riobed_results.store.store import Store
-from riobed_results.tables.comparison import compare, comparison_page, comparison_table
-from riobed_results.tables.corruption import corruption_page, corruption_table
+from riobed_results.tables.corruption.comparison import compare, comparison_page, comparison_table
+from riobed_results.tables.corruption.corruption import corruption_page, corruption_table
 
 MODES = ["write-through", "rio", "rio-protected"]
 DISCARD = {"outcome": "survived"}

@@ -10,7 +10,7 @@ from riobed_results.rules.controls import failed_controls, losing_modes, missing
 from riobed_results.store.queries import Results
 from riobed_results.store.store import Store
 from riobed_results.store.trial import PANICS
-from riobed_results.tables.corruption import corruption_table
+from riobed_results.tables.corruption.corruption import corruption_table
 from riobed_results.tables.framework.render import render
 from riobed_results.tables.framework.table import CampaignTable
 from riobed_results.tables.registry import CAMPAIGN_TABLES

@@ -10,8 +10,8 @@ from riobed_results.report.completion import progress
 from riobed_results.store.queries import Counts, read_results
 from riobed_results.store.store import Store
 from riobed_results.store.trial import Outcome, TrialRow
-from riobed_results.tables.comparison import comparison_table
-from riobed_results.tables.corruption import corruption_page, corruption_table
+from riobed_results.tables.corruption.comparison import comparison_table
+from riobed_results.tables.corruption.corruption import corruption_page, corruption_table
 from riobed_results.tables.framework.shares import corrupted_share
 
 MODES = ["write-through", "delayed", "rio"]

@@ -16,7 +16,7 @@ from riobed_results.store import queries
 from riobed_results.store.queries import read_results
 from riobed_results.store.store import Store, open_store
 from riobed_results.store.trial import FaultRow, TrialRow
-from riobed_results.tables.rates import direct, sensitivity
+from riobed_results.tables.corruption.rates import direct, sensitivity
 
 JSON_COLUMNS = {"recovery", "check", "phases"}
 

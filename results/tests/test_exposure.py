@@ -9,7 +9,7 @@ from riobed_results.errors import StoreError
 from riobed_results.report.claims.crashes import doses
 from riobed_results.stats.proportions import share_of
 from riobed_results.store.store import Store
-from riobed_results.tables.exposure import ALL, EXPOSURE, Exposure, exposure_table
+from riobed_results.tables.corruption.exposure import ALL, EXPOSURE, Exposure, exposure_table
 from riobed_results.tables.framework.render import render
 
 MODES = ["rio-3pct", "rio-60pct", "write-through"]

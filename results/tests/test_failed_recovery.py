@@ -13,7 +13,7 @@ from riobed_results.store.queries import Results
 from riobed_results.store.store import Store
 from riobed_results.tables.controls.losses import NO_FAULT
 from riobed_results.tables.controls.planted import PLANTED
-from riobed_results.tables.corruption import corruption_table
+from riobed_results.tables.corruption.corruption import corruption_table
 from riobed_results.tables.crashes.stories import story_table
 from riobed_results.tables.framework.by_mode import mode_table
 from riobed_results.tables.framework.render import FORMS, render

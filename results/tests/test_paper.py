@@ -5,7 +5,7 @@ import pytest
 from results_builders import fill
 from riobed_results.store.queries import Counts
 from riobed_results.store.store import Store
-from riobed_results.tables.corruption import corruption_page, corruption_table
+from riobed_results.tables.corruption.corruption import corruption_page, corruption_table
 from riobed_results.tables.framework.render import render
 from riobed_results.tables.framework.shares import total_text
 from riobed_results.tables.paper.table1 import CORRUPTED, FAULT_CLASSES, paper_counts

@@ -11,7 +11,7 @@ from riobed_results.errors import StoreError
 from riobed_results.rules.protocol import Protocol
 from riobed_results.stats.sequential import e_values
 from riobed_results.store.store import Store
-from riobed_results.tables.protocol import ClaimTest, protocol_table
+from riobed_results.tables.corruption.protocol import ClaimTest, protocol_table
 
 ALPHA = 0.05
 Shares = list[tuple[float, float]]

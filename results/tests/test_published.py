@@ -20,7 +20,7 @@ from riobed_results.store import (
     read_results,
 )
 from riobed_results.store.logs import member_name
-from riobed_results.tables.adjudication import adjudicate, adjudication_page, cases, read_answers
+from riobed_results.tables.corruption.adjudication import adjudicate, adjudication_page, cases, read_answers
 from riobed_results.tables.framework.render import render
 from riobed_results.tables.registry import campaign_pages
 

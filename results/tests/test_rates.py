@@ -10,8 +10,8 @@ from riobed_results.rules.endpoints import DEFINITIONS
 from riobed_results.stats.strata import Difference, Stratum, difference, exact_p, score
 from riobed_results.store import Results, open_store, read_results
 from riobed_results.store.store import Store
-from riobed_results.tables.noninferiority import inferiority_table
-from riobed_results.tables.rates import Rate, direct, outcomes, sensitivity
+from riobed_results.tables.corruption.noninferiority import inferiority_table
+from riobed_results.tables.corruption.rates import Rate, direct, outcomes, sensitivity
 
 TABLE1 = Path(__file__).parents[1] / "published/table1"
 MODES = ["write-through", "rio", "rio-protected"]

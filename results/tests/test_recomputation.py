@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from riobed_results.store import PACKED_FILE, open_store, read_results
 from riobed_results.store.packed import unpacked
-from riobed_results.tables.corruption import CORRUPTION
+from riobed_results.tables.corruption.corruption import CORRUPTION
 from scipy.stats import beta, hypergeom
 
 # `counts` of a control is any judged trial; of the others a crash. A reset in recovery may come too late.

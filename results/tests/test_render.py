@@ -11,7 +11,7 @@ from results_builders import fill
 from results_readers import READERS
 from riobed_results.store import KernelProvenance, Provenance
 from riobed_results.store.store import Store
-from riobed_results.tables.corruption import CorruptionTable, corruption_page, corruption_table
+from riobed_results.tables.corruption.corruption import CorruptionTable, corruption_page, corruption_table
 from riobed_results.tables.framework.render import Grid, Page, render, source_text
 
 PROVENANCE = Provenance(

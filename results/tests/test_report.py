@@ -15,7 +15,7 @@ from riobed_results.store.logs import Links
 from riobed_results.store.queries import read_results
 from riobed_results.store.store import Store
 from riobed_results.store.trial import FaultRow, TrialRow
-from riobed_results.tables.corruption import corruption_page, corruption_table
+from riobed_results.tables.corruption.corruption import corruption_page, corruption_table
 
 # What would make a browser run or fetch something.
 ACTIVE = {"script", "iframe", "object", "embed", "link", "img", "base", "form", "video", "audio", "image"}

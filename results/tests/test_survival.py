@@ -9,7 +9,7 @@ from riobed_results.errors import StoreError
 from riobed_results.report.report import report
 from riobed_results.store.logs import Links
 from riobed_results.store.store import Store
-from riobed_results.tables.survival import SURVIVAL, survival_table
+from riobed_results.tables.corruption.survival import SURVIVAL, survival_table
 
 
 def run(seconds: float, outcome: str = "panic", corruption: str = "none", **fields: Any) -> dict[str, Any]:

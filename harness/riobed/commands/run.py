@@ -25,8 +25,8 @@ from riobed_results.store import (
     open_store,
     try_store,
 )
-from riobed_results.tables.comparison import kernel_note
-from riobed_results.tables.protocol import Monitor
+from riobed_results.tables.corruption.comparison import kernel_note
+from riobed_results.tables.corruption.protocol import Monitor
 
 from riobed.campaign import Campaign, Cell, LocalWorkers, Workers
 from riobed.commands.lines import columns, ending, fitted, named

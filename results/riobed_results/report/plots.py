@@ -15,7 +15,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from riobed_results.stats.proportions import Share
-from riobed_results.tables.survival import Curve
+from riobed_results.tables.corruption.survival import Curve
 from riobed_results.text import printable
 
 WIDTH = 4.6  # inches; still legible on a phone

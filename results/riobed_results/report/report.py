@@ -24,16 +24,16 @@ from riobed_results.store import (
     read_results,
     utc_now,
 )
-from riobed_results.tables.corruption import CORRUPTION, CorruptionTable
+from riobed_results.tables.corruption.corruption import CORRUPTION, CorruptionTable
+from riobed_results.tables.corruption.exposure import ALL, Exposure, ExposureTable
+from riobed_results.tables.corruption.survival import SurvivalTable
 from riobed_results.tables.crashes.stories import Story, read_stories, told, told_trials
 from riobed_results.tables.crashes.titles import Title, has_title, title_table, titled
-from riobed_results.tables.exposure import ALL, Exposure, ExposureTable
 from riobed_results.tables.framework.render import TEMPLATES, Page
 from riobed_results.tables.framework.shares import corrupted_share
 from riobed_results.tables.paper.table1 import SYSTEMS, total
 from riobed_results.tables.performance import PerformanceTable
 from riobed_results.tables.registry import present_tables
-from riobed_results.tables.survival import SurvivalTable
 
 SHOWN = 12  # differences shown per story; the store has all
 STORIES = 500  # stories shown per mode, the first of the plan; a browser can show no million

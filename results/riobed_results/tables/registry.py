@@ -4,7 +4,6 @@
 from typing import Any
 
 from riobed_results.store import Results
-from riobed_results.tables.comparison import COMPARISON
 from riobed_results.tables.controls.losses import NO_FAULT, PANIC, POWER, RECOVERY_CRASH, RESTARTS
 from riobed_results.tables.controls.planted import PLANTED
 from riobed_results.tables.controls.processors import PROCESSORS
@@ -12,7 +11,15 @@ from riobed_results.tables.controls.replays import REPLAYS
 from riobed_results.tables.controls.resets import RESETS
 from riobed_results.tables.controls.soak import SOAK
 from riobed_results.tables.controls.starts import STARTS
-from riobed_results.tables.corruption import CORRUPTION
+from riobed_results.tables.corruption.comparison import COMPARISON
+from riobed_results.tables.corruption.corruption import CORRUPTION
+from riobed_results.tables.corruption.exposure import EXPOSURE
+from riobed_results.tables.corruption.noninferiority import NONINFERIORITY
+from riobed_results.tables.corruption.oracles import ORACLES
+from riobed_results.tables.corruption.protocol import PROTOCOL
+from riobed_results.tables.corruption.rates import DIRECT, OUTCOMES, SENSITIVITY
+from riobed_results.tables.corruption.severity import SEVERITY
+from riobed_results.tables.corruption.survival import SURVIVAL
 from riobed_results.tables.cost import COST
 from riobed_results.tables.crashes.fault_classes import FAULTS
 from riobed_results.tables.crashes.phases import PHASES
@@ -20,19 +27,12 @@ from riobed_results.tables.crashes.stories import STORIES
 from riobed_results.tables.crashes.titles import TITLES
 from riobed_results.tables.crashes.victims import VICTIMS
 from riobed_results.tables.crashes.windows import WINDOWS
-from riobed_results.tables.exposure import EXPOSURE
 from riobed_results.tables.framework.by_mode import by_mode
 from riobed_results.tables.framework.render import Page
 from riobed_results.tables.framework.table import CampaignTable, FolderTable, RunTable
-from riobed_results.tables.noninferiority import NONINFERIORITY
 from riobed_results.tables.nvram import NVRAM
 from riobed_results.tables.nvram_speed import NVRAM_SPEED
-from riobed_results.tables.oracles import ORACLES
 from riobed_results.tables.performance_page import PERFORMANCE
-from riobed_results.tables.protocol import PROTOCOL
-from riobed_results.tables.rates import DIRECT, OUTCOMES, SENSITIVITY
-from riobed_results.tables.severity import SEVERITY
-from riobed_results.tables.survival import SURVIVAL
 
 CAMPAIGN_TABLES: tuple[CampaignTable[Any], ...] = (
     CORRUPTION,

@@ -32,7 +32,7 @@ from riobed_results.store import (
 )
 from riobed_results.store.trial import PANICS
 from riobed_results.store.vocabulary import before_vocabularies
-from riobed_results.tables.protocol import monitor
+from riobed_results.tables.corruption.protocol import monitor
 from riobed_results.tables.registry import CAMPAIGN_TABLES
 
 MODES = ["write-through", "rio", "rio-protected"]

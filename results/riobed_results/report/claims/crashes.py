@@ -28,13 +28,13 @@ from riobed_results.store import (
     judged,
     stored_spec,
 )
-from riobed_results.tables.corruption import corruption_table, ends_text
+from riobed_results.tables.corruption.corruption import corruption_table, ends_text
+from riobed_results.tables.corruption.exposure import ALL, EXPOSURE, exposure_table
 from riobed_results.tables.crashes.fault_classes import ClassLine, asked, class_line
 from riobed_results.tables.crashes.stories import told
 from riobed_results.tables.crashes.titles import titled
 from riobed_results.tables.crashes.victims import of_harness, wanted
 from riobed_results.tables.crashes.windows import WINDOWS, open_pages
-from riobed_results.tables.exposure import ALL, EXPOSURE, exposure_table
 from riobed_results.tables.paper.table1 import total
 
 # Limits that the paper and our texts mention, in seconds from injection to crash.

@@ -12,8 +12,8 @@ from riobed_results.report.claims.claim import Claim, count, interval, number, o
 from riobed_results.stats.strata import Stratum
 from riobed_results.stats.two_shares import fisher_p
 from riobed_results.store import CONTROLS, Results, TrialRow, crashed, judged
-from riobed_results.tables.exposure import ALL, exposure_table
-from riobed_results.tables.rates import sensitivity
+from riobed_results.tables.corruption.exposure import ALL, exposure_table
+from riobed_results.tables.corruption.rates import sensitivity
 
 # How often these faults happen depends on how many steps a run makes.
 WITH_THE_LOAD = ("allocation", "copy_overrun")

@@ -25,9 +25,9 @@ from riobed_results.stats.strata import Stratum
 from riobed_results.stats.two_shares import fisher_p
 from riobed_results.store import CONTROLS, Results, TrialRow
 from riobed_results.tables.controls.planted import PLANTED
+from riobed_results.tables.corruption.rates import direct
 from riobed_results.tables.crashes.phases import timed
 from riobed_results.tables.crashes.titles import titled
-from riobed_results.tables.rates import direct
 
 
 def _first(results: Results) -> Iterator[Claim]:

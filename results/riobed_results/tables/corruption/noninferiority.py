@@ -13,10 +13,10 @@ from riobed_results.stats.proportions import CONFIDENCE
 from riobed_results.stats.strata import Difference, difference, score
 from riobed_results.stats.two_shares import normal_p
 from riobed_results.store import Provenance, Results, crashed, in_order, judges_all
+from riobed_results.tables.corruption.rates import endpoint, strata
 from riobed_results.tables.framework.render import Grid, Page, csv_text
 from riobed_results.tables.framework.shares import CountedShare, count_text, p_text
 from riobed_results.tables.framework.table import CampaignTable, campaign_page
-from riobed_results.tables.rates import endpoint, strata
 from riobed_results.text import printable
 
 MARGIN = 1.0

@@ -26,7 +26,7 @@ from riobed_results.store import (
 from riobed_results.store import (
     Row as Trials,
 )
-from riobed_results.tables.comparison import (
+from riobed_results.tables.corruption.comparison import (
     Comparison,
     compare,
     comparison_grid,
