@@ -9,8 +9,8 @@ from results_builders import campaign
 from riobed_results.errors import StoreError
 from riobed_results.report.claims.cost import cost_claims
 from riobed_results.stats.ratios import FEWEST, bootstrap_interval
-from riobed_results.tables.cost import NOTE, cost_page, cost_table
-from riobed_results.tables.cost_runs import FILE, CostRun, add_run, read_runs
+from riobed_results.tables.cost.cost import NOTE, cost_page, cost_table
+from riobed_results.tables.cost.cost_runs import FILE, CostRun, add_run, read_runs
 
 ON = campaign().provenance
 

@@ -18,10 +18,10 @@ from riobed_results.stats.ratios import order_interval
 from riobed_results.store.logs import Links
 from riobed_results.store.queries import Results, read_results
 from riobed_results.store.store import Store, open_store
+from riobed_results.tables.cost.performance import PerformanceRow, performance_table
+from riobed_results.tables.cost.performance_page import PERFORMANCE
 from riobed_results.tables.framework.render import render
 from riobed_results.tables.paper.table2 import STATEMENTS, TIMES
-from riobed_results.tables.performance import PerformanceRow, performance_table
-from riobed_results.tables.performance_page import PERFORMANCE
 from riobed_results.tables.registry import campaign_pages
 
 MODES = ["memory", "write-through-on-write", "write-through-on-close", "rio", "rio-protected"]

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Literal
 
 from riobed_results.store import SERIES, Provenance
-from riobed_results.tables.cost import COST
-from riobed_results.tables.cost_runs import FILE, CostRun, add_run, labelled, read_runs
+from riobed_results.tables.cost.cost import COST
+from riobed_results.tables.cost.cost_runs import FILE, CostRun, add_run, labelled, read_runs
 from riobed_results.tables.framework.render import render
 
 from riobed.cost.armed import armed

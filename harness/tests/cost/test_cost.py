@@ -20,7 +20,7 @@ from riobed.measure import Measurement, rounds
 from riobed.measure.counter import between_marks
 from riobed.measure.work import read_measurement
 from riobed_results.store import Provenance
-from riobed_results.tables.cost_runs import CostRun, read_runs
+from riobed_results.tables.cost.cost_runs import CostRun, read_runs
 
 VARIANTS = {variant.name: variant for variant in parts()}
 OUTPUT = (

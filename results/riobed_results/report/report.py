@@ -27,12 +27,12 @@ from riobed_results.store import (
 from riobed_results.tables.corruption.corruption import CORRUPTION, CorruptionTable
 from riobed_results.tables.corruption.exposure import ALL, Exposure, ExposureTable
 from riobed_results.tables.corruption.survival import SurvivalTable
+from riobed_results.tables.cost.performance import PerformanceTable
 from riobed_results.tables.crashes.stories import Story, read_stories, told, told_trials
 from riobed_results.tables.crashes.titles import Title, has_title, title_table, titled
 from riobed_results.tables.framework.render import TEMPLATES, Page
 from riobed_results.tables.framework.shares import corrupted_share
 from riobed_results.tables.paper.table1 import SYSTEMS, total
-from riobed_results.tables.performance import PerformanceTable
 from riobed_results.tables.registry import present_tables
 
 SHOWN = 12  # differences shown per story; the store has all

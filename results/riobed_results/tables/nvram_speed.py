@@ -15,12 +15,12 @@ from pydantic import BaseModel
 from riobed_results.errors import StoreUsageError
 from riobed_results.stats.ratios import FEWEST, Ratio
 from riobed_results.store import Provenance, Results, RunRow
+from riobed_results.tables.cost.performance import MIB, Runs, Said, ratio, runs_of, said_of
+from riobed_results.tables.cost.performance_page import statements_grid
 from riobed_results.tables.framework.render import Grid, Page, csv_text
 from riobed_results.tables.framework.table import RunTable, campaign_page
 from riobed_results.tables.nvram import has_nvdimm
 from riobed_results.tables.paper.cloud import ORDERS
-from riobed_results.tables.performance import MIB, Runs, Said, ratio, runs_of, said_of
-from riobed_results.tables.performance_page import statements_grid
 from riobed_results.text import printable
 
 LINE = 64

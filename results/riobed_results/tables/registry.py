@@ -20,7 +20,8 @@ from riobed_results.tables.corruption.protocol import PROTOCOL
 from riobed_results.tables.corruption.rates import DIRECT, OUTCOMES, SENSITIVITY
 from riobed_results.tables.corruption.severity import SEVERITY
 from riobed_results.tables.corruption.survival import SURVIVAL
-from riobed_results.tables.cost import COST
+from riobed_results.tables.cost.cost import COST
+from riobed_results.tables.cost.performance_page import PERFORMANCE
 from riobed_results.tables.crashes.fault_classes import FAULTS
 from riobed_results.tables.crashes.phases import PHASES
 from riobed_results.tables.crashes.stories import STORIES
@@ -32,7 +33,6 @@ from riobed_results.tables.framework.render import Page
 from riobed_results.tables.framework.table import CampaignTable, FolderTable, RunTable
 from riobed_results.tables.nvram import NVRAM
 from riobed_results.tables.nvram_speed import NVRAM_SPEED
-from riobed_results.tables.performance_page import PERFORMANCE
 
 CAMPAIGN_TABLES: tuple[CampaignTable[Any], ...] = (
     CORRUPTION,

@@ -15,10 +15,10 @@ from riobed_results.report.claims.replays import AGAIN_FILE, again_claims, read_
 from riobed_results.report.claims.soak import soak_claims
 from riobed_results.report.claims.special import SPECIAL_AGAIN
 from riobed_results.store import Results, open_store, read_results, store_in
-from riobed_results.tables import cost_runs
 from riobed_results.tables.controls import replays, soak
 from riobed_results.tables.controls.processors import read_campaigns
-from riobed_results.tables.cost import cost_table
+from riobed_results.tables.cost import cost_runs
+from riobed_results.tables.cost.cost import cost_table
 
 CLAIMS_FILE = "claims.json"
 

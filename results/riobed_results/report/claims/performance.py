@@ -9,15 +9,15 @@ from statistics import median
 from riobed_results.report.claims.claim import Claim, count, number, slug
 from riobed_results.stats.ratios import Ratio
 from riobed_results.store import Results, stored_spec
-from riobed_results.tables.nvram import has_nvdimm
-from riobed_results.tables.nvram_speed import speed_table
-from riobed_results.tables.performance import (
+from riobed_results.tables.cost.performance import (
     PerformanceRow,
     PerformanceTable,
     Said,
     performance_table,
     runs_of,
 )
+from riobed_results.tables.nvram import has_nvdimm
+from riobed_results.tables.nvram_speed import speed_table
 
 # Digits after the point: times scatter by more than their second digit.
 _DIGITS = {"instructions": 3, "time": 2}

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from riobed_results.errors import StoreError
 from riobed_results.stats.ratios import FEWEST, Ratio, bootstrap_interval
 from riobed_results.store import Provenance
-from riobed_results.tables.cost_runs import CostRun, read_runs
+from riobed_results.tables.cost.cost_runs import CostRun, read_runs
 from riobed_results.tables.framework.render import Grid, Page, csv_text, json_text, source_text
 from riobed_results.tables.framework.table import FolderTable
 from riobed_results.text import printable

@@ -6,10 +6,7 @@ from collections.abc import Callable, Iterable
 from pydantic import BaseModel
 
 from riobed_results.stats.ratios import FEWEST, Ratio
-from riobed_results.tables.framework.render import Grid, Page, csv_text
-from riobed_results.tables.framework.table import RunTable, campaign_page
-from riobed_results.tables.paper.table2 import TIMES
-from riobed_results.tables.performance import (
+from riobed_results.tables.cost.performance import (
     BASE,
     Pace,
     PerformanceRow,
@@ -18,6 +15,9 @@ from riobed_results.tables.performance import (
     Use,
     performance_table,
 )
+from riobed_results.tables.framework.render import Grid, Page, csv_text
+from riobed_results.tables.framework.table import RunTable, campaign_page
+from riobed_results.tables.paper.table2 import TIMES
 from riobed_results.text import printable
 
 NOTE = (
