@@ -8,6 +8,8 @@ from pathlib import Path
 CHECKOUT = Path(__file__).resolve().parents[2]
 PACKAGES = {"riobed": "harness", "pytest_riobed": "harness", "riobed_results": "results"}
 
+_TABLES = ("corruption", "crashes", "controls", "nvdimm")
+
 # Each room may import from the rooms named behind it, and from what those may import.
 ALLOWED = {
     "riobed.cli": ["riobed.commands", "riobed_results.cli"],
@@ -18,8 +20,8 @@ ALLOWED = {
     "riobed.bench": ["riobed.measure", "riobed.campaign"],
     "riobed.campaign": ["riobed.trial"],
     "riobed.trace": ["riobed.trial"],
-    "riobed.soak": ["riobed.trial", "riobed_results.tables"],
-    "riobed.cost": ["riobed.measure", "riobed.trial", "riobed_results.tables"],
+    "riobed.soak": ["riobed.trial", "riobed_results.tables.controls"],
+    "riobed.cost": ["riobed.measure", "riobed.trial", "riobed_results.tables.cost"],
     "riobed.measure": ["riobed.guest", "riobed.faults"],
     "riobed.trial": ["riobed.plan"],
     "riobed.plan": ["riobed.guest", "riobed.faults", "riobed_results.rules"],
@@ -36,7 +38,14 @@ ALLOWED = {
     "riobed_results.__main__": ["riobed_results.cli"],
     "riobed_results.cli": ["riobed_results.report", "riobed_results.export"],
     "riobed_results.report": ["riobed_results.tables"],
-    "riobed_results.tables": ["riobed_results.rules", "riobed_results.stats"],
+    "riobed_results.tables": [f"riobed_results.tables.{name}" for name in _TABLES],
+    "riobed_results.tables.nvdimm": ["riobed_results.tables.cost"],
+    "riobed_results.tables.cost": ["riobed_results.tables.paper"],
+    "riobed_results.tables.controls": ["riobed_results.tables.framework"],
+    "riobed_results.tables.crashes": ["riobed_results.tables.framework"],
+    "riobed_results.tables.corruption": ["riobed_results.tables.paper"],
+    "riobed_results.tables.paper": ["riobed_results.tables.framework"],
+    "riobed_results.tables.framework": ["riobed_results.rules", "riobed_results.stats"],
     "riobed_results.export": ["riobed_results.rules"],
     "riobed_results.rules": ["riobed_results.store"],
     "riobed_results.stats": [],

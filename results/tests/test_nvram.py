@@ -10,7 +10,7 @@ from riobed_results.report.claims.nvdimm import nvdimm
 from riobed_results.store.queries import Results
 from riobed_results.store.store import Store
 from riobed_results.store.trial import PANICS
-from riobed_results.tables.nvram import NVRAM, nvram_table
+from riobed_results.tables.nvdimm.nvram import NVRAM, nvram_table
 from riobed_results.tables.registry import campaign_pages
 
 MACHINE = "machine: {nvdimm_mib: 80, canary_mib: 16}\n"

@@ -15,7 +15,7 @@ from riobed_results.report.claims.performance import performance_claims
 from riobed_results.report.publish import publish
 from riobed_results.store.queries import Results, read_results
 from riobed_results.store.store import Store, open_store
-from riobed_results.tables.nvram_speed import SpeedRow, speed_table
+from riobed_results.tables.nvdimm.nvram_speed import SpeedRow, speed_table
 from riobed_results.tables.registry import campaign_pages
 
 MODES = ["plain", "as-swap"]

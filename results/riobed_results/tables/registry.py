@@ -31,8 +31,8 @@ from riobed_results.tables.crashes.windows import WINDOWS
 from riobed_results.tables.framework.by_mode import by_mode
 from riobed_results.tables.framework.render import Page
 from riobed_results.tables.framework.table import CampaignTable, FolderTable, RunTable
-from riobed_results.tables.nvram import NVRAM
-from riobed_results.tables.nvram_speed import NVRAM_SPEED
+from riobed_results.tables.nvdimm.nvram import NVRAM
+from riobed_results.tables.nvdimm.nvram_speed import NVRAM_SPEED
 
 CAMPAIGN_TABLES: tuple[CampaignTable[Any], ...] = (
     CORRUPTION,

@@ -16,8 +16,8 @@ from riobed_results.tables.cost.performance import (
     performance_table,
     runs_of,
 )
-from riobed_results.tables.nvram import has_nvdimm
-from riobed_results.tables.nvram_speed import speed_table
+from riobed_results.tables.nvdimm.nvram import has_nvdimm
+from riobed_results.tables.nvdimm.nvram_speed import speed_table
 
 # Digits after the point: times scatter by more than their second digit.
 _DIGITS = {"instructions": 3, "time": 2}

@@ -19,7 +19,7 @@ from riobed_results.tables.cost.performance import MIB, Runs, Said, ratio, runs_
 from riobed_results.tables.cost.performance_page import statements_grid
 from riobed_results.tables.framework.render import Grid, Page, csv_text
 from riobed_results.tables.framework.table import RunTable, campaign_page
-from riobed_results.tables.nvram import has_nvdimm
+from riobed_results.tables.nvdimm.nvram import has_nvdimm
 from riobed_results.tables.paper.cloud import ORDERS
 from riobed_results.text import printable
 
