@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
@@ -107,8 +107,14 @@ def _add_folder_table(table: FolderTable[Any]) -> None:
 def _add_command(table: Table[Any], command: Callable[..., None]) -> None:
     """Add `command` with the table's options as keyword arguments."""
     *own, _ = inspect.signature(command).parameters.values()
-    command.__signature__ = inspect.Signature([*own, *table.options])  # type: ignore[attr-defined]
+    command.__signature__ = inspect.Signature([*own, *map(_option, table.options)])  # type: ignore[attr-defined]
     table_app.command(table.name, help=table.help)(command)
+
+
+def _option(parameter: inspect.Parameter) -> inspect.Parameter:
+    """Return a parameter of a table as one of its command."""
+    kind, option = get_args(parameter.annotation)
+    return parameter.replace(annotation=Annotated[kind, typer.Option(help=option.help)])
 
 
 for _campaign_table in (*CAMPAIGN_TABLES, *RUN_TABLES):

@@ -125,3 +125,11 @@ def test_page_claims_and_command(tmp_path: Path, invoke: Invoke) -> None:
     assert "plain_cp_rm_slow_delay" not in claims and claims["as_swap_cp_rm_fast_delay"] > 0.3
     said = invoke("table", "nvram-speed", "--store", url, "--read-ns", "0", "--write-ns", "0").stdout
     assert "0 ns for one that is read" in said
+
+
+@pytest.mark.parametrize("option", ["--read-ns", "--write-ns"])
+@pytest.mark.parametrize("delay", ["-1", "inf", "nan"])
+def test_a_delay_that_is_none(store: Store, path: Path, invoke: Invoke, option: str, delay: str) -> None:
+    bench(store)
+    error = invoke("table", "nvram-speed", "--store", path, option, delay).exception
+    assert isinstance(error, StoreUsageError) and option in str(error)

@@ -4,7 +4,6 @@
 from itertools import combinations
 from typing import Annotated
 
-import typer
 from pydantic import BaseModel, Field
 
 from riobed_results.errors import StoreUsageError
@@ -22,10 +21,10 @@ from riobed_results.store import (
 )
 from riobed_results.tables.framework.render import Grid, Page, csv_text
 from riobed_results.tables.framework.shares import UNKNOWN, p_text, side_by_side
-from riobed_results.tables.framework.table import CampaignTable, campaign_page
+from riobed_results.tables.framework.table import CampaignTable, Option, campaign_page
 from riobed_results.text import printable
 
-Power = Annotated[float, typer.Option(help="Power of Fisher's test, for the crashes needed.")]
+Power = Annotated[float, Option("Power of Fisher's test, for the crashes needed.")]
 HEAD = ["Modes", "Fisher's p", "Pairs", "Only first", "Only second", "McNemar's p", "Crashes needed"]
 
 

@@ -4,7 +4,6 @@
 from itertools import permutations
 from typing import Annotated
 
-import typer
 from pydantic import BaseModel
 
 from riobed_results.errors import StoreUsageError
@@ -16,12 +15,12 @@ from riobed_results.store import Provenance, Results, crashed, in_order, judges_
 from riobed_results.tables.corruption.rates import endpoint, strata
 from riobed_results.tables.framework.render import Grid, Page, csv_text
 from riobed_results.tables.framework.shares import CountedShare, count_text, p_text
-from riobed_results.tables.framework.table import CampaignTable, campaign_page
+from riobed_results.tables.framework.table import CampaignTable, Option, campaign_page
 from riobed_results.text import printable
 
 MARGIN = 1.0
-Margin = Annotated[float, typer.Option(help="Margin in percentage points.")]
-Counted = Annotated[str, typer.Option(help="What counts, by the names in docs/results.md.")]
+Margin = Annotated[float, Option("Margin in percentage points.")]
+Counted = Annotated[str, Option("What counts, by the names in docs/results.md.")]
 NOTE = (
     "A mode is not worse than the other within the margin if the 95 % interval of the difference, the mode's "
     "share minus the other's, ends below it. Difference and interval are in percentage points, within fault "

@@ -8,17 +8,17 @@ import statistics
 from collections.abc import Callable, Iterable
 from typing import Annotated
 
-import typer
 from pydantic import BaseModel
 
 from riobed_results.errors import StoreUsageError
 from riobed_results.stats.ratios import FEWEST, Ratio, order_interval
 from riobed_results.store import DiskCounts, Provenance, Results, RunKind, RunRow, in_order
+from riobed_results.tables.framework.table import Option
 from riobed_results.tables.paper.table2 import STATEMENTS, TIMES, PaperTime, Statement
 
 BASE = "rio-protected"
 MIB = 1 << 20
-Over = Annotated[str, typer.Option("--over", help="The cache mode over which ratios are.")]
+Over = Annotated[str, Option("The cache mode over which ratios are.")]
 
 
 class Use(BaseModel):

@@ -19,11 +19,19 @@ Section = Literal["corruptions", "faults", "times", "phases", "controls", "perfo
 
 
 @dataclass(frozen=True)
+class Option:
+    """Says in the annotation of a parameter of `compute` what it is."""
+
+    help: str
+
+
+@dataclass(frozen=True)
 class Table(Generic[Model]):
     """A table: `compute` makes its model, `page` makes the model's page.
 
     `name` is the name of the command and of the published file. Parameters of `compute` after the first have
-    defaults and become options of the command. `compute` raises StoreError if there is nothing to show.
+    defaults, are annotated with an Option, and become options of the command. `compute` raises StoreError if
+    there is nothing to show, StoreUsageError if an option has no such value.
     """
 
     name: str

@@ -5,11 +5,11 @@ After Figure 4 of "NVRAM in the cloud". How slow an NVDIMM is cannot be measured
 as fast as RAM. So its lines are counted, and their delay is computed.
 """
 
+import math
 import statistics
 from collections.abc import Callable, Iterable
 from typing import Annotated
 
-import typer
 from pydantic import BaseModel
 
 from riobed_results.errors import StoreUsageError
@@ -18,7 +18,7 @@ from riobed_results.store import Provenance, Results, RunRow
 from riobed_results.tables.cost.performance import MIB, Runs, Said, ratio, runs_of, said_of
 from riobed_results.tables.cost.performance_page import statements_grid
 from riobed_results.tables.framework.render import Grid, Page, csv_text
-from riobed_results.tables.framework.table import RunTable, campaign_page
+from riobed_results.tables.framework.table import Option, RunTable, campaign_page
 from riobed_results.tables.nvdimm.nvram import has_nvdimm
 from riobed_results.tables.paper.cloud import ORDERS
 from riobed_results.text import printable
@@ -27,15 +27,9 @@ LINE = 64
 # Izraelevitz et al., Basic Performance Measurements of the Intel Optane DC Persistent Memory Module
 # (arXiv:1903.05714): a random load takes 305 ns; one module writes 2.3 GB/s, which are 28 ns for a line.
 READ_NS, WRITE_NS = 305.0, 28.0
-Over = Annotated[
-    str | None, typer.Option("--over", help="The cache mode over which ratios are; default: the first.")
-]
-ReadNs = Annotated[
-    float, typer.Option("--read-ns", min=0, help="Nanoseconds that an NVDIMM takes to read a line.")
-]
-WriteNs = Annotated[
-    float, typer.Option("--write-ns", min=0, help="Nanoseconds that an NVDIMM takes to write a line.")
-]
+Over = Annotated[str | None, Option("The cache mode over which ratios are; default: the first.")]
+ReadNs = Annotated[float, Option("Nanoseconds that an NVDIMM takes to read a line.")]
+WriteNs = Annotated[float, Option("Nanoseconds that an NVDIMM takes to write a line.")]
 
 
 class SpeedRow(BaseModel):
@@ -92,8 +86,11 @@ def speed_table(
 ) -> SpeedTable:
     """Compute the table; StoreError if no run of a machine with an NVDIMM measured time.
 
-    StoreUsageError if the mode `over` has no run.
+    StoreUsageError if the mode `over` has no run, or a delay is negative.
     """
+    for name, delay in (("--read-ns", read_ns), ("--write-ns", write_ns)):
+        if not 0 <= delay < math.inf:
+            raise StoreUsageError(f"{name} {delay:g}: want a number of nanoseconds from 0 on")
     if not has_nvdimm(results.campaign):
         raise results.without("measured runs of machines with an NVDIMM")
     of_mode = runs_of(results)
