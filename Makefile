@@ -46,11 +46,14 @@ lint-python:
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+publishing: $(BIN)/ruff ## publish a campaign, and check what pages of published ones state (ARGS=--help)
+	PYTHONPATH=results $(BIN)/python -m publishing $(ARGS)
+
 kernel-check: $(BIN)/ruff ## build and boot each prefix of the kernel series (hours; goes on; ARGS=--help)
 	$(BIN)/python harness/tests/tools/kernel_check.py --jobs $(JOBS) $(ARGS)
 
 TARGETS := setup campaign test test-all clean clean-cache
-.PHONY: $(TARGETS) lint lint-python check docs mutants kernel-check scale
+.PHONY: $(TARGETS) lint lint-python check docs mutants publishing kernel-check scale
 .NOTPARALLEL:
 ifneq ($(USER_ID),0)
 

@@ -173,14 +173,11 @@ def cost(
 
     A stopped measurement resumes where it was stopped.
     """
-    from riobed_results.report.claims import write_claims
-
     from riobed.cost import WORKLOADS, run_cost
 
     with _resumable():
         for number in vcpus or [1]:
             run_cost(out, of, workload or list(WORKLOADS), rounds, counted, seed, connect, number)
-        write_claims(out)
 
 
 @app.command()
@@ -366,8 +363,6 @@ def soak(
     connect: Uri = None,
 ) -> None:
     """Stress a guest without faults; reset it after each stressor and compare every file."""
-    from riobed_results.report.claims import write_claims
-
     from riobed.soak import soak as run_soak
     from riobed.soak.session import Request
 
@@ -378,7 +373,6 @@ def soak(
     request = Request(mode, minutes, seed, only or [], suite.resolve(), ram, disk or 2 * ram, vcpus, place)
     with _resumable():
         status = run_soak(request, "json" if as_json else "md", connect)
-        write_claims(place)
         raise typer.Exit(status)
 
 

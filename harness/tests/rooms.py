@@ -6,7 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-PACKAGES = {"riobed": "harness", "pytest_riobed": "harness", "riobed_results": "results"}
+PACKAGES = {
+    "riobed": "harness",
+    "pytest_riobed": "harness",
+    "riobed_results": "results",
+    "publishing": "results",
+}
 
 _TABLES = ("corruption", "crashes", "controls", "nvdimm")
 
@@ -35,6 +40,7 @@ ALLOWED = {
     "riobed.crash": ["riobed_results.store"],
     "riobed.products": ["riobed", "riobed_results.files"],
     "riobed": [],
+    "publishing": ["riobed_results.cli"],
     "riobed_results.__main__": ["riobed_results.cli"],
     "riobed_results.cli": ["riobed_results.report", "riobed_results.export"],
     "riobed_results.report": ["riobed_results.tables"],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands that read results: `table`, `trials`, `log`, `report`, `publish`, `claims`, `adjudicate`.
+"""The commands that read results: `table`, `trials`, `log` and `report`.
 
 They need neither QEMU nor libvirt. They raise StoreError; the program that mounts them prints the error as
 one line and exits with its `exit_code`.
@@ -11,7 +11,6 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -22,11 +21,7 @@ from riobed_results.errors import StoreError, StoreUsageError
 from riobed_results.export.arrow import trials_parquet
 from riobed_results.export.listing import trials_json, trials_text
 from riobed_results.files import replacing
-from riobed_results.report.blind import check_cases, write_cases
-from riobed_results.report.claims import read_claims, unbacked, write_claims
-from riobed_results.report.publish import publish
 from riobed_results.store import DEFAULT_STORE, REPORT_FILE, Links, Logs, label, open_store, read_results
-from riobed_results.tables.corruption.adjudication import adjudicate, adjudication_page, cases, read_answers
 from riobed_results.tables.framework.render import render
 from riobed_results.tables.framework.table import CampaignTable, FolderTable, Table
 from riobed_results.tables.registry import CAMPAIGN_TABLES, FOLDER_TABLES, RUN_TABLES
@@ -176,27 +171,6 @@ def log(
     emit(text, output)
 
 
-def publish_campaign(
-    folder: Annotated[Path, typer.Argument(help="Folder to write, e.g. results/published/NAME.")],
-    store: StoreOption = DEFAULT_STORE,
-    campaign: CampaignOption = None,
-    logs: LogsOption = None,
-) -> None:
-    """Write a campaign's spec, claims, compressed rows and most relevant logs to a folder."""
-    opened = open_store(store)
-    publish(opened, campaign, logs or opened.location.folder, folder)
-
-
-def claims(
-    folder: Annotated[Path, typer.Argument(help="A published folder.", show_default=False)],
-) -> None:
-    """Write the figures of a folder's rows to claims.json; list figures of its README that no claim backs."""
-    write_claims(folder)
-    if figures := unbacked(folder, read_claims(folder)):
-        typer.echo("\n".join(figures))
-        raise typer.Exit(1)
-
-
 def report_page(
     store: StoreOption = DEFAULT_STORE,
     campaign: CampaignOption = None,
@@ -217,38 +191,8 @@ def report_page(
     emit(report(opened, campaign, link, reload), place)
 
 
-def adjudicate_corruptions(
-    store: Annotated[str, typer.Argument(help="Database URL, SQLite file, or folder with a store.")],
-    folder: Annotated[Path, typer.Argument(help="Folder of the cases; without ANSWERS they are written.")],
-    answers: Annotated[
-        list[Path] | None, typer.Argument(help="The answers of two readers, made from answers.csv.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the order of the cases.")] = 1,
-    reveal: Annotated[bool, typer.Option("--reveal", help="Show the modes.")] = False,
-    campaign: CampaignOption = None,
-    logs: LogsOption = None,
-    form: FormOption = TableFormat.MD,
-    output: OutputOption = None,
-) -> None:
-    """Write each corruption as a case without its mode; compare what two readers say of its cause."""
-    opened = open_store(store)
-    results = read_results(opened, campaign)
-    if not answers:
-        count = write_cases(results, Logs(logs or opened.location.folder), folder, seed)
-        typer.echo(f"{folder}: {count} cases; README.md there says how to answer")
-        return
-    if len(answers) != 2:
-        raise StoreUsageError(f"answers: want the files of two readers, not {len(answers)}")
-    check_cases(folder, results, seed)
-    known = list(cases(results, seed))
-    first, second = (read_answers(path, known) for path in answers)
-    table = adjudicate(results, seed, first, second, reveal)
-    page = replace(adjudication_page(table), title=f"Adjudication of {table.campaign}")
-    emit(render(page, form), output)
-
-
 def mount(app: typer.Typer) -> None:
-    """Add the commands `table`, `trials`, `log`, `report`, `publish`, `claims` and `adjudicate` to `app`.
+    """Add the commands `table`, `trials`, `log` and `report` to `app`.
 
     Python's garbage collector then runs less often in the whole program.
     """
@@ -257,9 +201,15 @@ def mount(app: typer.Typer) -> None:
     app.command("trials")(trials)
     app.command("log")(log)
     app.command("report")(report_page)
-    app.command("publish")(publish_campaign)
-    app.command("claims")(claims)
-    app.command("adjudicate")(adjudicate_corruptions)
+
+
+def run(app: typer.Typer) -> None:
+    """Run a program; an error prints one line and ends it with its status."""
+    try:
+        app()
+    except StoreError as error:
+        print(f"riobed: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
 
 
 def emit(content: str | bytes | Iterable[str], output: Path | None) -> None:

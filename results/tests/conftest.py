@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from publishing.cli import app as publishing_app
 from results_builders import Invoke
 from riobed_results.cli import mount
 from riobed_results.store.store import Store, open_store
@@ -15,7 +16,7 @@ from verified import Verified
 def pytest_configure(config: pytest.Config) -> None:
     """Leave out tests of published folders that need not run."""
     results = Path(__file__).parents[1]
-    code = (results / "riobed_results", results / "tests")
+    code = (results / "riobed_results", results / "publishing", results / "tests")
     config.pluginmanager.register(Verified(config, results / "published", code))
 
 
@@ -53,4 +54,14 @@ def url(request: pytest.FixtureRequest) -> str:
 def invoke() -> Invoke:
     app = typer.Typer()
     mount(app)
+    return of(app)
+
+
+@pytest.fixture
+def publishing() -> Invoke:
+    """The commands of `python -m publishing`."""
+    return of(publishing_app)
+
+
+def of(app: typer.Typer) -> Invoke:
     return lambda *arguments: CliRunner().invoke(app, [str(argument) for argument in arguments])

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from publishing.adjudication import CATEGORIES
 from results_builders import Invoke, faults, fill, recovered
 from results_readers import from_markdown
 from riobed_results.errors import StoreError, StoreUsageError
 from riobed_results.store.store import Store
-from riobed_results.tables.corruption.adjudication import CATEGORIES
 
 MODES = ["write-through", "rio", "rio-protected"]
 LOG = """[    8.1] BUG: rio: protection trap in rep_movs+0x3a/0x80
@@ -65,10 +65,10 @@ def answered(folder: Path, name: str, *categories: str) -> Path:
 
 
 def test_a_case_has_what_happened_and_not_the_mode(
-    invoke: Invoke, filled: Store, path: Path, tmp_path: Path
+    publishing: Invoke, filled: Store, path: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "cases"
-    assert invoke("adjudicate", path, folder).exit_code == 0
+    assert publishing("adjudicate", path, folder).exit_code == 0
     texts = {each.name: each.read_text() for each in folder.iterdir()}
     assert len([name for name in texts if name.endswith(".log")]) == 12
     for name, text in texts.items():
@@ -90,45 +90,47 @@ def test_a_case_has_what_happened_and_not_the_mode(
     ]
     # The order is the seed's, and not that of the plan.
     other = tmp_path / "other"
-    invoke("adjudicate", path, other, "--seed", 2)
+    publishing("adjudicate", path, other, "--seed", 2)
     paths = [[(place / f"case-{n:03}.md").read_text() for n in range(1, 13)] for place in (folder, other)]
     assert paths[0] != paths[1] and sorted(map(len, paths[0])) == sorted(map(len, paths[1]))
-    assert isinstance(invoke("adjudicate", path, folder).exception, StoreUsageError)
+    assert isinstance(publishing("adjudicate", path, folder).exception, StoreUsageError)
 
 
-def test_agreement_and_what_is_revealed(invoke: Invoke, filled: Store, path: Path, tmp_path: Path) -> None:
+def test_agreement_and_what_is_revealed(
+    publishing: Invoke, filled: Store, path: Path, tmp_path: Path
+) -> None:
     folder = tmp_path / "cases"
-    invoke("adjudicate", path, folder)
+    publishing("adjudicate", path, folder)
     # Cohen's own formula: 10 of 12 agree; by chance (8 * 6 + 4 * 6) / 144 would.
     first = answered(folder, "a.csv", *["stray-store"] * 8, *["lost-write"] * 4)
     second = answered(folder, "b.csv", *["stray-store"] * 6, *["lost-write"] * 6)
-    found = json.loads(invoke("adjudicate", path, folder, first, second, "--format", "json").stdout)
+    found = json.loads(publishing("adjudicate", path, folder, first, second, "--format", "json").stdout)
     assert (found["cases"], found["agreed"], found["revealed"]) == (12, 10, [])
     assert found["kappa"] == pytest.approx((10 / 12 - 72 / 144) / (1 - 72 / 144))
     assert found["kappa_low"] < found["kappa"] < found["kappa_high"]
     # Where 10 or more of 12, and 10 or fewer, have a probability of 2.5 %.
     ends = (found["agreement"]["low"], found["agreement"]["high"])
     assert ends == pytest.approx((0.5158623, 0.9791375), abs=1e-6)
-    alike = json.loads(invoke("adjudicate", path, folder, first, first, "--format", "json").stdout)
+    alike = json.loads(publishing("adjudicate", path, folder, first, first, "--format", "json").stdout)
     assert (alike["kappa"], alike["kappa_low"], alike["kappa_high"]) == (1, None, None)
-    text = invoke("adjudicate", path, folder, first, second).stdout
+    text = publishing("adjudicate", path, folder, first, second).stdout
     assert list(found["disagreed"]) == ["007", "008"] and not any(f"| {mode} |" in text for mode in MODES)
-    revealed = from_markdown(invoke("adjudicate", path, folder, first, second, "--reveal").stdout)
+    revealed = from_markdown(publishing("adjudicate", path, folder, first, second, "--reveal").stdout)
     assert revealed[3][0] == ["", *MODES, "delayed"] and revealed[3][-1] == ["Total", "4", "4", "4", "0"]
     assert {line[2] for line in revealed[4][1:]} == set(MODES) and len(revealed[4]) == 13
-    page = invoke("adjudicate", path, folder, first, second, "--reveal", "--format", "csv").stdout
+    page = publishing("adjudicate", path, folder, first, second, "--reveal", "--format", "csv").stdout
     assert len(list(csv.DictReader(page.splitlines()))) == 12
 
 
-def test_wrong_answers_are_refused(invoke: Invoke, filled: Store, path: Path, tmp_path: Path) -> None:
+def test_wrong_answers_are_refused(publishing: Invoke, filled: Store, path: Path, tmp_path: Path) -> None:
     folder = tmp_path / "cases"
-    invoke("adjudicate", path, folder)
+    publishing("adjudicate", path, folder)
     good = answered(folder, "a.csv", *["unclear"] * 12)
-    found = json.loads(invoke("adjudicate", path, folder, good, good, "--format", "json").stdout)
+    found = json.loads(publishing("adjudicate", path, folder, good, good, "--format", "json").stdout)
     assert (found["kappa"], found["agreed"]) == (None, 12)
 
     def refusal(*arguments: object) -> str:
-        error = invoke("adjudicate", path, folder, *arguments).exception
+        error = publishing("adjudicate", path, folder, *arguments).exception
         assert isinstance(error, StoreError)
         return str(error)
 

@@ -10,9 +10,9 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from publishing.claims.campaign import campaign_claims
+from publishing.claims.controls import planted as planted_claims
 from results_builders import fill, planted, recovered
-from riobed_results.report.claims.campaign import campaign_claims
-from riobed_results.report.claims.controls import planted as planted_claims
 from riobed_results.rules.controls import failed_controls
 from riobed_results.store.queries import Results
 from riobed_results.store.store import Store

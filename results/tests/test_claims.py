@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from publishing.claims import Prose, folder_claims, read_claims
+from publishing.claims.campaign import compared
+from publishing.claims.claim import Claim, count, part
 from results_builders import Invoke, campaign, fill, planted, recovered, trial
 from riobed_results.errors import StoreError
-from riobed_results.report.claims import Prose, folder_claims, read_claims
-from riobed_results.report.claims.campaign import compared
-from riobed_results.report.claims.claim import Claim, count, part
 from riobed_results.store.provenance import KernelProvenance
 from riobed_results.store.store import Store, open_store
 
@@ -84,7 +84,7 @@ def test_what_is_excused_for_nothing_is_found() -> None:
 
 
 def test_claims_are_published_and_checked_by_a_command(
-    invoke: Invoke, store: Store, path: Path, tmp_path: Path
+    publishing: Invoke, store: Store, path: Path, tmp_path: Path
 ) -> None:
     run = store.add_campaign(campaign("one", ["rio"], ["kernel_text"])).id
     store.add_trial(trial(run, 0))
@@ -92,7 +92,7 @@ def test_claims_are_published_and_checked_by_a_command(
     for attempt in (1, 2):
         store.add_trial(trial(run, 1, attempt=attempt, outcome="infra_error"))
     folder = tmp_path / "one"
-    assert invoke("publish", folder, "--store", path).exit_code == 0
+    assert publishing("publish", folder, "--store", path).exit_code == 0
     claims = {claim.key: claim.text for claim in read_claims(folder)}
     assert (claims["crashes"], claims["corrupted_rio"]) == ("1 crash", "0 of 1 (0.0 %)")
     assert (claims["judged_share"], claims["ends_rio"]) == ("1 of 2 (50.0 %)", "1 + 0 + 0")
@@ -100,7 +100,7 @@ def test_claims_are_published_and_checked_by_a_command(
     assert claims["judged_runs_per_hour"] == "900 judged runs an hour"
     (folder / "README.md").write_text("1 crash, 2 hangs\n")
     (folder / "claims.json").unlink()
-    result = invoke("claims", folder)
+    result = publishing("claims", folder)
     assert (result.exit_code, "2 hangs" in result.output, "1 crash" in result.output) == (1, True, False)
     assert len(read_claims(folder)) == len(claims)
 
@@ -108,34 +108,34 @@ def test_claims_are_published_and_checked_by_a_command(
 NVDIMM_KERNEL = KernelProvenance(release="6.12.107", build_id="beef", series_commit="feed")
 
 
-def publish(invoke: Invoke, folder: Path, path: Path, *rows: dict[str, Any], **campaign: Any) -> None:
+def publish(publishing: Invoke, folder: Path, path: Path, *rows: dict[str, Any], **campaign: Any) -> None:
     """Publish a campaign of these rows in a subfolder of its name."""
     store = path.with_name(f"{campaign['name']}.sqlite")
     fill(open_store(str(store), create=True), *rows, **campaign)
-    assert invoke("publish", folder / campaign["name"], "--store", store).exit_code == 0
+    assert publishing("publish", folder / campaign["name"], "--store", store).exit_code == 0
 
 
-def test_campaigns_in_subfolders_are_summed_up(invoke: Invoke, path: Path, tmp_path: Path) -> None:
+def test_campaigns_in_subfolders_are_summed_up(publishing: Invoke, path: Path, tmp_path: Path) -> None:
     folder = tmp_path / "pmem"
     dax = {"mode": "dax", "recovery": recovered(checksums=None)}
     late = dax | {"recovery": recovered(phase="done"), "fault_class": "pointer"}
     none = dax | {"restart": "power", "fault_class": "none"}
     axes = {"modes": ["rio", "dax"], "classes": ["kernel_text", "pointer"]}
     publish(
-        invoke, folder, path,
+        publishing, folder, path,
         {}, {}, {"fault_class": "pointer"}, dax, dax | {"outcome": "stuck"}, dax | {"fault_class": "pointer"},
         late, planted("written", "none"), planted("block", "unclassified", {"where": "nvdimm"}, mode="dax"),
         name="pmem", kernels={"dax": NVDIMM_KERNEL}, **axes,
     )  # fmt: skip
     publish(
-        invoke, folder, path, none, none | {"corruption": "unclassified"}, none | {"mode": "nv-cache"},
+        publishing, folder, path, none, none | {"corruption": "unclassified"}, none | {"mode": "nv-cache"},
         name="pmem-power", modes=["dax", "nv-cache"], classes=["none"], spec="restart: power\n",
         kernels={"dax": NVDIMM_KERNEL, "nv-cache": NVDIMM_KERNEL},
     )  # fmt: skip
     # A bug that has to lose something is no loss of the mode.
     publish(
-        invoke, folder, path, none, none | {"corruption": "unclassified"}, name="missing-add", modes=["dax"],
-        classes=["none"], spec="restart: power\nmust_lose: true\n",
+        publishing, folder, path, none, none | {"corruption": "unclassified"},
+        name="missing-add", modes=["dax"], classes=["none"], spec="restart: power\nmust_lose: true\n",
         kernels={"dax": NVDIMM_KERNEL},
     )  # fmt: skip
     claims = {claim.key: claim.value for claim in folder_claims(folder)}
@@ -154,12 +154,14 @@ def test_campaigns_in_subfolders_are_summed_up(invoke: Invoke, path: Path, tmp_p
     shutil.copytree(folder / "pmem", tmp_path / "own/again")
     own = {claim.key: claim.value for claim in folder_claims(tmp_path / "own")}
     assert (own["modes"], own["pmem_modes"], own["again_modes"]) == (2, 2, 2) and "planted_missed" not in own
-    publish(invoke, folder, path, dax, name="third", **axes)
+    publish(publishing, folder, path, dax, name="third", **axes)
     with pytest.raises(StoreError, match="mode dax ran on kernel 0123abcd, not beef"):
         folder_claims(folder)
 
 
-def test_what_crashes_did_to_an_nvdimm_and_what_they_cost(invoke: Invoke, path: Path, tmp_path: Path) -> None:
+def test_what_crashes_did_to_an_nvdimm_and_what_they_cost(
+    publishing: Invoke, path: Path, tmp_path: Path
+) -> None:
     folder = tmp_path / "costs"
     machine = "machine: {nvdimm_mib: 80, canary_mib: 16}\n"
     dax = {"mode": "dax", "recovery": recovered(checksums=None), "canary_hits": 0}
@@ -169,8 +171,8 @@ def test_what_crashes_did_to_an_nvdimm_and_what_they_cost(invoke: Invoke, path: 
             for end in seconds
         ]
         publish(
-            invoke, folder, path, *rows, dax | {"canary_hits": 1, "restart": restart}, name=f"by-{restart}",
-            modes=["dax"], classes=["none"], spec=f"{machine}restart: {restart}\n",
+            publishing, folder, path, *rows, dax | {"canary_hits": 1, "restart": restart},
+            name=f"by-{restart}", modes=["dax"], classes=["none"], spec=f"{machine}restart: {restart}\n",
         )  # fmt: skip
     claims = {claim.key: claim.text for claim in folder_claims(folder)}
     assert (claims["power_over_reset_s"], claims["power_over_reset"]) == ("+0.62 s", "1.31 times")

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from publishing.claims.cost import cost_claims
 from results_builders import campaign
 from riobed_results.errors import StoreError
-from riobed_results.report.claims.cost import cost_claims
 from riobed_results.stats.ratios import FEWEST, bootstrap_interval
 from riobed_results.tables.cost.cost import NOTE, cost_page, cost_table
 from riobed_results.tables.cost.cost_runs import FILE, CostRun, add_run, read_runs

@@ -4,9 +4,9 @@
 from typing import Any
 
 import pytest
+from publishing.claims.crashes import doses
 from results_builders import fill, recovered
 from riobed_results.errors import StoreError
-from riobed_results.report.claims.crashes import doses
 from riobed_results.stats.proportions import share_of
 from riobed_results.store.store import Store
 from riobed_results.tables.corruption.exposure import ALL, EXPOSURE, Exposure, exposure_table

@@ -4,9 +4,9 @@
 from typing import Any
 
 import pytest
+from publishing.claims.campaign import campaign_claims
 from results_builders import faults, fill
 from riobed_results.errors import StoreError
-from riobed_results.report.claims.campaign import campaign_claims
 from riobed_results.store.store import Store
 from riobed_results.tables.crashes.fault_classes import class_page, class_table
 from riobed_results.tables.framework.render import render

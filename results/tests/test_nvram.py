@@ -4,9 +4,9 @@
 from typing import Any
 
 import pytest
+from publishing.claims.nvdimm import nvdimm
 from results_builders import fill, planted, recovered
 from riobed_results.errors import StoreError
-from riobed_results.report.claims.nvdimm import nvdimm
 from riobed_results.store.queries import Results
 from riobed_results.store.store import Store
 from riobed_results.store.trial import PANICS

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import yaml
+from publishing.claims.folder import folder_claims
+from publishing.claims.performance import performance_claims
+from publishing.publish import publish
 from results_builders import Invoke, campaign, measured
 from riobed_results.errors import StoreError, StoreUsageError
-from riobed_results.report.claims.folder import folder_claims
-from riobed_results.report.claims.performance import performance_claims
-from riobed_results.report.publish import publish
 from riobed_results.store.queries import Results, read_results
 from riobed_results.store.store import Store, open_store
 from riobed_results.tables.nvdimm.nvram_speed import SpeedRow, speed_table

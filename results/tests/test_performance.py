@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from publishing.claims.folder import folder_claims
+from publishing.publish import publish
 from results_builders import Invoke, campaign, fill, measured
 from results_readers import from_markdown
 from riobed_results.errors import StoreError, StoreUsageError
-from riobed_results.report.claims.folder import folder_claims
-from riobed_results.report.publish import publish
 from riobed_results.report.report import report
 from riobed_results.stats.ratios import order_interval
 from riobed_results.store.logs import Links

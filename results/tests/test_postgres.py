@@ -56,12 +56,14 @@ def test_no_message_shows_the_password(postgres: str) -> None:
         assert password not in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_tables_report_and_publication(store: Store, postgres: str, invoke: Invoke, tmp_path: Path) -> None:
+def test_tables_report_and_publication(
+    store: Store, postgres: str, invoke: Invoke, publishing: Invoke, tmp_path: Path
+) -> None:
     rows = [{"mode": "rio"}, {"mode": "delayed", "corruption": "indirect"}] * 3
     fill(store, *rows, modes=["rio", "delayed"], classes=["kernel_text"])
 
-    def call(*arguments: object) -> str:
-        done = invoke(*arguments, "--store", postgres)
+    def call(*arguments: object, of: Invoke = invoke) -> str:
+        done = of(*arguments, "--store", postgres)
         assert done.exit_code == 0, done.output
         return str(done.stdout)
 
@@ -69,6 +71,6 @@ def test_tables_report_and_publication(store: Store, postgres: str, invoke: Invo
     assert [totals[mode]["corrupted"] for mode in ("rio", "delayed")] == [0, 3]
     call("report", "--output", tmp_path / "report.html")
     assert "kernel_text" in (tmp_path / "report.html").read_text()
-    call("publish", tmp_path / "published")
+    call("publish", tmp_path / "published", of=publishing)
     copied = trial_rows(open_store(str(tmp_path / "published")), 1)
     assert [row.position for row in copied] == list(range(6))

@@ -28,9 +28,11 @@ def filled(store: Store, path: Path) -> Store:
     return store
 
 
-def test_a_published_folder_is_complete(invoke: Invoke, filled: Store, path: Path, tmp_path: Path) -> None:
+def test_a_published_folder_is_complete(
+    invoke: Invoke, publishing: Invoke, filled: Store, path: Path, tmp_path: Path
+) -> None:
     folder = tmp_path / "published" / "wanted"
-    result = invoke("publish", folder, "--store", path)
+    result = publishing("publish", folder, "--store", path)
     assert result.exit_code == 0, result.output
     names = {file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()}
     assert names == {"spec.yaml", "store.sqlite.xz", "claims.json", ARCHIVE}
@@ -46,21 +48,21 @@ def test_a_published_folder_is_complete(invoke: Invoke, filled: Store, path: Pat
     assert tables[0] == tables[1] != ""
 
 
-def test_nothing_is_published_over_another_campaign(invoke: Invoke, filled: Store, path: Path) -> None:
-    result = invoke("publish", path.parent / "new", "--store", path, "--campaign", "other")
+def test_nothing_is_published_over_another_campaign(publishing: Invoke, filled: Store, path: Path) -> None:
+    result = publishing("publish", path.parent / "new", "--store", path, "--campaign", "other")
     assert result.exit_code == 0, result.output
-    result = invoke("publish", path.parent / "new", "--store", path)
+    result = publishing("publish", path.parent / "new", "--store", path)
     assert isinstance(result.exception, StoreError)
     assert "has a store.sqlite.xz already" in str(result.exception)
 
 
 @pytest.mark.parametrize("log", ["logs/none.log.gz", "../secret", "/etc/passwd"])
 def test_without_its_logs_nothing_is_published(
-    invoke: Invoke, store: Store, path: Path, tmp_path: Path, log: str
+    publishing: Invoke, store: Store, path: Path, tmp_path: Path, log: str
 ) -> None:
     (path.parent.parent / "secret").write_text("not a log")
     fill(store, {"log": log})
-    result = invoke("publish", tmp_path / "new", "--store", path)
+    result = publishing("publish", tmp_path / "new", "--store", path)
     assert isinstance(result.exception, StoreError)
     assert "1 console logs are not there" in str(result.exception)
     assert not (tmp_path / "new").exists()

@@ -6,8 +6,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from publishing.adjudication import adjudicate, adjudication_page, cases, read_answers
+from publishing.publish import worth_keeping
 from riobed_results.errors import StoreUsageError
-from riobed_results.report.publish import worth_keeping
 from riobed_results.report.report import report
 from riobed_results.store import (
     ARCHIVE,
@@ -20,7 +21,6 @@ from riobed_results.store import (
     read_results,
 )
 from riobed_results.store.logs import member_name
-from riobed_results.tables.corruption.adjudication import adjudicate, adjudication_page, cases, read_answers
 from riobed_results.tables.framework.render import render
 from riobed_results.tables.registry import campaign_pages
 

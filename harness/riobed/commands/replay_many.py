@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
 
-from riobed_results.report.claims import write_claims
 from riobed_results.store import SERIES, CampaignRow, TrialRow, in_order, open_store, trial_rows
 from riobed_results.tables.controls.replays import FILE, REPLAYS, ReplayRun, add_replay, read_replays
 from riobed_results.tables.crashes.titles import titled
@@ -55,7 +54,6 @@ def replay_many(request: Many, form: str, uri: str | None) -> str:
                     add_replay(folder, run_one(replayer, one, folder, setup))
     page = REPLAYS.of(folder)
     (folder / "replays.md").write_text(render(page, "md"), encoding="utf-8")
-    write_claims(folder)
     return render(page, form)
 
 

@@ -33,17 +33,14 @@ DOCS = CHECKOUT / "docs"
 _BLOCK = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- /generated -->)", re.DOTALL)
 # Where a command or table is explained, as a link from docs/commands.md.
 EXPLAINED = {
-    "adjudicate": "adjudication.md",
     "bench": "performance.md",
     "calibrate": "decisions/037-exposure-and-dose.md",
-    "claims": "results.md#claims",
     "cost": "cost.md",
     "faults executed": "faults.md#site-filters",
     "faults list": "faults.md",
     "faults sites": "faults.md",
     "modes": "own-mode.md",
     "profile": "performance.md#where-the-instructions-are-executed",
-    "publish": "results.md#published-folders",
     "replay": "replay.md",
     "report": "results.md#the-report",
     "run": "survival.md",

@@ -5,7 +5,6 @@ import math
 import re
 
 from pydantic import BaseModel, Field
-
 from riobed_results.stats.proportions import share_of
 from riobed_results.store import CONTROLS, Results, TrialRow
 from riobed_results.tables.framework.shares import count_text, interval_text, p_text

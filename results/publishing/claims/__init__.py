@@ -5,7 +5,7 @@
 `prose.py` finds figures of a README that no claim backs.
 """
 
-from riobed_results.report.claims.folder import CLAIMS_FILE, folder_claims, read_claims, write_claims
-from riobed_results.report.claims.prose import Prose, unbacked
+from publishing.claims.folder import CLAIMS_FILE, folder_claims, read_claims, write_claims
+from publishing.claims.prose import Prose, unbacked
 
 __all__ = ["CLAIMS_FILE", "Prose", "folder_claims", "read_claims", "unbacked", "write_claims"]

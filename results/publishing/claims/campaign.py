@@ -7,20 +7,6 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from itertools import chain, product
 
-from riobed_results.report.claims.claim import (
-    Claim,
-    count,
-    is_result,
-    number,
-    part,
-    probability,
-    rows_of,
-    seconds_of,
-)
-from riobed_results.report.claims.controls import CONTROL_SOURCES, CONTROL_SUMS
-from riobed_results.report.claims.crashes import CRASH_SOURCES
-from riobed_results.report.claims.nvdimm import nvdimm, restart_costs
-from riobed_results.report.claims.special import SPECIAL
 from riobed_results.stats.proportions import CONFIDENCE
 from riobed_results.store import (
     CONTROLS,
@@ -36,6 +22,21 @@ from riobed_results.tables.controls.starts import STARTS, difference_p
 from riobed_results.tables.crashes.phases import GROUPS, group, timed
 from riobed_results.tables.crashes.titles import titled
 from riobed_results.tables.framework.shares import count_text
+
+from publishing.claims.claim import (
+    Claim,
+    count,
+    is_result,
+    number,
+    part,
+    probability,
+    rows_of,
+    seconds_of,
+)
+from publishing.claims.controls import CONTROL_SOURCES, CONTROL_SUMS
+from publishing.claims.crashes import CRASH_SOURCES
+from publishing.claims.nvdimm import nvdimm, restart_costs
+from publishing.claims.special import SPECIAL
 
 Source = Callable[[Results], Iterable[Claim]]
 PAUSE_S = 60.0  # a longer gap between two trials is a pause of the campaign

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
-
-from riobed_results.report.claims.claim import Claim, count, interval, part, slug
 from riobed_results.store import CRASHES, Results, read_lines
 from riobed_results.tables.controls.replays import JUDGED, ReplayRun
+
+from publishing.claims.claim import Claim, count, interval, part, slug
 
 # The output of `riobed replay ID --times N --json`, one line per corruption.
 AGAIN_FILE = "corruptions.jsonl"

@@ -6,7 +6,16 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 
-from riobed_results.report.claims.claim import (
+from riobed_results.rules.controls import kind as planted_kind
+from riobed_results.stats.strata import Stratum
+from riobed_results.stats.two_shares import fisher_p
+from riobed_results.store import CONTROLS, Results, TrialRow
+from riobed_results.tables.controls.planted import PLANTED
+from riobed_results.tables.corruption.rates import direct
+from riobed_results.tables.crashes.phases import timed
+from riobed_results.tables.crashes.titles import titled
+
+from publishing.claims.claim import (
     Claim,
     count,
     is_result,
@@ -18,16 +27,8 @@ from riobed_results.report.claims.claim import (
     seconds_of,
     slug,
 )
-from riobed_results.report.claims.hits import ends, judged_by_mode, overruns, slopes
-from riobed_results.report.claims.replays import Again, corrupted
-from riobed_results.rules.controls import kind as planted_kind
-from riobed_results.stats.strata import Stratum
-from riobed_results.stats.two_shares import fisher_p
-from riobed_results.store import CONTROLS, Results, TrialRow
-from riobed_results.tables.controls.planted import PLANTED
-from riobed_results.tables.corruption.rates import direct
-from riobed_results.tables.crashes.phases import timed
-from riobed_results.tables.crashes.titles import titled
+from publishing.claims.hits import ends, judged_by_mode, overruns, slopes
+from publishing.claims.replays import Again, corrupted
 
 
 def _first(results: Results) -> Iterator[Claim]:

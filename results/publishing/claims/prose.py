@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from riobed_results.report.claims.claim import Claim
+from publishing.claims.claim import Claim
 
 _NOT_CLAIMS = re.compile(r"<!-- not claims \([^)]+\):(.*?)-->", re.DOTALL)
 _NOT_ROWS = re.compile(r"<!-- not from rows:.*?-->.*?<!-- /not from rows -->", re.DOTALL)

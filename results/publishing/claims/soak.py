@@ -3,8 +3,9 @@
 
 from collections import Counter
 
-from riobed_results.report.claims.claim import Claim, count, slug
 from riobed_results.tables.controls.soak import Soak, SoakRow
+
+from publishing.claims.claim import Claim, count, slug
 
 
 def soak_claims(soaks: dict[str, Soak]) -> list[Claim]:

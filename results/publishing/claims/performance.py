@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from itertools import product
 from statistics import median
 
-from riobed_results.report.claims.claim import Claim, count, number, slug
 from riobed_results.stats.ratios import Ratio
 from riobed_results.store import Results, stored_spec
 from riobed_results.tables.cost.performance import (
@@ -18,6 +17,8 @@ from riobed_results.tables.cost.performance import (
 )
 from riobed_results.tables.nvdimm.nvram import has_nvdimm
 from riobed_results.tables.nvdimm.nvram_speed import speed_table
+
+from publishing.claims.claim import Claim, count, number, slug
 
 # Digits after the point: times scatter by more than their second digit.
 _DIGITS = {"instructions": 3, "time": 2}

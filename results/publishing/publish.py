@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-
 from riobed_results.errors import StoreError
-from riobed_results.report.claims import write_claims
 from riobed_results.store import (
     ARCHIVE,
     PACKED_FILE,
@@ -35,6 +33,8 @@ from riobed_results.store import (
     store_in,
 )
 from riobed_results.tables.registry import present_tables
+
+from publishing.claims import write_claims
 
 _AT_ONCE = 1000  # rows copied at a time
 SPEC_HEAD = (

@@ -5,17 +5,6 @@ import statistics
 from collections import Counter
 from collections.abc import Iterator
 
-from riobed_results.report.claims.claim import (
-    Claim,
-    count,
-    interval,
-    number,
-    of,
-    part,
-    probability,
-    rows_of,
-    slug,
-)
 from riobed_results.rules.controls import losing_modes
 from riobed_results.store import (
     CONTROLS,
@@ -36,6 +25,18 @@ from riobed_results.tables.crashes.titles import titled
 from riobed_results.tables.crashes.victims import of_harness, wanted
 from riobed_results.tables.crashes.windows import WINDOWS, open_pages
 from riobed_results.tables.paper.table1 import total
+
+from publishing.claims.claim import (
+    Claim,
+    count,
+    interval,
+    number,
+    of,
+    part,
+    probability,
+    rows_of,
+    slug,
+)
 
 # Limits that the paper and our texts mention, in seconds from injection to crash.
 WITHIN_S = (1, 15)

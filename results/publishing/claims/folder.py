@@ -5,20 +5,20 @@ from collections import Counter
 from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
-
 from riobed_results.errors import StoreError
-from riobed_results.report.claims.campaign import SUMS, campaign_claims
-from riobed_results.report.claims.claim import Claim, slug
-from riobed_results.report.claims.cost import cost_claims
-from riobed_results.report.claims.performance import performance_claims
-from riobed_results.report.claims.replays import AGAIN_FILE, again_claims, read_again, replay_claims
-from riobed_results.report.claims.soak import soak_claims
-from riobed_results.report.claims.special import SPECIAL_AGAIN
 from riobed_results.store import Results, open_store, read_results, store_in
 from riobed_results.tables.controls import replays, soak
 from riobed_results.tables.controls.processors import read_campaigns
 from riobed_results.tables.cost import cost_runs
 from riobed_results.tables.cost.cost import cost_table
+
+from publishing.claims.campaign import SUMS, campaign_claims
+from publishing.claims.claim import Claim, slug
+from publishing.claims.cost import cost_claims
+from publishing.claims.performance import performance_claims
+from publishing.claims.replays import AGAIN_FILE, again_claims, read_again, replay_claims
+from publishing.claims.soak import soak_claims
+from publishing.claims.special import SPECIAL_AGAIN
 
 CLAIMS_FILE = "claims.json"
 
@@ -55,7 +55,7 @@ def folder_claims(folder: Path) -> list[Claim]:
     if not found:
         raise StoreError(f"{folder}: has no rows; give a folder that publish, cost, soak or replay wrote")
     if twice := [key for key, times in Counter(claim.key for claim in found).items() if times > 1]:
-        raise StoreError(f"{folder}: two claims are called {twice[0]!r}; fix riobed_results.report.claims")
+        raise StoreError(f"{folder}: two claims are called {twice[0]!r}; fix publishing.claims")
     return found
 
 
@@ -98,6 +98,8 @@ def read_claims(folder: Path) -> list[Claim]:
     try:
         return Claims.model_validate_json(path.read_bytes()).claims
     except OSError as error:
-        raise StoreError(f"{path}: {error.strerror}; make it with 'riobed claims'") from None
+        raise StoreError(f"{path}: {error.strerror}; make it with 'python -m publishing claims'") from None
     except ValidationError as error:
-        raise StoreError(f"{path}: {error.errors()[0]['msg']}; make it again with 'riobed claims'") from None
+        raise StoreError(
+            f"{path}: {error.errors()[0]['msg']}; make it again with 'python -m publishing claims'"
+        ) from None

@@ -9,9 +9,10 @@ from pathlib import Path
 from riobed_results.errors import StoreError, StoreUsageError
 from riobed_results.files import write_whole
 from riobed_results.store import CampaignRow, Logs, Results, TrialRow, in_order
-from riobed_results.tables.corruption.adjudication import CATEGORIES, cases, digest, template
 from riobed_results.tables.crashes.stories import fault_text
 from riobed_results.text import printable
+
+from publishing.adjudication import CATEGORIES, cases, digest, template
 
 INDEX = "cases.json"
 HIDDEN = "[hidden]"

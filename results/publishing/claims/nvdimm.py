@@ -5,10 +5,11 @@ import statistics
 from collections.abc import Iterator
 from typing import Any
 
-from riobed_results.report.claims.claim import Claim, count, interval, number, of, part, seconds_of, slug
 from riobed_results.store import CampaignRow, Results, stored_spec
 from riobed_results.tables.crashes.phases import timed
 from riobed_results.tables.nvdimm.nvram import has_nvdimm, nvram_table, wanted
+
+from publishing.claims.claim import Claim, count, interval, number, of, part, seconds_of, slug
 
 # Keys of a spec in which campaigns may differ whose trials are compared.
 _APART = {"name", "seed", "restart"}

@@ -3,9 +3,10 @@
 
 from collections.abc import Iterator
 
-from riobed_results.report.claims.claim import Claim, count, number, slug
 from riobed_results.stats.ratios import Ratio
 from riobed_results.tables.cost.cost import COSTLY, CostRow, CostTable
+
+from publishing.claims.claim import Claim, count, number, slug
 
 # Digits after the point: times scatter by more than their second digit.
 _DIGITS = {"instructions": 3, "time": 2}

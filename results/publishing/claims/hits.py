@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import statsmodels.api as sm
-
-from riobed_results.report.claims.claim import Claim, count, interval, number, of, part, probability, slug
 from riobed_results.stats.strata import Stratum
 from riobed_results.stats.two_shares import fisher_p
 from riobed_results.store import CONTROLS, Results, TrialRow, crashed, judged
 from riobed_results.tables.corruption.exposure import ALL, exposure_table
 from riobed_results.tables.corruption.rates import sensitivity
+
+from publishing.claims.claim import Claim, count, interval, number, of, part, probability, slug
 
 # How often these faults happen depends on how many steps a run makes.
 WITH_THE_LOAD = ("allocation", "copy_overrun")

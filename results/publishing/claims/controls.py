@@ -5,7 +5,6 @@ import statistics
 from collections import Counter
 from collections.abc import Iterator
 
-from riobed_results.report.claims.claim import Claim, count, interval, number, of, part, slug
 from riobed_results.rules.controls import (
     expected,
     found_by,
@@ -41,6 +40,8 @@ from riobed_results.tables.controls.losses import (
 from riobed_results.tables.controls.planted import PLANTED, during
 from riobed_results.tables.controls.resets import RESETS
 from riobed_results.tables.framework.shares import count_text
+
+from publishing.claims.claim import Claim, count, interval, number, of, part, slug
 
 # Dirty memory that counts as much, because a kernel was once seen not to come up after such a recovery.
 _MUCH_MIB = 100

@@ -10,7 +10,6 @@ from io import StringIO
 from pathlib import Path
 
 from pydantic import BaseModel
-
 from riobed_results.errors import StoreError, StoreUsageError
 from riobed_results.rules.controls import losing_modes
 from riobed_results.rules.endpoints import differs, result
