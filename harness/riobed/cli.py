@@ -155,7 +155,9 @@ def cost(
         Literal["rio", "faults"], typer.Option(help="What to measure: the parts of Rio, or faults that wait.")
     ] = "rio",
     rounds: Annotated[int, typer.Option(min=0, help="Runs of each variant that measure time.")] = 20,
-    counted: Annotated[int, typer.Option(min=0, help="Runs of each variant that count instructions.")] = 3,
+    instruction_runs: Annotated[
+        int, typer.Option(min=0, help="Runs of each variant that count instructions.")
+    ] = 3,
     workload: Annotated[
         list[Path] | None,
         typer.Option(
@@ -177,7 +179,7 @@ def cost(
 
     with _resumable():
         for number in vcpus or [1]:
-            run_cost(out, of, workload or list(WORKLOADS), rounds, counted, seed, connect, number)
+            run_cost(out, of, workload or list(WORKLOADS), rounds, instruction_runs, seed, connect, number)
 
 
 @app.command()

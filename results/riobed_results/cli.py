@@ -124,7 +124,7 @@ def trials(
     form: Annotated[TrialsFormat, typer.Option("--format", help="Format of the list.")] = TrialsFormat.TEXT,
     output: OutputOption = None,
 ) -> None:
-    """List the trials of a campaign; json and parquet have every column, oracles and definitions."""
+    """List the trials of a campaign; json and parquet have every column, oracles and endpoints."""
     results = read_results(open_store(store), campaign, faults=form is not TrialsFormat.TEXT)
     name = results.campaign.name
     if not results.trials:

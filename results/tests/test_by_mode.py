@@ -25,7 +25,7 @@ from riobed_results.tables.corruption.oracles import ORACLES
 from riobed_results.tables.corruption.severity import SEVERITY
 from riobed_results.tables.crashes.victims import VICTIMS
 from riobed_results.tables.crashes.windows import WINDOWS
-from riobed_results.tables.framework.by_mode import Design, mode_page, mode_table
+from riobed_results.tables.framework.by_mode import ModeCounts, mode_page, mode_table
 from riobed_results.tables.framework.render import render
 from riobed_results.tables.registry import campaign_pages
 
@@ -47,7 +47,7 @@ def filled(store: Store, *fields: dict[str, Any], fault_class: str = "none", **m
     return fill(store, *rows, modes=MODES, classes=[fault_class], **more)
 
 
-def column(results: Results, design: Design, mode: str = "rio") -> dict[str, Any]:
+def column(results: Results, design: ModeCounts, mode: str = "rio") -> dict[str, Any]:
     return {name: cells[mode] for name, cells in mode_table(results, design).lines.items()}
 
 

@@ -43,7 +43,7 @@ def test_every_column_of_every_row_comes_back(invoke: Invoke, store: Store, path
     for row in read:
         row["faults"] = [as_json(fault, {"params"}) for fault in row["faults"]]
     assert read == json.loads(invoke("trials", "--store", path, "--format", "json").stdout)
-    follows = {"oracles", "counted_by", "corrupted_by"}
+    follows = {"oracles", "endpoints", "endpoints_hit"}
     assert set(read[0]) == {c.key for c in TrialRow.__table__.columns} | follows | {"campaign", "faults"}
     assert set(read[1]["faults"][0]) == {c.key for c in FaultRow.__table__.columns}
 
@@ -93,8 +93,8 @@ def test_an_export_counts_as_the_tables_do(name: str) -> None:
     for table in (sensitivity(results), direct(results)):
         for rate in table.rates:
             for mode, cell in rate.cells.items():
-                mine = [row for row in rows if row["mode"] == mode and rate.name in row["counted_by"]]
-                hits = sum(rate.name in row["corrupted_by"] for row in mine)
+                mine = [row for row in rows if row["mode"] == mode and rate.name in row["endpoints"]]
+                hits = sum(rate.name in row["endpoints_hit"] for row in mine)
                 assert (len(mine), hits) == (cell.total, cell.count), (rate.name, mode)
 
 

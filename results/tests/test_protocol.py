@@ -83,8 +83,8 @@ def test_a_true_claim_needs_about_as_many_runs_as_foreseen(
 
 
 CLAIMS = [
-    {"mode": "rio-protected", "than": "rio", "counted": "judged"},
-    {"mode": "rio-protected", "than": "write-through", "counted": "judged", "margin": 20},
+    {"mode": "rio-protected", "than": "rio", "endpoint": "judged"},
+    {"mode": "rio-protected", "than": "write-through", "endpoint": "judged", "margin": 20},
 ]
 
 
@@ -148,6 +148,6 @@ def test_a_campaign_without_a_protocol_or_with_one_of_another_riobed(store: Stor
     results = fill(store, {})
     with pytest.raises(StoreError, match="has no protocol"):
         protocol_table(results)
-    results.campaign.spec += "protocol: {claims: [{mode: a, than: b, counted: moons}]}"
-    with pytest.raises(StoreError, match=r"protocol is of another riobed.*unknown definition 'moons'"):
+    results.campaign.spec += "protocol: {claims: [{mode: a, than: b, endpoint: moons}]}"
+    with pytest.raises(StoreError, match=r"protocol is of another riobed.*unknown endpoint 'moons'"):
         protocol_table(results)

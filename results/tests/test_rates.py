@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from results_builders import Invoke, fill, recovered
-from riobed_results.rules.endpoints import DEFINITIONS
+from riobed_results.rules.endpoints import ENDPOINTS
 from riobed_results.stats.strata import Difference, Stratum, difference, exact_p, score
 from riobed_results.store import Results, open_store, read_results
 from riobed_results.store.store import Store
@@ -67,7 +67,7 @@ def test_noninferiority_of_table1(table1: Results, invoke: Invoke) -> None:
         line = lines["rio-protected", "write-through"]
         assert (line.holds, line.p) == (holds, pytest.approx(p, abs=0.0005))
         assert len(lines) == 6 and all(line.holds == (line.p < 0.025) for line in lines.values())
-    wrong = invoke("table", "noninferiority", "--store", TABLE1, "--counted", "nothing")
+    wrong = invoke("table", "noninferiority", "--store", TABLE1, "--endpoint", "nothing")
     assert "want one of corruption, without-stuck" in str(wrong.exception)
 
 
@@ -99,7 +99,7 @@ def test_in_a_store_of_today_ends_are_outcomes(store: Store) -> None:
     expected = {"corruption": (1, 2), "panics": (1, 1), "judged": (3, 5), "visible": (4, 5), "direct": (1, 2),
                 "direct-judged": (2, 5), "damage-seen": (4, 5), "per-run": (1, 5)}  # fmt: skip
     assert {name: found[name] for name in expected} == expected
-    assert found.keys() <= DEFINITIONS.keys()
+    assert found.keys() <= ENDPOINTS.keys()
 
 
 def test_hits_of_the_canary_are_counted_where_there_is_one(store: Store) -> None:

@@ -121,7 +121,7 @@ def test_a_campaign_that_is_complete_runs_nothing_more(world: World) -> None:
     assert (results(world.run(endless)), len(world.started)) == (rows, count)
 
 
-CLAIM = {"mode": "write-through", "than": "rio", "counted": "judged"}
+CLAIM = {"mode": "write-through", "than": "rio", "endpoint": "judged"}
 
 
 def corrupts_rio(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:

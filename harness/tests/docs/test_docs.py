@@ -16,7 +16,7 @@ from riobed.guest.filesystems import FILE_SYSTEMS
 from riobed.guest.modes import CacheMode, all_modes
 from riobed.guest.workload import Workload
 from riobed.vm import Machine
-from riobed_results.rules.endpoints import DEFINITIONS
+from riobed_results.rules.endpoints import ENDPOINTS
 from riobed_results.store import CONTROLS
 from rooms import CHECKOUT
 from tools.lists import EXPLAINED, all_commands, pages, with_lists
@@ -163,7 +163,7 @@ NAMED: dict[tuple[str, str, int], Iterable[str]] = {
     ("own-mode.md", "File systems", 0): FILE_SYSTEMS,
     ("own-mode.md", "Keys", 0): {"like", *CacheMode.model_fields},
     ("own-workload.md", "Keys", 0): Workload.model_fields,
-    ("results.md", "What is counted", 0): {name for name in DEFINITIONS if not name.endswith("-judged")},
+    ("results.md", "What is counted", 0): {name for name in ENDPOINTS if not name.endswith("-judged")},
 }
 
 

@@ -55,7 +55,7 @@ def test_a_campaign_says_how_its_machine_restarts(restart: str) -> None:
 
 
 def test_the_endpoint_is_that_of_the_protocol() -> None:
-    claim = {"mode": "rio", "than": "delayed", "counted": "panics"}
+    claim = {"mode": "rio", "than": "delayed", "endpoint": "panics"}
     asked = spec(modes=["rio", "delayed"], protocol={"claims": [claim]})
     assert campaign_vocabulary(asked).endpoint == "panics"
     assert campaign_vocabulary(spec(modes=["rio"])).endpoint == "judged"

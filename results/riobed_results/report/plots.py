@@ -61,7 +61,7 @@ Labelled = TypeVar("Labelled", bound=_HasLabel)
 
 
 @dataclass(frozen=True)
-class Line:
+class PlotLine:
     """A proportion in the row `label`; `series` selects its colour."""
 
     label: str
@@ -69,7 +69,7 @@ class Line:
     share: Share
 
 
-def intervals(name: str, lines: Sequence[Line], series: Sequence[str] = ()) -> Markup:
+def intervals(name: str, lines: Sequence[PlotLine], series: Sequence[str] = ()) -> Markup:
     """Plot proportions with their intervals, in per cent on a square-root axis that spreads small values.
 
     `name` must be unique on the page. `series` labels the colours in a legend; empty means no legend.
@@ -95,7 +95,7 @@ def intervals(name: str, lines: Sequence[Line], series: Sequence[str] = ()) -> M
 
 
 @dataclass(frozen=True)
-class Times:
+class PlotRatio:
     """How many times a cost is in the row `label`, and in the paper; `series` selects the colour."""
 
     label: str
@@ -106,7 +106,7 @@ class Times:
     paper: float | None = None
 
 
-def times(name: str, lines: Sequence[Times], series: Sequence[str]) -> Markup:
+def ratios(name: str, lines: Sequence[PlotRatio], series: Sequence[str]) -> Markup:
     """Plot ratios with their intervals on a logarithmic axis, the paper's as hollow marks.
 
     `name` must be unique on the page. `series` labels the colours in a legend.

@@ -170,7 +170,7 @@ def _speed(table: PerformanceTable) -> dict[str, Markup]:
     drawn = {}
     for number, (disk, vcpus) in enumerate(dict.fromkeys((row.disk, row.vcpus) for row in timed)):
         lines = [
-            plots.Times(
+            plots.PlotRatio(
                 row.mode,
                 workloads.index(row.workload),
                 row.over.median,
@@ -182,25 +182,25 @@ def _speed(table: PerformanceTable) -> dict[str, Markup]:
             if row.over and (row.disk, row.vcpus) == (disk, vcpus)
         ]
         place = disk + (f", {vcpus} vCPUs" if vcpus > 1 else "")
-        drawn[place] = plots.times(f"speed{number}", lines, workloads)
+        drawn[place] = plots.ratios(f"speed{number}", lines, workloads)
     return drawn
 
 
-def _totals(table: CorruptionTable) -> list[plots.Line]:
+def _totals(table: CorruptionTable) -> list[plots.PlotLine]:
     """Return a line for each mode, followed by one for the paper's system that it corresponds to."""
     lines = []
     for number, mode in enumerate(table.modes):
-        lines.append(plots.Line(mode, number, table.statistics.totals[mode]))
+        lines.append(plots.PlotLine(mode, number, table.statistics.totals[mode]))
         beside = table.statistics.paper
         if beside and mode in beside.modes:
             share = corrupted_share(total(beside.paper, mode))
-            lines.append(plots.Line(f"paper: {SYSTEMS[mode]}", number, share))
+            lines.append(plots.PlotLine(f"paper: {SYSTEMS[mode]}", number, share))
     return lines
 
 
-def _cells(table: CorruptionTable) -> list[plots.Line]:
+def _cells(table: CorruptionTable) -> list[plots.PlotLine]:
     return [
-        plots.Line(row.fault_class, number, corrupted_share(row.cells[mode]))
+        plots.PlotLine(row.fault_class, number, corrupted_share(row.cells[mode]))
         for row in table.of_faults()
         for number, mode in enumerate(table.modes)
     ]

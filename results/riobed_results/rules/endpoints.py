@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an analysis may count: definitions of a crash and of corruption, by the names that protocols use.
+"""What an analysis may count: endpoints, each of runs and hits, by the names that protocols use.
 
 No run counts that is a control, an infra error, or a reset in recovery that came too late.
 """
@@ -18,7 +18,7 @@ def result(row: Row) -> bool:
 
 
 def results_of(rows: Iterable[RowType]) -> list[RowType]:
-    """Return the rows that a definition may count."""
+    """Return the rows that an endpoint may count."""
     return list(filter(result, rows))
 
 
@@ -33,7 +33,7 @@ def differs(row: Row) -> bool:
 
 
 @dataclass(frozen=True)
-class Definition:
+class Endpoint:
     """Of the `runs` of a mode, count those that are a `hit`.
 
     `per_seed`: modes are compared run by run, over the seeds that both have a result of.
@@ -54,45 +54,45 @@ def _any_oracle(row: Row) -> bool:
     return differs(row) or bool(row.direct) or row.workload_mismatch
 
 
-CORRUPTION = Definition("corruption", "crashes, a file differs", crashed, differs)
+CORRUPTION = Endpoint("corruption", "crashes, a file differs", crashed, differs)
 # The first is what `table corruption` counts.
 CORRUPTIONS = (
     CORRUPTION,
-    Definition("without-stuck", "crashes but for stuck workloads", down, differs),
-    Definition(
+    Endpoint("without-stuck", "crashes but for stuck workloads", down, differs),
+    Endpoint(
         "panics",
         "panics alone: no hang, no stuck workload",
         lambda row: down(row) and row.crash_kind != "hang",
         differs,
     ),
-    Definition(
+    Endpoint(
         "wrong-read",
         "crashes, a file differs or the workload read wrong bytes before",
         crashed,
         lambda row: differs(row) or row.workload_mismatch,
     ),
-    Definition(
+    Endpoint(
         "checksums",
         "crashes, a file differs or a checksum is wrong",
         crashed,
         lambda row: differs(row) or bool(row.direct),
     ),
-    Definition("any-oracle", "crashes, any of these oracles", crashed, _any_oracle),
-    Definition("judged", "judged runs, however they ended; a file differs", judged, differs),
-    Definition(
+    Endpoint("any-oracle", "crashes, any of these oracles", crashed, _any_oracle),
+    Endpoint("judged", "judged runs, however they ended; a file differs", judged, differs),
+    Endpoint(
         "per-run",
         "runs, crashed and a file differs; same seeds",
         _every,
         lambda row: crashed(row) and differs(row),
         per_seed=True,
     ),
-    Definition(
+    Endpoint(
         "visible",
         "runs, a file differs, or without a crash the workload met any error",
         _every,
         lambda row: differs(row) or (row.met_error and not crashed(row)),
     ),
-    Definition(
+    Endpoint(
         "damage-seen",
         "runs, the same, of errors only wrong bytes and EUCLEAN",
         _every,
@@ -109,7 +109,7 @@ def _judged_told(row: Row) -> bool:
     return judged(row) and row.direct is not None
 
 
-DIRECT = Definition(
+DIRECT = Endpoint(
     "direct",
     "a file differs, and a checksum is wrong or the canary was hit",
     _crash_told,
@@ -117,30 +117,30 @@ DIRECT = Definition(
 )
 DIRECTS = (
     DIRECT,
-    Definition(
+    Endpoint(
         "direct-dirty",
         "a file differs, and a dirty page has a wrong checksum",
         _crash_told,
         lambda row: differs(row) and row.wrong_dirty_page,
     ),
-    Definition("wrong-page", "any page has a wrong checksum", _crash_told, lambda row: row.wrong_page),
-    Definition(
+    Endpoint("wrong-page", "any page has a wrong checksum", _crash_told, lambda row: row.wrong_page),
+    Endpoint(
         "read-wrong", "the workload read wrong bytes before", _crash_told, lambda row: row.workload_mismatch
     ),
 )
 DIRECTS_JUDGED = tuple(
-    Definition(f"{each.name}-judged", f"{each.title} (all judged runs)", _judged_told, each.hit)
+    Endpoint(f"{each.name}-judged", f"{each.title} (all judged runs)", _judged_told, each.hit)
     for each in DIRECTS
 )
 # Of modes with a canary, whose files have no checksums.
 CANARIES = (
-    Definition(
+    Endpoint(
         "canary",
         "the canary of the NVDIMM was hit",
         lambda row: crashed(row) and row.canary is not None,
         lambda row: bool(row.canary),
     ),
-    Definition(
+    Endpoint(
         "canary-corrupted",
         "the canary of the NVDIMM was hit, and a file differs",
         lambda row: crashed(row) and row.canary is not None,
@@ -149,7 +149,7 @@ CANARIES = (
 )
 # Protection turns a stray store into a crash, so to count crashes alone would favour a mode without it.
 CANARIES_JUDGED = tuple(
-    Definition(
+    Endpoint(
         f"{each.name}-judged",
         f"{each.title} (all judged runs)",
         lambda row: judged(row) and row.canary is not None,
@@ -172,23 +172,23 @@ def _of_kind(kind: str) -> Rule:
 
 
 ENDS = (
-    Definition("ended", "every judged run", judged, differs),
-    *(Definition(f"ended-{kind}", title, _of_kind(kind), differs) for kind, title in _KINDS.items()),
-    Definition("ended-stuck", "stuck workload", lambda row: row.stuck, differs),
-    Definition("ended-survived", "survived, brought down", lambda row: row.outcome == "survived", differs),
+    Endpoint("ended", "every judged run", judged, differs),
+    *(Endpoint(f"ended-{kind}", title, _of_kind(kind), differs) for kind, title in _KINDS.items()),
+    Endpoint("ended-stuck", "stuck workload", lambda row: row.stuck, differs),
+    Endpoint("ended-survived", "survived, brought down", lambda row: row.outcome == "survived", differs),
 )
-DEFINITIONS = {
+ENDPOINTS = {
     each.name: each for each in (*CORRUPTIONS, *DIRECTS, *DIRECTS_JUDGED, *CANARIES, *CANARIES_JUDGED)
 }
 
 
-def counted_by(row: Row) -> list[str]:
-    """Return the names of the definitions of whose runs this is one."""
+def endpoints_of(row: Row) -> list[str]:
+    """Return the names of the endpoints of whose runs this is one."""
     if not result(row):
         return []
-    return [name for name, each in DEFINITIONS.items() if each.runs(row)]
+    return [name for name, each in ENDPOINTS.items() if each.runs(row)]
 
 
-def corrupted_by(row: Row) -> list[str]:
+def endpoints_hit(row: Row) -> list[str]:
     """Return those of them by which the run is a hit."""
-    return [name for name in counted_by(row) if DEFINITIONS[name].hit(row)]
+    return [name for name in endpoints_of(row) if ENDPOINTS[name].hit(row)]

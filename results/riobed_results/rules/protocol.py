@@ -6,9 +6,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from riobed_results.errors import StoreError
-from riobed_results.rules.endpoints import CORRUPTION, DEFINITIONS
-from riobed_results.store.campaign import CampaignRow, stored_spec
-from riobed_results.store.queries import CONTROLS
+from riobed_results.rules.endpoints import CORRUPTION, ENDPOINTS
+from riobed_results.store import CONTROLS, CampaignRow, stored_spec
 
 
 class _Strict(BaseModel):
@@ -18,21 +17,21 @@ class _Strict(BaseModel):
 class Claim(_Strict):
     """One endpoint: `mode` has a smaller share than `than` has, or one that is larger by less than `margin`.
 
-    `counted` is the name of a definition (endpoints.py), `margin` is in percentage points. The shares are
+    `endpoint` is a name of endpoints.py, `margin` is in percentage points. The shares are
     means over the `fault_classes` that it is about; None means all of the campaign.
     """
 
     mode: str
     than: str
-    counted: str = CORRUPTION.name
+    endpoint: str = CORRUPTION.name
     margin: Annotated[float, Field(ge=0, lt=100)] = 0.0
     fault_classes: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
 
-    @field_validator("counted")
+    @field_validator("endpoint")
     @classmethod
     def _is_defined(cls, value: str) -> str:
-        if value not in DEFINITIONS:
-            raise ValueError(f"unknown definition {value!r}; there are: {', '.join(DEFINITIONS)}")
+        if value not in ENDPOINTS:
+            raise ValueError(f"unknown endpoint {value!r}; there are: {', '.join(ENDPOINTS)}")
         return value
 
     @model_validator(mode="after")
@@ -44,7 +43,7 @@ class Claim(_Strict):
     def __str__(self) -> str:
         more = f" + {self.margin:g} points" if self.margin else ""
         classes = f" in {', '.join(self.fault_classes)}" if self.fault_classes else ""
-        return f"{self.counted}: {self.mode} < {self.than}{more}{classes}"
+        return f"{self.endpoint}: {self.mode} < {self.than}{more}{classes}"
 
 
 class Protocol(_Strict):

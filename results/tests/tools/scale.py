@@ -106,7 +106,7 @@ def measured(name: str, command: list[str], limit_s: float, only: list[str] | No
 
 def generate(store: Store, trials: int) -> None:
     """Add a campaign with so many trials, of at least DRAWN."""
-    claim = {"mode": "rio-protected", "than": "rio", "counted": "judged", "margin": 1.0}
+    claim = {"mode": "rio-protected", "than": "rio", "endpoint": "judged", "margin": 1.0}
     classes = [*CLASSES, *CONTROLS]
     asked = {
         "name": "scale",

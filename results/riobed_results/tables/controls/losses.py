@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from riobed_results.rules.controls import on_request, powerless
 from riobed_results.store import Row, how_many, judged, numbers
-from riobed_results.tables.framework.by_mode import Design, Value
+from riobed_results.tables.framework.by_mode import ModeCounts, Value
 
 # In the order in which riorecover runs them.
 PHASES = ("registry", "save", "metadata", "e2fsck", "data")
@@ -57,7 +57,7 @@ def _recovery_crash_lines(rows: Sequence[Row]) -> dict[str, Value]:
     }
 
 
-NO_FAULT = Design(
+NO_FAULT = ModeCounts(
     name="no-fault",
     title="Resets without a fault",
     help="What resets without a fault lost: the negative control.",
@@ -90,7 +90,7 @@ def _power_lines(rows: Sequence[Row]) -> dict[str, Value]:
     }
 
 
-POWER = Design(
+POWER = ModeCounts(
     name="power",
     title="Losses of power",
     help="What losses of power cost, and how many steps were lost.",
@@ -120,7 +120,7 @@ def _panic_lines(rows: Sequence[Row]) -> dict[str, Value]:
     }
 
 
-PANIC = Design(
+PANIC = ModeCounts(
     name="panics",
     title="Panics on request",
     help="What panics on request lost, and how much of RAM was dirty: another negative control.",
@@ -146,7 +146,7 @@ def _restart_lines(rows: Sequence[Row]) -> dict[str, Value]:
     }
 
 
-RESTARTS = Design(
+RESTARTS = ModeCounts(
     name="restarts",
     title="Production kernels after a warm recovery",
     help="Whether the production kernel came up after warm recoveries.",
@@ -158,7 +158,7 @@ RESTARTS = Design(
     numbers=("registry_dirty_bytes",),
 )
 
-RECOVERY_CRASH = Design(
+RECOVERY_CRASH = ModeCounts(
     name="recovery-crash",
     title="Resets in recovery",
     help="What resets in the middle of recovery did.",

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from riobed_results.rules.controls import KINDS, expected, found_by, kind, planted
 from riobed_results.store import Row, how_many
-from riobed_results.tables.framework.by_mode import Design, Value
+from riobed_results.tables.framework.by_mode import ModeCounts, Value
 
 # The only kinds of stores that do not say when the change was made.
 _OLD_KINDS = ("stray", "entry", "block", "written")
@@ -52,7 +52,7 @@ def _groups(rows: Sequence[Row]) -> dict[str, Value]:
     return lines
 
 
-PLANTED = Design(
+PLANTED = ModeCounts(
     name="planted",
     title="Planted changes",
     help="Whether planted changes were found and rightly classified: the positive control.",

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from riobed_results.store import Row, how_many
 from riobed_results.tables.controls.starts import difference_p
-from riobed_results.tables.framework.by_mode import Design, Value
+from riobed_results.tables.framework.by_mode import ModeCounts, Value
 
 
 def _corrupted(row: Row) -> bool:
@@ -26,7 +26,7 @@ def _lines(rows: Sequence[Row]) -> dict[str, Value]:
     }
 
 
-RESETS = Design(
+RESETS = ModeCounts(
     name="resets",
     title="Recovery by the parked stage 0 beside real resets",
     help="Whether the parked stage 0 recovers what a real reset does.",

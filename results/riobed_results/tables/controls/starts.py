@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from riobed_results.stats.strata import Stratum, exact_p
 from riobed_results.store import CONTROLS, Row, crashed, how_many
-from riobed_results.tables.framework.by_mode import Design, Value
+from riobed_results.tables.framework.by_mode import ModeCounts, Value
 
 
 def _crashed(rows: Sequence[Row]) -> int:
@@ -51,7 +51,7 @@ _NOTE = (
     "test, two-sided, of whether the shares that crashed differ within fault classes; - where no class has "
     "both."
 )
-STARTS = Design(
+STARTS = ModeCounts(
     name="starts",
     title="Starts of trials",
     help="Whether trials that begin with a boot end as those from a snapshot.",

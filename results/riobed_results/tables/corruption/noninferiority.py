@@ -7,12 +7,12 @@ from typing import Annotated
 from pydantic import BaseModel
 
 from riobed_results.errors import StoreUsageError
-from riobed_results.rules.endpoints import CORRUPTION, DEFINITIONS, results_of
+from riobed_results.rules.endpoints import CORRUPTION, ENDPOINTS, results_of
 from riobed_results.stats.proportions import CONFIDENCE
 from riobed_results.stats.strata import Difference, difference, score
 from riobed_results.stats.two_shares import normal_p
 from riobed_results.store import Provenance, Results, crashed, in_order, judges_all
-from riobed_results.tables.corruption.rates import endpoint, strata
+from riobed_results.tables.corruption.rates import counted_share, strata
 from riobed_results.tables.framework.render import Grid, Page, csv_text
 from riobed_results.tables.framework.shares import CountedShare, count_text, p_text
 from riobed_results.tables.framework.table import CampaignTable, Option, campaign_page
@@ -20,7 +20,7 @@ from riobed_results.text import printable
 
 MARGIN = 1.0
 Margin = Annotated[float, Option("Margin in percentage points.")]
-Counted = Annotated[str, Option("What counts, by the names in docs/results.md.")]
+EndpointName = Annotated[str, Option("What counts, by the names in docs/results.md.")]
 NOTE = (
     "A mode is not worse than the other within the margin if the 95 % interval of the difference, the mode's "
     "share minus the other's, ends below it. Difference and interval are in percentage points, within fault "
@@ -51,7 +51,7 @@ class InferiorityTable(BaseModel):
     """Each mode against each other; `margin` is in percentage points."""
 
     campaign: str
-    counted: str
+    endpoint: str
     margin: float
     confidence: float = CONFIDENCE
     lines: list[Inferiority]
@@ -59,7 +59,7 @@ class InferiorityTable(BaseModel):
 
 
 def inferiority_table(
-    results: Results, margin: Margin = MARGIN, counted: Counted = CORRUPTION.name
+    results: Results, margin: Margin = MARGIN, endpoint: EndpointName = CORRUPTION.name
 ) -> InferiorityTable:
     """Compare each mode with each other; StoreUsageError if an option has no such value.
 
@@ -67,20 +67,20 @@ def inferiority_table(
     """
     if not 0 < margin < 100:
         raise StoreUsageError(f"margin {margin:g}: want a number of percentage points between 0 and 100")
-    if counted not in DEFINITIONS:
-        raise StoreUsageError(f"counted {counted!r}: want one of {', '.join(DEFINITIONS)}")
-    definition, runs = DEFINITIONS[counted], results_of(results.trials)
+    if endpoint not in ENDPOINTS:
+        raise StoreUsageError(f"endpoint {endpoint!r}: want one of {', '.join(ENDPOINTS)}")
+    counted, runs = ENDPOINTS[endpoint], results_of(results.trials)
     modes = in_order(results.campaign, "modes", (run.mode for run in runs))
     lines = []
     for mode, other in permutations(modes, 2):
-        of_class = strata(runs, definition, mode, other)
+        of_class = strata(runs, counted, mode, other)
         if found := difference(of_class, CONFIDENCE):
             lines.append(
                 Inferiority(
                     mode=mode,
                     other=other,
-                    hits=endpoint(runs, definition, mode),
-                    other_hits=endpoint(runs, definition, other),
+                    hits=counted_share(runs, counted, mode),
+                    other_hits=counted_share(runs, counted, other),
                     difference=found,
                     p=normal_p(score(of_class, margin / 100)),
                     holds=found.high < margin / 100,
@@ -90,7 +90,7 @@ def inferiority_table(
         raise results.without("two modes to compare")
     return InferiorityTable(
         campaign=results.campaign.name,
-        counted=counted,
+        endpoint=endpoint,
         margin=margin,
         lines=lines,
         environment=results.campaign.provenance,
@@ -99,7 +99,7 @@ def inferiority_table(
 
 def inferiority_page(table: InferiorityTable) -> Page:
     """Return the page of the table."""
-    title = f"Not worse by {table.margin:g} percentage points: {DEFINITIONS[table.counted].title}"
+    title = f"Not worse by {table.margin:g} percentage points: {ENDPOINTS[table.endpoint].title}"
     return campaign_page(table, [Grid(title, HEAD, list(map(_cells, table.lines)), [])], NOTE, _csv(table))
 
 

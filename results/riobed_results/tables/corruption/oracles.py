@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 
 from riobed_results.store import CONTROLS, Row, crashed, how_many
-from riobed_results.tables.framework.by_mode import Design, Value
+from riobed_results.tables.framework.by_mode import ModeCounts, Value
 
 
 def _lines(rows: Sequence[Row]) -> dict[str, Value]:
@@ -22,7 +22,7 @@ def _lines(rows: Sequence[Row]) -> dict[str, Value]:
     }
 
 
-ORACLES = Design(
+ORACLES = ModeCounts(
     name="oracles",
     title="Which oracle found what",
     help="Which corruption the workload's check found, which the checksums, and which both.",

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from riobed_results.rules.endpoints import DEFINITIONS, result, results_of
+from riobed_results.rules.endpoints import ENDPOINTS, result, results_of
 from riobed_results.rules.protocol import Claim, Protocol, stored_protocol
 from riobed_results.stats.sequential import e_values
 from riobed_results.store import CONTROLS, Provenance, Results, Row, in_order
@@ -64,7 +64,7 @@ class ClaimTest:
         self.shown_at: int | None = None
         self.refuted_at: int | None = None
         self._needed = 1 / alpha
-        self._definition = DEFINITIONS[claim.counted]
+        self._endpoint = ENDPOINTS[claim.endpoint]
         names = claim.fault_classes or [name for name in classes if name not in CONTROLS]
         self._hits: dict[tuple[str, str], deque[bool]] = {
             (mode, name): deque() for name in names for mode in (claim.mode, claim.than)
@@ -78,9 +78,9 @@ class ClaimTest:
     def add(self, row: Row) -> None:
         """Count a run, if it is one that the claim is about."""
         hits = self._hits.get((row.mode, row.fault_class))
-        if hits is None or not result(row) or not self._definition.runs(row):
+        if hits is None or not result(row) or not self._endpoint.runs(row):
             return
-        hits.append(self._definition.hit(row))
+        hits.append(self._endpoint.hit(row))
         if all(self._hits.values()):
             self._close_block()
 
@@ -176,7 +176,7 @@ def _claimed(test: ClaimTest, state: State) -> Claimed:
 NOTE = (
     "The claims that the campaign's spec fixed before the first trial, in its order. A claim waits until "
     "those before it are shown, which keeps the probability of any false claim at alpha. Block: one run of "
-    "each of the two modes in each fault class that the claim is about, of the runs that its definition "
+    "each of the two modes in each fault class that the claim is about, of the runs that its endpoint "
     "counts. Evidence: the largest e-value so far for the claim, and against it, for its contrary. One that "
     "reaches 1/alpha decides. It may be looked at after every run: the level holds whenever one stops."
 )

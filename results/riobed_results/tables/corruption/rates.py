@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables with a line per definition: what each mode has by it, and whether the modes differ.
+"""Tables with a line per endpoint: what each mode has by it, and whether the modes differ.
 
 `outcomes` has the ways to end, `sensitivity` the definitions of a crash and of corruption, `direct` those of
 a stray store.
@@ -19,7 +19,7 @@ from riobed_results.rules.endpoints import (
     DIRECTS,
     DIRECTS_JUDGED,
     ENDS,
-    Definition,
+    Endpoint,
     result,
     results_of,
 )
@@ -44,7 +44,7 @@ from riobed_results.text import printable
 class Pair(BaseModel):
     """Two modes; p-values are two-sided, None where there is nothing to compare.
 
-    `p` is of Fisher's exact test, `within` of the exact test within fault classes. By a definition `per_seed`
+    `p` is of Fisher's exact test, `within` of the exact test within fault classes. By an endpoint `per_seed`
     `p` is of McNemar's exact test: `only_first` and `only_second` of `pairs` runs of one seed are a hit.
     """
 
@@ -58,7 +58,7 @@ class Pair(BaseModel):
 
 
 class Rate(BaseModel):
-    """One definition: a share by mode, and each pair of modes."""
+    """One endpoint: a share by mode, and each pair of modes."""
 
     name: str
     title: str
@@ -67,7 +67,7 @@ class Rate(BaseModel):
 
 
 class RateTable(BaseModel):
-    """The lines in the order of the definitions."""
+    """The lines in the order of the endpoints."""
 
     campaign: str
     modes: list[str]
@@ -75,50 +75,50 @@ class RateTable(BaseModel):
     environment: Provenance
 
 
-def rate_table(results: Results, definitions: Sequence[Definition], compare: bool = True) -> RateTable:
-    """Compute the lines of some definitions, those of ends that did not occur left out.
+def rate_table(results: Results, endpoints: Sequence[Endpoint], compare: bool = True) -> RateTable:
+    """Compute the lines of some endpoints, those of ends that did not occur left out.
 
     Raises StoreError if no run counts by the first of them.
     """
     campaign, runs = results.campaign, results_of(results.trials)
-    if not any(map(definitions[0].runs, runs)):
-        raise results.without(f"run of the kind {definitions[0].name!r}")
+    if not any(map(endpoints[0].runs, runs)):
+        raise results.without(f"run of the kind {endpoints[0].name!r}")
     modes = in_order(campaign, "modes", (run.mode for run in runs))
     rates = []
-    for definition in definitions:
-        if not any(map(definition.runs, runs)):
+    for endpoint in endpoints:
+        if not any(map(endpoint.runs, runs)):
             continue
-        cells = {mode: endpoint(runs, definition, mode) for mode in modes}
+        cells = {mode: counted_share(runs, endpoint, mode) for mode in modes}
         compared = [mode for mode in modes if cells[mode].total] if compare else []
-        if definition.per_seed:
-            pairs = _by_seed(results, definition, compared)
+        if endpoint.per_seed:
+            pairs = _by_seed(results, endpoint, compared)
         else:
-            pairs = [_pair(runs, definition, first, other) for first, other in combinations(compared, 2)]
-        rates.append(Rate(name=definition.name, title=definition.title, cells=cells, pairs=pairs))
+            pairs = [_pair(runs, endpoint, first, other) for first, other in combinations(compared, 2)]
+        rates.append(Rate(name=endpoint.name, title=endpoint.title, cells=cells, pairs=pairs))
     return RateTable(campaign=campaign.name, modes=modes, rates=rates, environment=campaign.provenance)
 
 
-def endpoint(runs: Sequence[Row], definition: Definition, mode: str) -> CountedShare:
+def counted_share(runs: Sequence[Row], endpoint: Endpoint, mode: str) -> CountedShare:
     """Return how many runs of a mode are a hit, with the exact interval of the share."""
-    counted = [run for run in runs if run.mode == mode and definition.runs(run)]
-    hits, total = how_many(filter(definition.hit, counted)), how_many(counted)
+    counted = [run for run in runs if run.mode == mode and endpoint.runs(run)]
+    hits, total = how_many(filter(endpoint.hit, counted)), how_many(counted)
     return CountedShare(count=hits, total=total, share=share_of(hits, total))
 
 
-def strata(runs: Sequence[Row], definition: Definition, first: str, other: str) -> list[Stratum]:
+def strata(runs: Sequence[Row], endpoint: Endpoint, first: str, other: str) -> list[Stratum]:
     """Return the counts of two modes by fault class."""
     found: dict[str, list[int]] = {}
     for run in runs:
-        if run.mode in (first, other) and definition.runs(run):
+        if run.mode in (first, other) and endpoint.runs(run):
             counts = found.setdefault(run.fault_class, [0, 0, 0, 0])
             at = 0 if run.mode == first else 2
-            counts[at] += run.times * definition.hit(run)
+            counts[at] += run.times * endpoint.hit(run)
             counts[at + 1] += run.times
     return [Stratum(*counts) for counts in found.values()]
 
 
-def _pair(runs: Sequence[Row], definition: Definition, first: str, other: str) -> Pair:
-    of_class = strata(runs, definition, first, other)
+def _pair(runs: Sequence[Row], endpoint: Endpoint, first: str, other: str) -> Pair:
+    of_class = strata(runs, endpoint, first, other)
     both = Stratum(
         hits=sum(each.hits for each in of_class),
         total=sum(each.total for each in of_class),
@@ -132,19 +132,19 @@ def _pair(runs: Sequence[Row], definition: Definition, first: str, other: str) -
 _Hits = dict[tuple[str, str], dict[str, bool]]
 
 
-def _by_seed(results: Results, definition: Definition, modes: Sequence[str]) -> list[Pair]:
+def _by_seed(results: Results, endpoint: Endpoint, modes: Sequence[str]) -> list[Pair]:
     """Compare modes run by run; equal seeds of a class mean equal faults."""
     builds, run_time = kernels(results.campaign), results.campaign.vocabulary.run_time_classes
     hits: dict[str, _Hits] = {mode: {} for mode in modes}
     # There may be millions of runs, but not of different facts.
     known: dict[int, tuple[dict[str, bool], bool]] = {}
-    for run, _, seed in results.each("seed", lambda row: result(row) and definition.runs(row)):
+    for run, _, seed in results.each("seed", lambda row: result(row) and endpoint.runs(row)):
         if run.mode not in hits:
             continue
         if run.group_id not in known:
             build = "" if run.fault_class in run_time else builds.get(run.mode, "")
             seeds = hits[run.mode].setdefault((run.fault_class, build), {})
-            known[run.group_id] = seeds, definition.hit(run)
+            known[run.group_id] = seeds, endpoint.hit(run)
         seeds, hit = known[run.group_id]
         seeds[seed] = hit
     return [_seed_pair(hits, first, other) for first, other in combinations(modes, 2)]
@@ -217,8 +217,8 @@ def _p_texts(pair: Pair | None) -> tuple[str, str]:
 
 
 def _csv(table: RateTable) -> str:
-    """Return a line per definition and mode, followed by one per definition and pair of modes."""
-    head = ["definition", "mode", "count", "total", *Share.model_fields, *list(Pair.model_fields)[1:]]
+    """Return a line per endpoint and mode, followed by one per endpoint and pair of modes."""
+    head = ["endpoint", "mode", "count", "total", *Share.model_fields, *list(Pair.model_fields)[1:]]
     blank = [None] * (len(Share.model_fields) + 2)
     lines: list[list[object]] = []
     for rate in table.rates:
@@ -243,21 +243,21 @@ def sensitivity(results: Results) -> RateTable:
 
 def direct(results: Results) -> RateTable:
     """Compute the endpoints of direct corruption, of crashes and of all judged runs."""
-    definitions: tuple[Definition, ...] = (*DIRECTS, *CANARIES)
+    endpoints: tuple[Endpoint, ...] = (*DIRECTS, *CANARIES)
     if judges_all(results.trials):
-        definitions = (*DIRECTS, *DIRECTS_JUDGED, *CANARIES, *CANARIES_JUDGED)
+        endpoints = (*DIRECTS, *DIRECTS_JUDGED, *CANARIES, *CANARIES_JUDGED)
     runs = results_of(results.trials)
-    found = [each for each in definitions if any(map(each.runs, runs))]
+    found = [each for each in endpoints if any(map(each.runs, runs))]
     return rate_table(results, found or DIRECTS)
 
 
-def _present(*definitions: Definition) -> Callable[[Sequence[Row]], bool]:
+def _present(*endpoints: Endpoint) -> Callable[[Sequence[Row]], bool]:
     """Say whether rows have runs that count by any of these.
 
     Published tables of older stores stay as they are: `riobed table` computes these for them, too.
     """
     return lambda rows: (
-        judges_all(rows) and any(each.runs(run) for run in results_of(rows) for each in definitions)
+        judges_all(rows) and any(each.runs(run) for run in results_of(rows) for each in endpoints)
     )
 
 

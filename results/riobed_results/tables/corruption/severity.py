@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Callable, Sequence
 
 from riobed_results.store import CONTROLS, Row, counted, how_many, judged, numbers
-from riobed_results.tables.framework.by_mode import Design, Value
+from riobed_results.tables.framework.by_mode import ModeCounts, Value
 
 _GROUPS: dict[str, Callable[[Row], bool]] = {
     "Crashes": counted,
@@ -40,7 +40,7 @@ def _lines(rows: Sequence[Row]) -> dict[str, Value]:
     }
 
 
-SEVERITY = Design(
+SEVERITY = ModeCounts(
     name="severity",
     title="Severity of corruptions",
     help="What corruptions cost in files and bytes, and how many were total losses.",

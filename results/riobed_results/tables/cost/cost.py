@@ -97,7 +97,7 @@ def cost_table(runs: list[CostRun]) -> CostTable:
 
 
 def _counters(runs: list[CostRun]) -> list[str]:
-    return [name for name in COUNTERS if any(run.counts(name) for run in runs)]
+    return [name for name in COUNTERS if any(run.has_counter(name) for run in runs)]
 
 
 def _environment(runs: list[CostRun]) -> Provenance:
@@ -139,7 +139,7 @@ def _row(runs: list[CostRun], variant: str, first: str, counters: list[str]) -> 
         parts=_parts([run for run in own if run.kind == "time"]),
         idle_s=max(run.idle_s for run in own),
         counters={
-            name: statistics.median(run.counted(name) for run in (_that_count(own, name) or own))
+            name: statistics.median(run.increase(name) for run in (_that_count(own, name) or own))
             for name in counters
         },
         operations=own[0].operations,
@@ -152,7 +152,7 @@ def _parts(timed: list[CostRun]) -> dict[str, float]:
 
 
 def _that_count(runs: list[CostRun], name: str) -> list[CostRun]:
-    return [run for run in runs if run.counts(name)]
+    return [run for run in runs if run.has_counter(name)]
 
 
 def _ratios(runs: list[CostRun], own: list[CostRun], base: str | None, kinds: list[str]) -> dict[str, Ratio]:

@@ -62,11 +62,11 @@ class CostRun(BaseModel):
             return float(self.events["instructions"] - self.events["repetitions"])
         return (self.seconds - self.idle_s) * 1e9
 
-    def counts(self, name: str) -> bool:
-        """Whether anybody counted that."""
+    def has_counter(self, name: str) -> bool:
+        """Whether there was such a counter."""
         return name in self.events or name in self.after
 
-    def counted(self, name: str) -> int:
+    def increase(self, name: str) -> int:
         """Return the increase of a counter during the run; 0 if it is not counted."""
         if name in self.events:
             return self.events[name]

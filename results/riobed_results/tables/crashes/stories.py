@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from riobed_results.rules.endpoints import corrupted_by
+from riobed_results.rules.endpoints import endpoints_hit
 from riobed_results.rules.oracles import oracles
 from riobed_results.store import (
     OTHERS,
@@ -50,7 +50,7 @@ OTHERS_NOTE = (
 class Story(BaseModel):
     """One corruption; `activated` describes each activated fault, in order of activation.
 
-    `corrupted_by` names the definitions that count it as a corruption (store/definitions.py). `differences`
+    `endpoints_hit` names the endpoints by which it is a hit (rules/endpoints.py). `differences`
     are those the check listed, `differing` counts all; empty and None if the check gave none.
     """
 
@@ -67,7 +67,7 @@ class Story(BaseModel):
     corruption: str
     where: str | None
     oracles: list[str]
-    corrupted_by: list[str]
+    endpoints_hit: list[str]
     differing: int | None
     differences: list[Difference]
     mismatches: list[str]
@@ -129,7 +129,7 @@ def _story(row: TrialRow) -> Story:
         corruption=row.corruption or "",
         where=row.corruption_where,
         oracles=_oracles(row),
-        corrupted_by=corrupted_by(row),
+        endpoints_hit=endpoints_hit(row),
         differing=row.check.difference_count if row.check else None,
         differences=row.check.differences if row.check else [],
         mismatches=list(map(_page, sums.mismatches)) if sums else [],

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from riobed_results.store import CONTROLS, Row, crashed, how_many
-from riobed_results.tables.framework.by_mode import Design, Value
+from riobed_results.tables.framework.by_mode import ModeCounts, Value
 
 # Programs that only the harness runs in a guest: the agent, its shells and what they call, and init. A fault
 # that kills one of them says nothing of a machine in use.
@@ -30,7 +30,7 @@ def _lines(rows: Sequence[Row]) -> dict[str, Value]:
     return {"Crashes": how_many(rows), "Of the harness": ours, **dict(tasks.most_common())}
 
 
-VICTIMS = Design(
+VICTIMS = ModeCounts(
     name="victims",
     title="Which task ran at a crash",
     help="Which tasks ran at a crash, and how many of them were the harness's.",

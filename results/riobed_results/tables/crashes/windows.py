@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Sequence
 
 from riobed_results.store import Row, counted, numbers
-from riobed_results.tables.framework.by_mode import Design, Value
+from riobed_results.tables.framework.by_mode import ModeCounts, Value
 
 
 def open_pages(rows: Sequence[Row]) -> list[int]:
@@ -25,7 +25,7 @@ def _lines(rows: Sequence[Row]) -> dict[str, Value]:
     }
 
 
-WINDOWS = Design(
+WINDOWS = ModeCounts(
     name="windows",
     title="Open pages at a crash",
     help="How many cached pages were open to stores at a crash.",

@@ -15,7 +15,7 @@ Value = int | float | None
 
 
 @dataclass(frozen=True)
-class Design:
+class ModeCounts:
     """The definition of such a table: which rows it `wants`, and the `lines` counted from one mode's rows.
 
     It is empty without a row that it `needs` (None: any row that it wants). `old_note` is the note for stores
@@ -46,17 +46,17 @@ class Design:
         return wanted if any(map(self.needs or self.wants, wanted)) else []
 
 
-def by_mode(design: Design) -> "CampaignTable[ModeTable]":
-    """Make the table of a design."""
+def by_mode(counts: ModeCounts) -> "CampaignTable[ModeTable]":
+    """Make the table of such counts."""
     return CampaignTable(
-        name=design.name,
-        title=design.title,
-        help=design.help,
-        compute=lambda results: mode_table(results, design),
-        page=lambda table: mode_page(design, table),
-        present=lambda rows: bool(design.of(rows)),
-        section=design.section,
-        about_faults=design.about_faults,
+        name=counts.name,
+        title=counts.title,
+        help=counts.help,
+        compute=lambda results: mode_table(results, counts),
+        page=lambda table: mode_page(counts, table),
+        present=lambda rows: bool(counts.of(rows)),
+        section=counts.section,
+        about_faults=counts.about_faults,
     )
 
 
@@ -73,16 +73,16 @@ class ModeTable(BaseModel):
     judges_all: bool
 
 
-def mode_table(results: Results, design: Design) -> ModeTable:
-    """Compute a table of a campaign; StoreError if no row fits the design."""
+def mode_table(results: Results, counts: ModeCounts) -> ModeTable:
+    """Compute a table of a campaign; StoreError if there is no row to count."""
     campaign = results.campaign
-    rows = design.of(design.read(results))
+    rows = counts.of(counts.read(results))
     if not rows:
-        raise results.without(f"trials for the table {design.name}")
+        raise results.without(f"trials for the table {counts.name}")
     modes = in_order(campaign, "modes", (row.mode for row in rows))
     of_mode = {mode: [row for row in rows if row.mode == mode] for mode in modes}
     # No zeros where nothing was counted: they would be a claim.
-    columns = {mode: design.lines(found) if found else {} for mode, found in of_mode.items()}
+    columns = {mode: counts.lines(found) if found else {} for mode, found in of_mode.items()}
     names = dict.fromkeys(name for column in columns.values() for name in column)
     lines = {name: {mode: columns[mode].get(name) for mode in modes} for name in names}
     return ModeTable(
@@ -94,15 +94,15 @@ def mode_table(results: Results, design: Design) -> ModeTable:
     )
 
 
-def mode_page(design: Design, table: ModeTable) -> Page:
+def mode_page(counts: ModeCounts, table: ModeTable) -> Page:
     """Return the table's page."""
     head = ["", *map(printable, table.modes)]
     body = [
         [printable(name), *(_text(cells[mode]) for mode in table.modes)]
         for name, cells in table.lines.items()
     ]
-    note = design.note if table.judges_all else design.old_note or design.note
-    return campaign_page(table, [Grid(design.title, head, body, [])], note, _csv(table))
+    note = counts.note if table.judges_all else counts.old_note or counts.note
+    return campaign_page(table, [Grid(counts.title, head, body, [])], note, _csv(table))
 
 
 def _text(value: Value) -> str:

@@ -31,7 +31,7 @@ Crash = Literal["reset", "power", "power-lines"]
 CRASHES: tuple[Crash, ...] = ("reset", "power", "power-lines")
 
 
-class Line(BaseModel):
+class NvdimmRow(BaseModel):
     """The judged runs of a mode that ended in one kind of crash, with `faults` or without.
 
     `corrupted` are those after which a file differed. In `canary` of the runs there was a canary; it was hit
@@ -83,7 +83,7 @@ class NvramTable(BaseModel):
     """Lines and cells in the order of the modes and fault classes; those without a run are left out."""
 
     campaign: str
-    lines: list[Line]
+    lines: list[NvdimmRow]
     cells: list[Cell]
     environment: Provenance
 
@@ -144,14 +144,14 @@ def _cell(rows: Sequence[Row], mode: str, crash: Crash, fault_class: str) -> Cel
     return Cell(mode=mode, crash=crash, fault_class=fault_class, runs=how_many(found), corrupted=corrupted)
 
 
-def _line(rows: Sequence[Row], mode: str, crash: Crash, faults: bool) -> Line:
+def _line(rows: Sequence[Row], mode: str, crash: Crash, faults: bool) -> NvdimmRow:
     runs = how_many(rows)
     steps, seconds, opened, lost, unknown = (numbers(rows, name) for name in _NUMBERS)
     bad = [row for row in rows if row.corruption != "none"]
     direct = how_many(row for row in bad if row.corruption == "direct")
     canary = how_many(row for row in rows if row.canary is not None)
     hit = [row for row in rows if row.canary]
-    return Line(
+    return NvdimmRow(
         mode=mode,
         crash=crash,
         faults=faults,
@@ -227,7 +227,7 @@ def nvram_page(table: NvramTable) -> Page:
     """Return the table's page."""
     grid = Grid("Crashes of machines with an NVDIMM", _HEAD, list(map(_cells, table.lines)), [])
     classes = [found for crash in CRASHES if (found := _classes(table, crash))]
-    fields = [name for name in Line.model_fields if name not in _SHARES]
+    fields = [name for name in NvdimmRow.model_fields if name not in _SHARES]
     csv = csv_text(
         [*fields, *(f"{name}_{end}" for name in _SHARES for end in ("low", "high"))],
         (
@@ -257,7 +257,7 @@ def _classes(table: NvramTable, crash: Crash) -> Grid | None:
     return Grid(f"Corrupted by fault class, {crash}", head, body, []) if found else None
 
 
-def _cells(line: Line) -> list[str]:
+def _cells(line: NvdimmRow) -> list[str]:
     canary = [UNKNOWN] * 3
     if line.canary:
         hit = f"{line.canary_hit} of {line.canary}"
