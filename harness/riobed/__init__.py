@@ -16,8 +16,9 @@ All else may change without notice. A guest in a few lines:
     guest.discard()
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from riobed_results.face import face
 
 if TYPE_CHECKING:
     from riobed_results.store import RecoveryReport as RecoveryReport
@@ -68,10 +69,4 @@ _HOME = {
     "riobed_results.store.recovery_report": "RecoveryReport",
 }
 
-
-def __getattr__(name: str) -> Any:
-    """A name above, imported when first used: riobed.products runs before what riobed needs is there."""
-    for module, names in _HOME.items():
-        if name in names.split():
-            return getattr(import_module(module), name)
-    raise AttributeError(f"module 'riobed' has no attribute {name!r}")
+__getattr__, __dir__, __all__ = face(__name__, _HOME)

@@ -15,6 +15,9 @@ PACKAGES = {
 
 _TABLES = ("corruption", "crashes", "controls", "nvdimm")
 
+# Packages that stand for the room above all others of theirs.
+FACES = {"riobed": "riobed's face", "riobed_results": "riobed_results' face"}
+
 # Each room may import from the rooms named behind it, and from what those may import.
 ALLOWED = {
     "riobed.cli": ["riobed.commands", "riobed_results.cli"],
@@ -42,6 +45,7 @@ ALLOWED = {
     "riobed": [],
     "publishing": ["riobed_results.cli"],
     "riobed_results.__main__": ["riobed_results.cli"],
+    "riobed_results' face": ["riobed_results.tables", "riobed_results.export"],
     "riobed_results.cli": ["riobed_results.report", "riobed_results.export"],
     "riobed_results.report": ["riobed_results.tables"],
     "riobed_results.tables": [f"riobed_results.tables.{name}" for name in _TABLES],
@@ -81,8 +85,8 @@ def imports(path: Path, known: dict[str, Path]) -> Iterator[str]:
 
 
 def room(module: str) -> str:
-    if module == "riobed":
-        return "riobed's face"
+    if module in FACES:
+        return FACES[module]
     return max((name for name in ALLOWED if f"{module}.".startswith(f"{name}.")), key=len)
 
 

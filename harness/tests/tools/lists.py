@@ -27,7 +27,7 @@ from riobed_results.store.trial import FaultRow, TrialRow
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from rooms import ALLOWED, CHECKOUT, modules, room
+from rooms import ALLOWED, CHECKOUT, FACES, modules, room
 
 DOCS = CHECKOUT / "docs"
 _BLOCK = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- /generated -->)", re.DOTALL)
@@ -157,7 +157,7 @@ def rooms() -> str:
     known = modules()
 
     def purpose(name: str) -> str:
-        module = "riobed" if name == "riobed's face" else name
+        module = name.partition("'")[0] if name in FACES.values() else name
         if room(module) != name:
             return ", ".join(f"`{each.rpartition('.')[2]}`" for each in sorted(known) if room(each) == name)
         text = (ast.get_docstring(ast.parse(known[module].read_text())) or "").split("\n\n")[0]
