@@ -9,7 +9,7 @@ from publishing.claims.cost import cost_claims
 from results_builders import campaign
 from riobed_results.errors import StoreError
 from riobed_results.stats.ratios import FEWEST, bootstrap_interval
-from riobed_results.tables.cost.cost import NOTE, cost_page, cost_table
+from riobed_results.tables.cost.cost import LEGEND, cost_page, cost_table
 from riobed_results.tables.cost.cost_runs import FILE, CostRun, add_run, read_runs
 
 ON = campaign().provenance
@@ -123,7 +123,7 @@ def test_the_interval_of_a_median_is_wider_where_values_scatter() -> None:
 def test_of_few_rounds_the_smallest_and_the_largest_are_shown_and_called_that(rounds: int) -> None:
     found = bootstrap_interval([1.0 + n for n in range(rounds)])
     assert (found.low, found.high) == (1.0, rounds)
-    assert f"of fewer than {FEWEST} rounds" in NOTE and FEWEST == 6
+    assert f"of fewer than {FEWEST} rounds" in LEGEND["ratios"] and FEWEST == 6
 
 
 def test_runs_are_stored_whole(tmp_path: Path) -> None:

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from markdown_it import MarkdownIt
 from results_builders import Invoke, campaign, fill, recovered
-from results_readers import READERS
+from results_readers import READERS, Html
 from riobed_results.errors import StoreError
 from riobed_results.store.queries import read_results
 from riobed_results.store.store import Store, open_store
@@ -77,6 +78,19 @@ def test_each_form_for_people_has_every_cell(table: Table[Any], form: str) -> No
     read = READERS[form](render(page, form))
     assert read == [[grid.head, *grid.body, *grid.foot] for grid in page.grids] != []
     assert {len(line) for grid in read for line in grid} == {len(grid[0]) for grid in read}
+
+
+@every_table
+def test_what_a_column_is_stands_on_a_line_of_its_own(table: Table[Any]) -> None:
+    page = page_of(table)
+    assert (
+        len(page.note.split()) < 80
+        and max((len(each.split()) for each in page.legend.values()), default=0) < 60
+    )
+    text = Html(MarkdownIt("commonmark").enable("table").render(render(page, "md"))).text
+    for name, meaning in page.legend.items():
+        assert f"{name}: {meaning}\n" in text
+        assert meaning in Html(render(page, "html")).text
 
 
 @every_table

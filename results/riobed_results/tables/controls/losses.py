@@ -38,6 +38,13 @@ def loss_lines(rows: Sequence[Row]) -> dict[str, Value]:
     }
 
 
+_LOSSES = {
+    "Files lost or changed": "differences that the workload's check found, besides the step in flight.",
+    "Checksum mismatches": "cached pages with another checksum than recorded (-: none are kept).",
+    "Pages restored": "pages of metadata and file data that recovery wrote back, median of the resets.",
+}
+
+
 def _no_fault_lines(rows: Sequence[Row]) -> dict[str, Value]:
     return {"Resets": how_many(rows), **loss_lines(rows)}
 
@@ -62,10 +69,8 @@ NO_FAULT = ModeCounts(
     title="Resets without a fault",
     help="What resets without a fault lost: the negative control.",
     section="controls",
-    note="Trials of fault class none: the machine was reset at a random moment under the workload. Files "
-    "lost or changed: differences the workload's check found, besides the step in flight; checksum "
-    "mismatches: cached pages with another checksum than recorded (-: none are kept); restored: pages of "
-    "metadata and file data that recovery wrote back, median of the resets.",
+    note="Trials of fault class none: the machine was reset at a random moment under the workload.",
+    legend=_LOSSES,
     wants=lambda row: (
         judged(row) and row.fault_class == "none" and row.cut_short is None and not powerless(row)
     ),
@@ -97,10 +102,14 @@ POWER = ModeCounts(
     section="controls",
     note="Trials after which all RAM above the first MiB was overwritten with noise before the machine came "
     "back. A mode that keeps files in memory alone (rio) has promised nothing for that, so it loses all of "
-    "them. Lost newest steps: the files are as after one earlier step of the workload. Modes that write "
-    "later (delayed) may do that; in all others each difference is a changed file. Lost every step: as "
-    "before the first one, or no file is right. Steps lost: of trials whose files are as after some step. "
-    "Seconds lost: in which the workload reported these steps (-: not recorded).",
+    "them.",
+    legend={
+        "Lost newest steps": "the files are as after one earlier step of the workload. Modes that write "
+        "later (delayed) may do that; in all others each difference is a changed file.",
+        "Lost every step": "as before the first one, or no file is right.",
+        "Steps lost": "of trials whose files are as after some step.",
+        "Seconds lost": "in which the workload reported these steps (-: not recorded).",
+    },
     wants=powerless,
     lines=_power_lines,
     numbers=("steps_lost", "seconds_lost"),
@@ -126,8 +135,8 @@ PANIC = ModeCounts(
     help="What panics on request lost, and how much of RAM was dirty: another negative control.",
     section="controls",
     note="Trials of fault class panic: a sound kernel was told to panic at a random moment under the "
-    "workload, by SysRq c or by a non-maskable interrupt, and then reset. Dirty: pages that recovery found "
-    "dirty in the registry, metadata included. The other lines are as in the table no-fault.",
+    "workload, by SysRq c or by a non-maskable interrupt, and then reset.",
+    legend={"Dirty": "pages that recovery found dirty in the registry, metadata included."} | _LOSSES,
     wants=lambda row: judged(row) and row.fault_class == "panic" and on_request(row) and not powerless(row),
     lines=_panic_lines,
     numbers=("restored_pages", "registry_dirty_share"),
@@ -151,8 +160,8 @@ RESTARTS = ModeCounts(
     title="Production kernels after a warm recovery",
     help="Whether the production kernel came up after warm recoveries.",
     section="controls",
-    note="Trials in which the production kernel was started by kexec after recovery and check. Dirty: pages "
-    "that recovery found dirty in the registry, metadata included.",
+    note="Trials in which the production kernel was started by kexec after recovery and check.",
+    legend={"Dirty": "pages that recovery found dirty in the registry, metadata included."},
     wants=restarted,
     lines=_restart_lines,
     numbers=("registry_dirty_bytes",),
@@ -163,9 +172,13 @@ RECOVERY_CRASH = ModeCounts(
     title="Resets in recovery",
     help="What resets in the middle of recovery did.",
     section="controls",
-    note="The machine was reset again while riorecover was at work, at a random moment, in the phase named; "
-    "what follows is about the next recovery. A reset after recovery had ended counts for nothing but the "
-    "last line. Files lost or changed, checksum mismatches, restored: as in the table no-fault.",
+    note="The machine was reset again while riorecover was at work, at a random moment; what is lost was "
+    "lost by the next recovery.",
+    legend={
+        "in its phase": "where the second reset hit recovery.",
+        "Resets after its end": "recovery had ended; they count for nothing else.",
+    }
+    | _LOSSES,
     wants=lambda row: judged(row) and row.cut_short is not None and not powerless(row),
     lines=_recovery_crash_lines,
     numbers=("restored_pages",),

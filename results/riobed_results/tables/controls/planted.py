@@ -56,17 +56,25 @@ PLANTED = ModeCounts(
     name="planted",
     title="Planted changes",
     help="Whether planted changes were found and rightly classified: the positive control.",
-    note="Trials of fault class planted: one bit was changed behind the workload's back, then the "
-    "machine was reset. At rest: the workload had ended. During a step: it stood still in the "
-    "middle of one until the reset. Found: the workload's check found a difference. Recovery may "
-    "put a bitmap or the journal right; then a checksum or e2fsck has to name the change. With an "
-    "entry goes its page, which is not missed if the step in flight wrote it; then recovery has to "
-    "have rejected the entry. No file has the canary; its first byte that differs must be the changed "
-    "one. Rightly classed: direct in memory, indirect if it was written to a file, or to the disk of a mode "
-    "that restores memory; unclassified where there are no checksums; none where no file differs.",
-    old_note="Trials of fault class planted: one bit was changed behind the workload's back, then the "
-    "machine was reset. Rightly classed: direct in a cached page or in the registry, indirect if "
-    "it was written to a file; unclassified where there are no checksums.",
+    note="Trials of fault class planted: one bit was changed behind the workload's back, then the machine "
+    "was reset.",
+    legend={
+        "at rest": "the workload had ended.",
+        "during a step": "the workload stood still in the middle of a step until the reset.",
+        "in an entry of the registry": "with it goes its page, which is not missed if the step in flight "
+        "wrote it; then recovery has to have rejected the entry.",
+        "in a bitmap, in the journal": "recovery may put it right; then a checksum or e2fsck has to name "
+        "the change.",
+        "in the canary": "no file has it; its first byte that differs must be the changed one.",
+        "Found": "the workload's check found a difference, or another oracle what no file has.",
+        "Found and rightly classed": "direct in memory; indirect if it was written to a file, or to the "
+        "disk of a mode that restores memory; unclassified where there are no checksums; none where no file "
+        "differs.",
+    },
+    old_legend={
+        "Found and rightly classed": "direct in a cached page or in the registry, indirect if it was "
+        "written to a file; unclassified where there are no checksums.",
+    },
     section="controls",
     wants=planted,
     lines=_lines,

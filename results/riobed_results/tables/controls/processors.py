@@ -104,7 +104,7 @@ def processors_page(table: ProcessorsTable) -> Page:
     used = ", ".join(f"{campaign}: {accelerator}" for campaign, accelerator in table.accelerators.items())
     source = source_text("processors", table.environment.model_copy(update={"accelerator": used}))
     grid = Grid("Resets without a fault", ["vCPUs", "Mode", *names], body, [])
-    return Page(source, [grid], NO_FAULT.note, _csv(table, names), json_text(table))
+    return Page(source, [grid], NO_FAULT.note, _csv(table, names), json_text(table), legend=NO_FAULT.legend)
 
 
 def _text(value: Value) -> str:

@@ -17,12 +17,15 @@ from riobed_results.text import printable
 FILE = "replays.jsonl"
 # The fields of two endings that are compared.
 JUDGED = ("outcome", "crash_title", "corruption")
-NOTE = (
-    "Crashes of the campaign, run again once each from snapshot and seed. Same title: what the kernel said "
-    "without addresses and numbers, the stored one read anew from its console log; in brackets the share. "
-    "Interval: 95 %, exact, of the same title. Same corruption: none, direct or indirect, as then. Same "
-    "moment: the first fault was activated the same number of nanoseconds of the guest after injection."
-)
+NOTE = "Crashes of the campaign, run again once each from snapshot and seed."
+LEGEND = {
+    "Same title": "what the kernel said without addresses and numbers, the stored one read anew from its "
+    "console log; in brackets the share.",
+    "Interval": "95 %, exact, of the same title.",
+    "Same corruption": "none, direct or indirect, as then.",
+    "Same moment": "the first fault was activated the same number of nanoseconds of the guest after "
+    "injection.",
+}
 
 
 class Ending(BaseModel):
@@ -137,7 +140,7 @@ def replay_page(table: ReplayTable) -> Page:
     )
     first = printable(f" Run on {table.accelerator} then.")
     source = source_text(table.campaign, table.environment) + first
-    return Page(source, [grid], NOTE, _csv(table), json_text(table))
+    return Page(source, [grid], NOTE, _csv(table), json_text(table), legend=LEGEND)
 
 
 def _cells(name: str, matches: Matches) -> list[str]:

@@ -31,11 +31,15 @@ RESETS = ModeCounts(
     title="Recovery by the parked stage 0 beside real resets",
     help="Whether the parked stage 0 recovers what a real reset does.",
     section="corruptions",
-    note="Judged trials by how the machine restarted: by a reset, by a stage 0 that was kept at the moment "
-    "before it looks at old memory and disks, or by both, one after the other from a copy of the crash. "
-    "Drawn at random. Reports differ: a field of the recovery's or of the check's report, besides times, was "
-    "not the same; the row says which. p: exact conditional test, two-sided, of whether the shares that were "
-    "corrupted differ within fault classes and controls; - where no class has both.",
+    note="Judged trials by how the machine restarted, drawn at random.",
+    legend={
+        "Parked stage 0": "one that was kept at the moment before it looks at old memory and disks.",
+        "Both": "a reset and a parked stage 0, one after the other from a copy of the crash.",
+        "reports differ": "a field of the recovery's or of the check's report, besides times, was not the "
+        "same; the row says which.",
+        "p": "of the exact conditional test, two-sided, of whether the shares that were corrupted differ "
+        "within fault classes and controls; -: no class has both.",
+    },
     wants=lambda row: row.outcome != "infra_error" and row.restart in ("reset", "parked", "both"),
     lines=_lines,
     needs=lambda row: row.restart != "reset",

@@ -33,13 +33,19 @@ HEAD = [
     "Resets",
     "Verdict",
 ]
-NOTE = (
-    "One row a stressor: how long it ran, its exit status, protection traps, pages that did not match "
-    "their checksum in the running kernel and in recovery (-: the kernel keeps none or it could not be "
-    "asked), pages that the recovery after the reset wrote from memory, entries of the file system "
-    "compared with what they were before the reset, how many differed, and how many resets came while "
-    "it ran, each judged by the stressor's own check (-: the one reset came when it had ended)."
-)
+NOTE = "One row a stressor."
+LEGEND = {
+    "Seconds": "how long it ran.",
+    "Status": "its exit status.",
+    "Traps": "protection traps.",
+    "Mismatches": "pages that did not match their checksum in the running kernel; in recovery: the same "
+    "there. -: the kernel keeps none, or it could not be asked.",
+    "Pages restored": "pages that the recovery after the reset wrote from memory.",
+    "Files": "entries of the file system compared with what they were before the reset; different: how many "
+    "differed.",
+    "Resets": "how many came while it ran, each judged by the stressor's own check. -: the one reset came "
+    "when it had ended.",
+}
 
 
 class _Stored(BaseModel):
@@ -148,7 +154,9 @@ def soak_page(soak: Soak) -> Page:
     )
     kept = "" if any(row.verify for row in soak.rows) else " No checksums kept."
     grid = Grid("Stressors", HEAD, [_cells(row) for row in soak.rows], [_total(soak.rows)])
-    return Page(source_text(f"soak ({asked})", on) + kept, [grid], NOTE, _csv(soak), json_text(soak))
+    return Page(
+        source_text(f"soak ({asked})", on) + kept, [grid], NOTE, _csv(soak), json_text(soak), legend=LEGEND
+    )
 
 
 def verdict(row: SoakRow) -> str:

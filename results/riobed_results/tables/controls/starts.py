@@ -44,13 +44,7 @@ def _lines(rows: Sequence[Row]) -> dict[str, Value]:
     }
 
 
-_NOTE = (
-    "by where they started: from the snapshot of a "
-    "booted guest, or from power-on, drawn at random. Compared: the hash of the restored memory was that of "
-    "the memory when the snapshot was taken; if it is not, the trial is an infra error. p: exact conditional "
-    "test, two-sided, of whether the shares that crashed differ within fault classes; - where no class has "
-    "both."
-)
+_NOTE = "by where they started: from the snapshot of a booted guest, or from power-on, drawn at random."
 STARTS = ModeCounts(
     name="starts",
     title="Starts of trials",
@@ -59,6 +53,12 @@ STARTS = ModeCounts(
     about_faults=True,
     note=f"Trials with faults, {_NOTE}",
     old_note=f"Trials with faults that crashed or were discarded, {_NOTE}",
+    legend={
+        "Memory compared": "the hash of the restored memory was that of the memory when the snapshot was "
+        "taken; if it is not, the trial is an infra error.",
+        "p": "of the exact conditional test, two-sided, of whether the shares that crashed differ within "
+        "fault classes; -: no class has both.",
+    },
     wants=lambda row: row.outcome != "infra_error" and row.fault_class not in CONTROLS,
     lines=_lines,
     needs=lambda row: row.fresh_boot,

@@ -25,6 +25,7 @@ from riobed_results.tables.framework.table import CampaignTable, Option, campaig
 from riobed_results.text import printable
 
 Power = Annotated[float, Option("Power of Fisher's test, for the crashes needed.")]
+NOTE = "Crashes by faults in two modes."
 HEAD = ["Modes", "Fisher's p", "Pairs", "Only first", "Only second", "McNemar's p", "Crashes needed"]
 
 
@@ -123,7 +124,8 @@ def _compare(
 def comparison_page(table: ComparisonTable) -> Page:
     """Return the page of the comparisons."""
     grid = comparison_grid(table.comparisons)
-    return campaign_page(table, [grid], comparison_note(table.power, table.kernels), _csv(table))
+    legend = comparison_legend(table.power)
+    return campaign_page(table, [grid], f"{NOTE} {kernel_note(table.kernels)}".rstrip(), _csv(table), legend)
 
 
 def comparison_grid(comparisons: list[Comparison]) -> Grid:
@@ -131,18 +133,19 @@ def comparison_grid(comparisons: list[Comparison]) -> Grid:
     return Grid("Modes compared", HEAD, [_cells(comparison) for comparison in comparisons], [])
 
 
-def comparison_note(power: float, kernels: dict[str, str]) -> str:
-    """Return the note under such a grid; `kernels` maps modes to build ids of their kernels."""
-    note = (
-        "Modes compared: Fisher's exact test on the totals; McNemar's exact test on pairs, which are the "
-        "trials of one fault class and seed, so with the same faults planned, that gave a crash in both "
-        "modes (only first, only second: pairs with a corruption in that mode alone). Heap, stack, "
-        "allocation, copy_overrun and synchronization take what they hit at run time, which may differ. "
-        "p-values are two-sided and not corrected for their number. Crashes needed: about so many in each "
-        f"mode for Fisher's test to find p < {ALPHA} with probability {power:g} if the shares are as they "
-        "seem. -: nothing to compare, or the shares are equal."
-    )
-    return f"{note} {kernel_note(kernels)}".rstrip()
+def comparison_legend(power: float) -> dict[str, str]:
+    """Return what the columns of such a grid are."""
+    return {
+        "Fisher's p": "of Fisher's exact test on the totals. p-values are two-sided and not corrected for "
+        "their number.",
+        "Pairs": "trials of one fault class and seed, so with the same faults planned, that gave a crash in "
+        "both modes. Heap, stack, allocation, copy_overrun and synchronization take what they hit at run "
+        "time, which may differ.",
+        "Only first, only second": "pairs with a corruption in that mode alone.",
+        "McNemar's p": "of McNemar's exact test on the pairs.",
+        "Crashes needed": f"about so many in each mode for Fisher's test to find p < {ALPHA} with "
+        f"probability {power:g} if the shares are as they seem. -: nothing to compare, or equal shares.",
+    }
 
 
 def kernel_note(kernels: dict[str, str]) -> str:

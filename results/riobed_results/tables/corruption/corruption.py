@@ -30,9 +30,10 @@ from riobed_results.tables.corruption.comparison import (
     Comparison,
     compare,
     comparison_grid,
-    comparison_note,
+    comparison_legend,
     fault_crashes,
     fault_totals,
+    kernel_note,
 )
 from riobed_results.tables.framework.render import Grid, Page, csv_text
 from riobed_results.tables.framework.shares import (
@@ -43,27 +44,33 @@ from riobed_results.tables.framework.shares import (
     total_text,
 )
 from riobed_results.tables.framework.table import CampaignTable, campaign_page
-from riobed_results.tables.paper.table1 import NOTE as PAPER_NOTE
+from riobed_results.tables.paper.table1 import LEGEND as PAPER_LEGEND
 from riobed_results.tables.paper.table1 import Beside, beside_paper, paper_grid
 from riobed_results.text import printable
 
-_MEANING = (
-    "Corruptions: crashes after which a file or directory differed from what it must be; blank: none, "
-    "-: no crash counted. Totals: corruptions of crashes, with the exact (Clopper-Pearson) 95 % interval; "
-    "years to a corruption: mean of a machine that crashes every two months, with the same interval. "
-    "Controls are in no total: the negative one (none) changes nothing, the positive one (planted) changes "
-    "one bit that the check must find; n of N: resets after which something differed. "
+NOTE = (
+    "Every run is judged: reset, recovered and checked. Infra errors (our own failure, tried again) are in "
+    "no denominator."
 )
-NOTE = _MEANING + (
-    "Every run is judged: reset, recovered and checked. The blocks say after which end: panic (also an oops, "
-    "a protection trap, a reset of the processor), hang (of the machine), stuck (the workload waits, the "
-    "machine answers), survived (brought down at the limit). The totals count crashes: panic "
-    "and hang. Infra errors (our own failure, tried again) are in no denominator."
-)
-OLD_NOTE = _MEANING + (
+OLD_NOTE = (
     "A discard (no crash within the limit, or given up early) and an infra error (our own failure, tried "
     "again) are in no denominator."
 )
+LEGEND = {
+    "Corruptions": "crashes after which a file or directory was not as it must be; blank: none, -: no crash.",
+    "Total": "corruptions of crashes, with the exact (Clopper-Pearson) 95 % interval.",
+    "Years to a corruption": "mean of a machine that crashes every two months, with the same interval.",
+    "Controls": "are in no total: none (negative) changes nothing, planted (positive) changes one bit that "
+    "the check must find. n of N: resets after which something differed.",
+}
+# Of campaigns whose every run is judged.
+ENDS_LEGEND = {
+    "after a panic": "also an oops, a protection trap, a reset of the processor. The totals count panics and "
+    "hangs.",
+    "after a hang": "of the machine.",
+    "stuck": "the workload waits, the machine answers.",
+    "survived": "brought down at the limit.",
+}
 POWER_NOTE = (
     "{} of the trials were followed by a loss of power and not by a reset: what was in memory alone is lost, "
     "and a mode that may lose the newest steps is corrupted only if no step left such files (table power)."
@@ -204,17 +211,20 @@ def _outcomes(rows: Sequence[Trials], classes: list[str], modes: list[str]) -> d
 
 def corruption_page(table: CorruptionTable) -> Page:
     """Return the page of the corruption table."""
-    return campaign_page(table, grids(table), " ".join(_notes(table)), _csv(table))
+    legend = LEGEND | (ENDS_LEGEND if table.judges_all else {})
+    if table.statistics.comparisons:
+        legend |= comparison_legend(table.statistics.power)
+    if table.statistics.paper:
+        legend |= PAPER_LEGEND
+    return campaign_page(table, grids(table), " ".join(_notes(table)), _csv(table), legend)
 
 
 def _notes(table: CorruptionTable) -> Iterator[str]:
     yield NOTE if table.judges_all else OLD_NOTE
     if table.power_losses:
         yield POWER_NOTE.format(table.power_losses)
-    if table.statistics.comparisons:
-        yield comparison_note(table.statistics.power, table.statistics.kernels)
-    if table.statistics.paper:
-        yield PAPER_NOTE
+    if table.statistics.comparisons and (said := kernel_note(table.statistics.kernels)):
+        yield said
 
 
 def cell_text(counts: Counts) -> str:

@@ -107,14 +107,15 @@ def _endpoint(ended: Sequence[Row], rows: Sequence[Row]) -> CountedShare:
     return CountedShare(count=count, total=total, share=share_of(count, total))
 
 
-NOTE = (
-    "Judged runs with faults, however they ended. Cache: the file cache's share of RAM, median (smallest to "
-    "largest); dirty: the median of its dirty pages, which only memory has. With a registry both are "
-    "what it listed at the crash. In the others they are what the kernel counted when the snapshot was "
-    "taken, with the files of programs. Direct: a file differs, and a checksum is wrong or the canary was "
-    "hit; - where no checksums are kept. Corrupted: a file differs, whatever the way. Intervals: exact "
-    "(Clopper and Pearson), 95 %."
-)
+NOTE = "Judged runs with faults, however they ended. Intervals: exact (Clopper and Pearson), 95 %."
+LEGEND = {
+    "Cache": "the file cache's share of RAM, median (smallest to largest). With a registry it is what that "
+    "listed at the crash; in other modes what the kernel counted when the snapshot was taken, with the "
+    "files of programs.",
+    "Dirty": "the median of its dirty pages, which only memory has.",
+    "Direct": "a file differs, and a checksum is wrong or the canary was hit; -: no checksums are kept.",
+    "Corrupted": "a file differs, whatever the way.",
+}
 
 
 def exposure_page(table: ExposureTable) -> Page:
@@ -141,7 +142,7 @@ def exposure_page(table: ExposureTable) -> Page:
         )
         for name in shown
     ]
-    return campaign_page(table, grids, NOTE, _csv(table))
+    return campaign_page(table, grids, NOTE, _csv(table), LEGEND)
 
 
 def _cells(line: Exposure) -> list[str]:

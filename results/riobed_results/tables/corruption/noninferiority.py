@@ -22,12 +22,15 @@ MARGIN = 1.0
 Margin = Annotated[float, Option("Margin in percentage points.")]
 EndpointName = Annotated[str, Option("What counts, by the names in docs/results.md.")]
 NOTE = (
-    "A mode is not worse than the other within the margin if the 95 % interval of the difference, the mode's "
-    "share minus the other's, ends below it. Difference and interval are in percentage points, within fault "
-    "classes: each class weighs as Mantel and Haenszel have it, and the interval is the score interval of "
-    "Miettinen and Nurminen (Statistics in Medicine 4, 1985). p: one-sided, of being worse by the margin or "
-    "more. A margin that is chosen after the data proves nothing: a spec's protocol fixes it."
+    "A mode is not worse than the other within the margin if the 95 % interval of the difference ends below "
+    "it. A margin that is chosen after the data proves nothing: a spec's protocol fixes it."
 )
+LEGEND = {
+    "Difference": "the mode's share minus the other's, in percentage points, within fault classes: each "
+    "class weighs as Mantel and Haenszel have it.",
+    "95 % interval": "the score interval of Miettinen and Nurminen (Statistics in Medicine 4, 1985).",
+    "p": "one-sided, of being worse by the margin or more.",
+}
 HEAD = ["Mode", "against", "Hits", "Hits of the other", "Difference", "95 % interval", "p", "Not worse"]
 
 
@@ -100,7 +103,9 @@ def inferiority_table(
 def inferiority_page(table: InferiorityTable) -> Page:
     """Return the page of the table."""
     title = f"Not worse by {table.margin:g} percentage points: {ENDPOINTS[table.endpoint].title}"
-    return campaign_page(table, [Grid(title, HEAD, list(map(_cells, table.lines)), [])], NOTE, _csv(table))
+    return campaign_page(
+        table, [Grid(title, HEAD, list(map(_cells, table.lines)), [])], NOTE, _csv(table), LEGEND
+    )
 
 
 def _cells(line: Inferiority) -> list[str]:

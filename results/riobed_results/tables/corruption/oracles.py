@@ -28,10 +28,14 @@ ORACLES = ModeCounts(
     help="Which corruption the workload's check found, which the checksums, and which both.",
     section="corruptions",
     about_faults=True,
-    note="Crashes by faults after which block checksums could be compared. Direct corruption: a file differs "
-    "and a cached page had another checksum than its last legal writer left, or the registry is damaged; "
-    "indirect: a file differs and neither is so. Checksums alone: one is, and yet all files are as they must "
-    "be. A file system that could not be mounted counts as a file that differs.",
+    note="Crashes by faults after which block checksums could be compared. A file system that could not be "
+    "mounted counts as a file that differs.",
+    legend={
+        "Direct": "a file differs and a cached page had another checksum than its last legal writer left, "
+        "or the registry is damaged.",
+        "Indirect": "a file differs and neither is so.",
+        "Checksums alone": "one is so, and yet all files are as they must be.",
+    },
     wants=lambda row: crashed(row) and row.fault_class not in CONTROLS and row.direct is not None,
     lines=_lines,
 )

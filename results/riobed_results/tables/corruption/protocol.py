@@ -175,11 +175,15 @@ def _claimed(test: ClaimTest, state: State) -> Claimed:
 
 NOTE = (
     "The claims that the campaign's spec fixed before the first trial, in its order. A claim waits until "
-    "those before it are shown, which keeps the probability of any false claim at alpha. Block: one run of "
-    "each of the two modes in each fault class that the claim is about, of the runs that its endpoint "
-    "counts. Evidence: the largest e-value so far for the claim, and against it, for its contrary. One that "
-    "reaches 1/alpha decides. It may be looked at after every run: the level holds whenever one stops."
+    "those before it are shown, which keeps the probability of any false claim at alpha. It may be looked "
+    "at after every run: the level holds whenever one stops."
 )
+LEGEND = {
+    "Blocks": "one run of each of the two modes in each fault class that the claim is about, of the runs "
+    "that its endpoint counts.",
+    "Evidence": "the largest e-value so far for the claim; 1/alpha decides.",
+    "Against": "the same for its contrary.",
+}
 HEAD = ["Claim", "State", "Blocks", "Pairs", "Only the first", "Only the other", "Evidence", "Against"]
 
 
@@ -188,7 +192,7 @@ def protocol_page(table: ProtocolTable) -> Page:
     title = f"Claims at alpha {table.alpha:g}: evidence of {table.needed:g} decides"
     foot = ["May the campaign stop?", table.stop or "no", *[""] * (len(HEAD) - 2)]
     grid = Grid(title, HEAD, [_cells(each) for each in table.claims], [list(map(printable, foot))])
-    return campaign_page(table, [grid], NOTE, _csv(table))
+    return campaign_page(table, [grid], NOTE, _csv(table), LEGEND)
 
 
 def _cells(each: Claimed) -> list[str]:

@@ -169,7 +169,7 @@ def _seed_pair(hits: dict[str, _Hits], first: str, other: str) -> Pair:
     )
 
 
-def rate_page(table: RateTable, title: str, note: str) -> Page:
+def rate_page(table: RateTable, title: str, note: str, legend: dict[str, str]) -> Page:
     """Return the page: shares, and p-values if there are modes to compare.
 
     A report has several of these tables below each other, so the grids have the title of theirs.
@@ -188,7 +188,7 @@ def rate_page(table: RateTable, title: str, note: str) -> Page:
         [[rate.title, *_p_cells(rate, compared)] for rate in table.rates],
         [],
     )
-    return campaign_page(table, [shares, *([tests] if compared else [])], note, _csv(table))
+    return campaign_page(table, [shares, *([tests] if compared else [])], note, _csv(table), legend)
 
 
 def _cells(rate: Rate, modes: Sequence[str]) -> list[str]:
@@ -261,39 +261,43 @@ def _present(*endpoints: Endpoint) -> Callable[[Sequence[Row]], bool]:
     )
 
 
-_TESTS = (
-    " p: Fisher's exact test on the two shares; within classes: the exact conditional test within fault "
-    "classes. Two-sided, not corrected for their number. Intervals: exact (Clopper and Pearson), 95 %."
-)
+_INTERVAL = {"95 % interval": "exact (Clopper and Pearson)."}
+_TESTS = {
+    "p": "of Fisher's exact test on the two shares. p-values are two-sided, not corrected for their number.",
+    "within classes": "p of the exact conditional test within fault classes.",
+}
+_PAIRS = {
+    "same seeds": "of the runs with one class and seed, so with the same faults planned, those in which one "
+    "mode alone was a hit, and p of McNemar's exact test.",
+}
+_CANARY = {
+    "canary": "a part of the NVDIMM that nothing uses; a hit is a stray store, even if no file differs.",
+}
 OUTCOMES_TITLE = "How runs ended"
 OUTCOMES_NOTE = (
     "Judged runs with faults by how they ended, and how many of them had a corruption. A stuck workload "
-    "waits for ever while the machine answers; stores before schema 3 called it a crash. Intervals: exact "
-    "(Clopper and Pearson), 95 %."
+    "waits for ever while the machine answers; stores before schema 3 called it a crash."
 )
 SENSITIVITY_TITLE = "Sensitivity to the definitions"
 SENSITIVITY_NOTE = (
-    "The same rows under other definitions, so that a reader sees how much the choice matters. The first "
-    "line is what the corruption table counts. A crash is a panic or a hang; in stores before schema 3 a "
-    "stuck workload, too. Same seeds: of the runs with one class and seed, so with the same faults planned, "
-    "those in which one mode alone was a hit, and McNemar's exact test. An error without a crash may be "
-    "damage in memory that a reboot heals: those two lines are upper bounds, no verdicts. In stores before "
-    "schema 3 the files of these runs were not checked." + _TESTS
+    "The same rows by other endpoints, so that a reader sees how much the choice matters. The first line is "
+    "what the corruption table counts. A crash is a panic or a hang; in stores before schema 3 a stuck "
+    "workload, too. An error without a crash may be damage in memory that a reboot heals: those two lines "
+    "are upper bounds, no verdicts. In stores before schema 3 the files of these runs were not checked."
 )
 DIRECT_TITLE = "Direct corruption"
 DIRECT_NOTE = (
     "Direct corruption as an endpoint of its own, among runs with faults of which checksums were kept. "
     "Protection can stop a stray store, not a wrong request that goes the legal way. The first line is what "
-    "the corruption table calls direct. It does not match the page with the file. The canary is a part "
-    "of the NVDIMM that nothing uses: a hit is a stray store, whether or not a file differs. Protection "
-    "changes what checksums see: compare protected with unprotected modes by judged runs instead." + _TESTS
+    "the corruption table calls direct. It does not match the page with the file. Protection changes what "
+    "checksums see: compare protected with unprotected modes by judged runs instead."
 )
 OUTCOMES = CampaignTable(
     name="outcomes",
     title=OUTCOMES_TITLE,
     help="Corruptions by how the run ended: kinds of crashes, stuck, survived.",
     compute=outcomes,
-    page=partial(rate_page, title=OUTCOMES_TITLE, note=OUTCOMES_NOTE),
+    page=partial(rate_page, title=OUTCOMES_TITLE, note=OUTCOMES_NOTE, legend=_INTERVAL),
     present=_present(ENDS[0]),
     section="corruptions",
 )
@@ -302,7 +306,9 @@ SENSITIVITY = CampaignTable(
     title=SENSITIVITY_TITLE,
     help="The same rows under each definition of a crash and of corruption.",
     compute=sensitivity,
-    page=partial(rate_page, title=SENSITIVITY_TITLE, note=SENSITIVITY_NOTE),
+    page=partial(
+        rate_page, title=SENSITIVITY_TITLE, note=SENSITIVITY_NOTE, legend=_INTERVAL | _TESTS | _PAIRS
+    ),
     present=_present(CORRUPTIONS[0]),
     section="corruptions",
 )
@@ -311,7 +317,7 @@ DIRECT = CampaignTable(
     title=DIRECT_TITLE,
     help="Wrong checksums and hits of the canary, as endpoints of their own.",
     compute=direct,
-    page=partial(rate_page, title=DIRECT_TITLE, note=DIRECT_NOTE),
+    page=partial(rate_page, title=DIRECT_TITLE, note=DIRECT_NOTE, legend=_INTERVAL | _TESTS | _CANARY),
     present=_present(DIRECTS[0], CANARIES[0]),
     section="corruptions",
 )

@@ -46,10 +46,13 @@ SEVERITY = ModeCounts(
     help="What corruptions cost in files and bytes, and how many were total losses.",
     section="corruptions",
     about_faults=True,
-    note="Corruptions by faults. Files and bytes lost: of those that the workload's model has, not there or "
-    "wrong after recovery; what is there too much is in neither. Total losses: no file was right, or the "
-    "file system could not be mounted. Files and bytes of the latter could not be counted, so they are in no "
-    "median.",
+    note="Corruptions by faults.",
+    legend={
+        "Files, bytes lost": "of those that the workload's model has, not there or wrong after recovery; "
+        "what is there too much is in neither.",
+        "Total losses": "no file was right, or the file system could not be mounted. Files and "
+        "bytes of the latter could not be counted, so they are in no median.",
+    },
     wants=weighed,
     lines=_lines,
     numbers=("files_lost", "bytes_lost"),

@@ -119,21 +119,25 @@ def _thinned(shares: Any, intervals: Any) -> list[Point]:
 
 
 NOTE = (
-    "Judged runs with faults of which the guest's clock is known. Seconds of the guest from the first "
-    "injection to the first line of the crash report. A hang without a word and a stuck workload have none: "
-    "they end when they were noticed, by the trial's clock. Crash: the "
-    "Kaplan-Meier estimate, in which runs that were stuck or survived are censored when they were brought "
-    "down. Corruption: the same of runs in which a file differs, at the time of their end, whatever it was. "
-    "A run that crashed without a corruption stays at risk to the end, so that the curve is a share of all "
-    "runs. Share by that time, with its 95 % interval (log-log). -: no run was watched so long."
+    "Judged runs with faults of which the guest's clock is known. Time is in seconds of the guest from the "
+    "first injection to the first line of the crash report. A hang without a word and a stuck workload have "
+    "none: they end when they were noticed, by the trial's clock."
 )
+LEGEND = {
+    "crash": "the Kaplan-Meier estimate, in which runs that were stuck or survived are censored when they "
+    "were brought down.",
+    "corruption": "the same of runs in which a file differs, at the time of their end, whatever it was. A "
+    "run that crashed without a corruption stays at risk to the end, so that the curve is a share of all "
+    "runs.",
+    "by N s": "share by that time, with its 95 % interval (log-log). -: no run was watched so long.",
+}
 
 
 def survival_page(table: SurvivalTable) -> Page:
     """Return the page, with a line for each curve."""
     head = ["Event", "Mode", "Runs", "Events", *(f"by {time:g} s" for time in SHOWN_S), "Last event"]
     grid = Grid("By guest time", head, list(map(_cells, table.curves)), [])
-    return campaign_page(table, [grid], NOTE, _csv(table))
+    return campaign_page(table, [grid], NOTE, _csv(table), LEGEND)
 
 
 def _cells(curve: Curve) -> list[str]:

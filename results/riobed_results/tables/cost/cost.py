@@ -27,16 +27,19 @@ _OLD_REGISTRY_BYTES = 64
 # The variant with the file system of `rio`, without Rio and without writes.
 OFF = "off"
 KINDS = ("time", "instructions")
-NOTE = (
-    "Ratios are paired by round: median, and in brackets the 95 % bootstrap interval of the median; of fewer "
-    f"than {FEWEST} rounds the smallest and the largest, which is less than a 95 % interval (of 3: 75 %). "
-    "Times are those of the guest's clock. Instructions are the guest's, user and kernel, on all processors, "
-    "counted in runs of their own. Repeated string instructions are counted apart, once for each repetition; "
-    "runs without such a count have each repetition among the instructions. invlpg: executed INVLPG and "
-    "INVPCID instructions; wrmsr: executed WRMSR instructions; ipi: interrupts of /proc/interrupts to "
-    "reschedule (RES), to call a function (CAL) and to drop addresses (TLB, of which Linux counts the calls "
-    "as CAL, too). Counters: median of a run."
-)
+NOTE = "Ratios are paired by round. Counters are medians of a run."
+LEGEND = {
+    "time": "by the guest's clock.",
+    "instructions": "the guest's, user and kernel, on all processors, counted in runs of their own. "
+    "Repeated string instructions are counted apart, once for each repetition; runs without such a count "
+    "have each repetition among the instructions.",
+    "ratios": "median, and in brackets its 95 % bootstrap interval; of fewer than "
+    f"{FEWEST} rounds the smallest and the largest, which is less than a 95 % interval (of 3: 75 %).",
+    "invlpg": "executed INVLPG and INVPCID instructions.",
+    "wrmsr": "executed WRMSR instructions.",
+    "ipi": "interrupts of /proc/interrupts to reschedule (RES), to call a function (CAL) and to drop "
+    "addresses (TLB, of which Linux counts the calls as CAL, too).",
+}
 
 
 class CostRow(BaseModel):
@@ -169,7 +172,7 @@ def cost_page(table: CostTable) -> Page:
     """Return the page of the cost table."""
     grids = [grid for name in _workloads(table) for grid in _grids(name, table)]
     size = f" The registry takes {table.registry_bytes_per_page} bytes for each page of RAM and one page."
-    return Page(_source(table), grids, NOTE + size, _csv(table), json_text(table))
+    return Page(_source(table), grids, NOTE + size, _csv(table), json_text(table), legend=LEGEND)
 
 
 def _source(table: CostTable) -> str:

@@ -22,21 +22,25 @@ from riobed_results.text import printable
 
 NOTE = (
     "Medians of the runs, of parts in brackets. Ratios are medians of the ratios of two runs of the same "
-    "round, with the interval of the median by order statistics (scipy.stats.quantile_test) in brackets: "
-    f"95 %, or of fewer than {FEWEST} rounds from the smallest to the largest, which is less (of 5: 93.8 "
-    "%). Seconds are of the guest's clock. Under emulation they are what the emulator makes of the "
-    "guest's instructions, and a disk is as fast as its model says if the emulator's own is (time of the "
-    "disk's requests): compare seconds within a column, and "
-    "not with another processor. waited: the largest share of a run in which the guest waited for a "
-    "processor of the host. Instructions are the guest's, user and kernel, on all processors, counted in "
-    "runs of their own on a disk without limits; repeated string instructions are counted apart. Operations "
-    "a second are medians of the rates of the runs, in files' operations or commits as the workload has it; "
-    "fsync: there the program was told to make them durable (of SQLite: synchronous = full, else off). "
-    "Reads and writes are requests, MiB are read and written ones, until the work ends; after: from then "
-    "until the file system has been made read-only, so that its disk has everything. Paper: Table 2 of Chen "
-    "et al., ASPLOS 1996; its seconds are of another machine, its ratios are over the same system as the "
-    "others."
+    "round. Compare seconds within a column, and not with another processor."
 )
+LEGEND = {
+    "seconds": "of the guest's clock. Under emulation they are what the emulator makes of the guest's "
+    "instructions, and a disk is as fast as its model if the emulator's own is (time of the disk's "
+    "requests).",
+    "ratios": "in brackets the interval of the median by order statistics (scipy.stats.quantile_test): 95 "
+    f"%, or of fewer than {FEWEST} rounds from the smallest to the largest, which is less (of 5: 93.8 %).",
+    "waited": "the largest share of a run in which the guest waited for a processor of the host.",
+    "instructions": "the guest's, user and kernel, on all processors, counted in runs of their own on a disk "
+    "without limits; repeated string instructions are counted apart.",
+    "operations a second": "medians of the rates of the runs, in files' operations or commits as the "
+    "workload has it; fsync: the program was told to make them durable (of SQLite: synchronous = full, else "
+    "off).",
+    "reads, writes": "requests until the work ends; MiB: read and written ones.",
+    "after": "from the end of the work until the file system was read-only, so that its disk had everything.",
+    "paper": "Table 2 of Chen et al., ASPLOS 1996; its seconds are of another machine, its ratios are over "
+    "the same system as the others.",
+}
 PACE_NOTE = (
     " Each disk is scaled by the guest's processor speed relative to the disk's original host; "
     "where that is measured, it is measured in each round."
@@ -70,7 +74,7 @@ def performance_page(table: PerformanceTable) -> Page:
     wrong = f" {table.wrong} runs left wrong output and count for nothing."
     paced = PACE_NOTE if table.paces else ""
     note = NOTE + paced + (failed if table.infra_errors else "") + (wrong if table.wrong else "")
-    return campaign_page(table, grids, note, _csv(table))
+    return campaign_page(table, grids, note, _csv(table), LEGEND)
 
 
 def _workloads(rows: list[PerformanceRow]) -> list[str]:

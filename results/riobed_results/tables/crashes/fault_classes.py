@@ -23,15 +23,18 @@ from riobed_results.tables.framework.shares import percent
 from riobed_results.tables.framework.table import CampaignTable, campaign_page
 from riobed_results.text import printable
 
-_NOTE = (
-    "Faults of trials that gave a result. Activated: executed or used, of those that can be watched; trials "
-    "activated: at least one of its faults was. Crashed, of which hung, and {others}: trials. "
-    "Seconds: median from injection to the crash, on the host's clock. Titles: different crash titles."
-)
-NOTE = _NOTE.format(
-    others="stuck (the workload waits, the machine answers), and survived (brought down at the limit)"
-)
-OLD_NOTE = _NOTE.format(others="discarded (no crash within the limit, or given up early)")
+NOTE = "Faults of trials that gave a result. The columns after Activated count trials."
+LEGEND = {
+    "Activated": "executed or used, of the faults that can be watched.",
+    "Trials activated": "at least one of its faults was.",
+    "Stuck": "the workload waits, the machine answers.",
+    "Survived": "brought down at the limit.",
+    "Seconds": "median from injection to the crash, on the host's clock.",
+    "Titles": "different crash titles.",
+}
+OLD_LEGEND = {name: meaning for name, meaning in LEGEND.items() if name not in ("Stuck", "Survived")} | {
+    "Discarded": "no crash within the limit, or given up early.",
+}
 
 
 class ClassLine(BaseModel):
@@ -147,7 +150,7 @@ _COLUMNS: dict[str, Callable[[ClassLine], str]] = {
 def class_page(table: ClassTable) -> Page:
     """Return the table's page, with a grid per mode."""
     grids = [_grid(mode, table) for mode in table.modes if table.lines[mode]]
-    return campaign_page(table, grids, NOTE if table.judges_all else OLD_NOTE, _csv(table))
+    return campaign_page(table, grids, NOTE, _csv(table), LEGEND if table.judges_all else OLD_LEGEND)
 
 
 def _grid(mode: str, table: ClassTable) -> Grid:

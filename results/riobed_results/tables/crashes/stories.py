@@ -36,12 +36,14 @@ HEAD = [
 ]
 # Pages and entries of the registry have checksums. What found no damage is left out.
 _SHORT = {"registry": "checksums", "trap": "", "fsck": ""}
-NOTE = (
-    "Crashes after which something differed, but for planted changes. Activated first: of its faults. "
-    "Seconds: from injection to the crash, on the host's clock. Differs: the first difference the "
-    "workload's check named, and how many more there are. Oracle: the workload's check, block checksums, the "
-    "mount, a read of the workload itself before the crash, or recovery, which failed for good."
-)
+NOTE = "Crashes after which something differed, but for planted changes."
+LEGEND = {
+    "Activated first": "of its faults.",
+    "Seconds": "from injection to the crash, on the host's clock.",
+    "Differs": "the first difference the workload's check named, and how many more there are.",
+    "Oracle": "the workload's check, block checksums, the mount, a read of the workload itself before the "
+    "crash, or recovery, which failed for good.",
+}
 OTHERS_NOTE = (
     " Beside crashes: stuck workloads, and machines that survived and were brought down (panic on request)."
 )
@@ -173,7 +175,7 @@ def story_page(table: StoryTable) -> Page:
     """Return the page of the stories, with a line for each."""
     grid = Grid(f"{len(table.stories)} corruptions", HEAD, list(map(_cells, table.stories)), [])
     alive = any(story.outcome in OTHERS for story in table.stories)
-    return campaign_page(table, [grid], NOTE + (OTHERS_NOTE if alive else ""), _csv(table))
+    return campaign_page(table, [grid], NOTE + (OTHERS_NOTE if alive else ""), _csv(table), LEGEND)
 
 
 def differs_text(story: Story) -> str:

@@ -10,10 +10,13 @@ from riobed_results.text import printable
 
 NOTE = (
     "Crashes by title, which is what the kernel said without addresses and numbers, so that equal crashes "
-    "count as one; of a crash in no known format the line that tells most. Corrupted: of these crashes. "
-    "Damaged: those whose report has lost or mixed lines; what, is in the row. Log: console of the first, "
-    "relative to the store's folder."
+    "count as one; of a crash in no known format the line that tells most."
 )
+LEGEND = {
+    "Corrupted": "of these crashes.",
+    "Damaged": "crashes whose report has lost or mixed lines; what, is in the row.",
+    "Log": "console of the first, relative to the store's folder.",
+}
 STUCK_NOTE = " Stuck workloads have titles, too, but are no crashes in other tables."
 
 
@@ -90,7 +93,7 @@ def title_page(table: TitleTable) -> Page:
     head = ["Crash title", "Kind", *map(printable, table.modes), "Crashes", "Corrupted", "Damaged", "Log"]
     grid = Grid(f"{len(table.titles)} crash titles", head, list(map(_cells, table.titles)), [])
     stuck = STUCK_NOTE if any(title.kind == "stuck" for title in table.titles) else ""
-    return campaign_page(table, [grid], NOTE + stuck, _csv(table))
+    return campaign_page(table, [grid], NOTE + stuck, _csv(table), LEGEND)
 
 
 def _cells(title: Title) -> list[str]:

@@ -30,9 +30,13 @@ WINDOWS = ModeCounts(
     title="Open pages at a crash",
     help="How many cached pages were open to stores at a crash.",
     section="corruptions",
-    note="Counted crashes after which the registry says which cached pages were open: somebody was changing "
-    "them, or had just done so. A stray store into an open page is not trapped. Only kernels that keep "
-    "checksums say it, and they do so without protection, too. Cached: all pages that the registry listed.",
+    note="Counted crashes after which the registry says which cached pages were open. Only kernels that keep "
+    "checksums say it, and they do so without protection, too.",
+    legend={
+        "Open pages": "somebody was changing them, or had just done so. A stray store into one is not "
+        "trapped.",
+        "Cached pages": "all pages that the registry listed.",
+    },
     wants=lambda row: counted(row) and row.opens,
     lines=_lines,
     numbers=("open_pages", "listed_pages"),

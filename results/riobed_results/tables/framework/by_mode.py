@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables with one line per counted quantity and one column per cache mode."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from pydantic import BaseModel
 
@@ -18,9 +18,10 @@ Value = int | float | None
 class ModeCounts:
     """The definition of such a table: which rows it `wants`, and the `lines` counted from one mode's rows.
 
-    It is empty without a row that it `needs` (None: any row that it wants). `old_note` is the note for stores
-    in which not every run is judged; empty if it is the same. `numbers` are the columns whose values the
-    lines need, `sums` those of which they need the sum. The other fields are those of CampaignTable.
+    It is empty without a row that it `needs` (None: any row that it wants). `old_note` and
+    `old_legend` are for stores in which not every run is judged; empty and None if they are the same.
+    `numbers` are the columns whose values the lines need, `sums` those of which they need the sum. The other
+    fields are those of CampaignTable.
     """
 
     name: str
@@ -35,6 +36,8 @@ class ModeCounts:
     needs: Callable[[Row], bool] | None = None
     about_faults: bool = False
     old_note: str = ""
+    legend: Mapping[str, str] = field(default_factory=dict)
+    old_legend: Mapping[str, str] | None = None
 
     def read(self, results: Results) -> list[Tally]:
         """Read the trials that it wants of a campaign."""
@@ -101,8 +104,11 @@ def mode_page(counts: ModeCounts, table: ModeTable) -> Page:
         [printable(name), *(_text(cells[mode]) for mode in table.modes)]
         for name, cells in table.lines.items()
     ]
-    note = counts.note if table.judges_all else counts.old_note or counts.note
-    return campaign_page(table, [Grid(counts.title, head, body, [])], note, _csv(table))
+    note, legend = counts.note, counts.legend
+    if not table.judges_all:
+        note = counts.old_note or note
+        legend = legend if counts.old_legend is None else counts.old_legend
+    return campaign_page(table, [Grid(counts.title, head, body, [])], note, _csv(table), legend)
 
 
 def _text(value: Value) -> str:

@@ -5,8 +5,8 @@ import csv
 import html
 import io
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import jinja2
@@ -29,6 +29,7 @@ class Grid:
 class Page:
     """A table ready to print: `grids` for people, with a line about their `source` and a `note`.
 
+    `legend` has one line for each column, or line, whose name does not say what it is.
     `csv` and `json` are complete texts for programs and end in a newline. `title` is the title of a browser's
     window. `warnings` qualify the numbers and come first.
     """
@@ -40,6 +41,7 @@ class Page:
     json: str
     title: str = ""
     warnings: Sequence[str] = ()
+    legend: Mapping[str, str] = field(default_factory=dict)
 
 
 class Dumped(Protocol):
@@ -102,7 +104,8 @@ def _markdown(page: Page) -> str:
         rule = "|" + "|".join([":--", *["--:"] * (len(grid.head) - 1)]) + "|"
         lines = [line(grid.head), rule, *map(line, grid.body), *map(line, grid.foot)]
         parts += [f"**{text(grid.title)}**", "\n".join(lines)]
-    return "\n\n".join([*parts, page.note]) + "\n"
+    legend = "\n".join(f"- **{text(name)}**: {text(meaning)}" for name, meaning in page.legend.items())
+    return "\n\n".join([*parts, page.note, *([legend] if legend else [])]) + "\n"
 
 
 # OT1, the font encoding without the package fontenc, has other characters in place of <, > and |, and only
@@ -129,6 +132,7 @@ def _latex(page: Page) -> str:
         parts += [rf"\par\medskip\textbf{{{text(grid.title)}}}\par", rf"\begin{{tabular}}{{{columns}}}"]
         parts += [r"\hline", line(grid.head), r"\hline", *map(line, grid.body)]
         parts += [r"\hline", *map(line, grid.foot), r"\hline", r"\end{tabular}"]
+    parts += [rf"\par\textbf{{{text(name)}}}: {text(meaning)}\par" for name, meaning in page.legend.items()]
     return "\n".join([*parts, r"\end{table}"]) + "\n"
 
 

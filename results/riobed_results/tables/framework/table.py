@@ -2,7 +2,7 @@
 """Definitions of tables: each entry gives a command, a page and a part of the report."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeVar
@@ -108,6 +108,9 @@ class CampaignModel(Dumped, Protocol):
         """The campaign's provenance."""
 
 
-def campaign_page(model: CampaignModel, grids: list[Grid], note: str, csv: str) -> Page:
+def campaign_page(
+    model: CampaignModel, grids: list[Grid], note: str, csv: str, legend: Mapping[str, str] | None = None
+) -> Page:
     """Return the page of a campaign's table, still without title and warnings."""
-    return Page(source_text(model.campaign, model.environment), grids, note, csv, json_text(model))
+    source = source_text(model.campaign, model.environment)
+    return Page(source, grids, note, csv, json_text(model), legend=legend or {})

@@ -205,22 +205,32 @@ _HEAD = [
     "lost, median",
     "Unknown flushes",
 ]
-NOTE = (
-    "Judged runs, however they ended; planted changes are left out. Crash: whether the machine was reset, or"
-    " all RAM but the NVDIMM was lost (power), or also lines of the NVDIMM that were not written back and "
-    "fenced (power-lines). Faults, no: nothing was injected (classes none and panic). Corrupted: runs after "
-    "which a file differs, of all runs; a mode that may lose the newest steps is corrupted by a loss of "
-    "power only if no step left such files. Intervals: exact (Clopper-Pearson), 95 %. Direct: a "
-    "checksum is wrong or the canary was hit; indirect: checksums were kept and are right; unclassified: "
-    "neither is known. Canary: a part of the NVDIMM that nothing uses; hit: it differs after the crash, "
-    "of the runs in which there was one; hit alone: and no file differs. Protection traps: runs in which the"
-    " kernel died of a store that protection stopped: a stray one, or one whose window a fault had taken out."
-    " By fault class: runs after which a file differs, of all runs with faults of that class. Steps lost: "
-    "of runs whose files are as after some step. Seconds lost: in which the workload reported these steps. "
-    "Lines open: cache lines of the NVDIMM that were not durable when power was lost; lost: those of them "
-    "that it took. Unknown flushes: of lines that the emulator could not tell, in all runs; a line that one "
-    "of them named counts as open."
-)
+NOTE = "Judged runs, however they ended; planted changes are left out. Intervals: exact (Clopper-Pearson), "
+"95 %."
+LEGEND = {
+    "Crash": "reset: the machine was reset; power: all RAM but the NVDIMM was lost; power-lines: so were "
+    "lines of the NVDIMM that were not written back and fenced.",
+    "Faults": "no: nothing was injected (classes none and panic).",
+    "Corrupted": "runs after which a file differs, of all runs. A mode that may lose the newest steps is "
+    "corrupted by a loss of power only if no step left such files.",
+    "Direct": "a checksum is wrong or the canary was hit.",
+    "Indirect": "checksums were kept and are right.",
+    "Unclassified": "neither is known.",
+    "Canary hit": "runs after which it differs, of those with one. It is a part of the NVDIMM that nothing "
+    "uses.",
+    "hit alone": "the canary was hit, and no file differs.",
+    "Protection traps": "the kernel died of a store that protection stopped: a stray one, or one whose "
+    "window a fault had taken out.",
+    "Lost newest steps": "the files are as after one earlier step of the workload.",
+    "Steps lost": "of runs whose files are as after some step.",
+    "Seconds lost": "in which the workload reported these steps.",
+    "Lines open": "cache lines of the NVDIMM that were not durable when power was lost; lost: those that it "
+    "took.",
+    "Unknown flushes": "of lines that the emulator could not tell, in all runs; a line that one of them "
+    "named counts as open.",
+    "Fault class": "of the last tables: runs after which a file differs, of all runs with faults of that "
+    "class.",
+}
 
 
 def nvram_page(table: NvramTable) -> Page:
@@ -238,7 +248,7 @@ def nvram_page(table: NvramTable) -> Page:
             for line in table.lines
         ),
     )
-    return campaign_page(table, [grid, *classes], NOTE, csv)
+    return campaign_page(table, [grid, *classes], NOTE, csv, LEGEND)
 
 
 def _classes(table: NvramTable, crash: Crash) -> Grid | None:

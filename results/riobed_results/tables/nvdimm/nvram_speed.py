@@ -189,18 +189,23 @@ def _per(part: float | None, whole: float | None) -> float | None:
 
 
 NOTE = (
-    "Medians of the runs. Seconds are of the guest's clock; ratios are those of two runs of one round, with "
-    "the interval of the median as in table performance. To disks: what the disks under test got, swapped "
-    "memory included, until the file system was read-only. NVDIMM: lines of 64 bytes that a cache of 2 MiB, "
-    "direct-mapped and written back, reads and writes, counted in runs of their own. Delay: these lines at "
-    "{read_ns:g} ns for one that is read and {write_ns:g} ns for one that is written (the defaults are of "
-    "an Intel Optane module, arXiv:1903.05714), one after the other, which a processor overlaps; of a line "
-    "that is flushed again and again only the last write, and of what the cache has at the end none. Seconds "
-    "are without it: an emulated NVDIMM is as fast as RAM, and an emulated processor many times slower than "
-    "a real one. Order: whether the other mode takes at least as long as the first named, by the paired "
-    "ratios of their seconds, which have no delay in them; it cannot be told if the interval has 1 in it, or "
-    f"of fewer than {FEWEST} pairs."
+    "Medians of the runs. Seconds are without the NVDIMM's delay: an emulated NVDIMM is as fast as RAM, and "
+    "an emulated processor many times slower than a real one."
 )
+LEGEND = {
+    "s": "seconds of the guest's clock.",
+    "over": "median of the ratios of two runs of one round, with its interval as in table performance.",
+    "to disks": "MiB that the disks under test got, swapped memory included, until the file system was "
+    "read-only.",
+    "NVDIMM": "lines of 64 bytes that a cache of 2 MiB, direct-mapped and written back, reads and writes, "
+    "counted in runs of their own.",
+    "delay": "of these lines, at {read_ns:g} ns for one that is read and {write_ns:g} ns for one that is "
+    "written (the defaults are of an Intel Optane module, arXiv:1903.05714), one after the other, which a "
+    "processor overlaps; of a line that is flushed again and again only the last write, and of what the "
+    "cache has at the end none.",
+    "order": "whether the other mode takes at least as long as the first named, by the paired ratios of "
+    f"their seconds; it cannot be told if the interval has 1 in it, or of fewer than {FEWEST} pairs.",
+}
 _HEAD = (
     "System", "runs", "s", "over", "MiB to files", "to disks", "per MiB",
     "NVDIMM: loads, 10^6", "stores, 10^6", "MiB read", "MiB written", "per MiB", "delay, s",
@@ -219,7 +224,8 @@ def speed_page(table: SpeedTable) -> Page:
     for disk in dict.fromkeys(each.disk for each in table.orders):
         said = [each for each in table.orders if each.disk == disk]
         grids.append(statements_grid(f"{printable(disk)}: does the paper's order hold?", said))
-    return campaign_page(table, grids, NOTE.format(**table.model_dump()), _csv(table))
+    delay = LEGEND["delay"].format(read_ns=table.read_ns, write_ns=table.write_ns)
+    return campaign_page(table, grids, NOTE, _csv(table), LEGEND | {"delay": delay})
 
 
 def _cells(row: SpeedRow) -> list[str]:

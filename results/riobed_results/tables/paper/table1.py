@@ -60,14 +60,14 @@ CORRUPTED: dict[str, dict[str, int]] = {
     },
     "rio-protected": {"kernel_stack": 1, "delete_branch": 1, "initialization": 1, "off_by_one": 1},
 }
-NOTE = (
-    "Beside the paper: corruptions of crashes, here and in table 1 of Chen et al., ASPLOS 1996 (50 crashes "
-    "of each fault class; its systems are called "
-    + "; ".join(f"{name} for {mode}" for mode, name in SYSTEMS.items())
-    + "), for the fault classes and modes that both have; Fisher's exact test says whether the totals "
-    "differ. Where classes have not equally many crashes, a total mixes them otherwise than the paper's. "
-    "How long a crash is waited for and where faults may be is what the campaign's spec says, not the paper."
-)
+LEGEND = {
+    "Beside the paper": "corruptions of crashes, here and in table 1 of Chen et al., ASPLOS 1996 (50 "
+    "crashes of each fault class), for the fault classes and modes that both have. How long a crash is "
+    "waited for and where faults may be is what the campaign's spec says, not the paper.",
+    "paper": "its systems: " + "; ".join(f"{name} for {mode}" for mode, name in SYSTEMS.items()) + ".",
+    "Fisher's p, paper": "whether the totals differ. Where classes have not equally many crashes, a total "
+    "mixes them otherwise than the paper's.",
+}
 
 # Counts by fault class and mode.
 Cells = dict[str, dict[str, Counts]]
