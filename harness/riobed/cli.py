@@ -24,6 +24,9 @@ from riobed_results.store import DEFAULT_STORE
 from riobed.errors import BootError, RiobedError
 from riobed.products import CHECKOUT
 
+# The panels of --help.
+RUN, INSPECT, MEASURE = "Run", "Inspect", "Measure"
+
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
@@ -31,10 +34,9 @@ app = typer.Typer(
     help="Crash testbed for file caches that must survive operating-system crashes.",
 )
 guest_app = typer.Typer(no_args_is_help=True, help="Run commands in a guest of a cache mode.")
-app.add_typer(guest_app, name="guest")
+app.add_typer(guest_app, name="guest", rich_help_panel=INSPECT)
 faults_app = typer.Typer(no_args_is_help=True, help="Show what can be injected, and what it would change.")
-app.add_typer(faults_app, name="faults")
-results_cli.mount(app)
+app.add_typer(faults_app, name="faults", rich_help_panel=INSPECT)
 
 ModesFile = Annotated[
     Path | None, typer.Option("--modes-file", help="File with your own cache modes: docs/own-mode.md.")
@@ -57,7 +59,7 @@ def _resumable() -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-@app.command()
+@app.command(rich_help_panel=RUN)
 def run(
     spec: Annotated[Path, typer.Argument(help="Campaign specification, YAML; examples in harness/specs/.")],
     store: Annotated[
@@ -82,7 +84,7 @@ def run(
         run_campaign(spec, store, logs, Where(workers, connect, scheduler))
 
 
-@app.command()
+@app.command(rich_help_panel=RUN)
 def calibrate(
     spec: Annotated[Path, typer.Argument(help="Campaign specification, YAML. Its `faults` are replaced.")],
     mode: Annotated[
@@ -123,7 +125,7 @@ def calibrate(
         search_doses(spec, store, Where(workers, connect, scheduler), search, output)
 
 
-@app.command()
+@app.command(rich_help_panel=RUN)
 def worker(
     scheduler: Annotated[str, typer.Argument(help="Address of a Dask scheduler: tcp://HOST:PORT.")],
     workers: Annotated[
@@ -136,7 +138,11 @@ def worker(
     serve(scheduler, workers)
 
 
-@app.command()
+# Panels stand in the order of their first commands.
+results_cli.mount(app)
+
+
+@app.command(rich_help_panel=INSPECT)
 def shell(
     mode: Annotated[str, typer.Argument(help="Cache mode of the guest.")],
     modes_file: ModesFile = None,
@@ -148,7 +154,7 @@ def shell(
     open_shell(mode, modes_file, connect)
 
 
-@app.command()
+@app.command(rich_help_panel=MEASURE)
 def cost(
     out: Annotated[Path, typer.Option(help="Folder for runs and tables; stored runs are not repeated.")],
     of: Annotated[
@@ -182,7 +188,7 @@ def cost(
             run_cost(out, of, workload or list(WORKLOADS), rounds, instruction_runs, seed, connect, number)
 
 
-@app.command()
+@app.command(rich_help_panel=MEASURE)
 def bench(
     spec: Annotated[
         Path, typer.Argument(help="Bench specification, YAML; harness/specs/table2.yaml is one.")
@@ -203,7 +209,7 @@ def bench(
         run_bench(spec, workload or [], store, connect)
 
 
-@app.command()
+@app.command(rich_help_panel=MEASURE)
 def profile(
     mode: Annotated[str, typer.Argument(help="Cache mode.")] = "rio",
     over: Annotated[str, typer.Option(help="Cache mode to compare it with.")] = "memory",
@@ -244,7 +250,7 @@ def guest_run(
 AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable.")]
 
 
-@app.command()
+@app.command(rich_help_panel=INSPECT)
 def modes(
     file: Annotated[Path | None, typer.Option(help="Also list your own modes in this file.")] = None,
     as_json: AsJson = False,
@@ -340,7 +346,7 @@ def _width() -> int:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else results_cli.PIPE_WIDTH
 
 
-@app.command()
+@app.command(rich_help_panel=RUN)
 def soak(
     mode: Annotated[str, typer.Option(help="Cache mode of the guest.")] = "rio-protected",
     minutes: Annotated[float, typer.Option(min=0.1, help="Total time of all stressors.")] = 60,
@@ -378,7 +384,7 @@ def soak(
         raise typer.Exit(status)
 
 
-@app.command()
+@app.command(rich_help_panel=RUN)
 def replay(
     position: Annotated[
         int | None,
@@ -422,7 +428,7 @@ def replay(
     typer.echo(text, nl=False)
 
 
-@app.command()
+@app.command(rich_help_panel=INSPECT)
 def doctor(
     as_json: AsJson = False,
     connect: Uri = None,

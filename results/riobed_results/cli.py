@@ -31,6 +31,7 @@ PIPE_WIDTH = 200  # columns of output that goes to no terminal
 # Rows stay until a table is computed. To look for garbage among them as often as Python does (every
 # 700 new objects) takes a third of the time.
 _NEW_OBJECTS = 20_000
+_PANEL = "Results"  # of --help
 
 table_app = typer.Typer(help="Compute a table from a results store.", no_args_is_help=True)
 
@@ -197,10 +198,10 @@ def mount(app: typer.Typer) -> None:
     Python's garbage collector then runs less often in the whole program.
     """
     gc.set_threshold(_NEW_OBJECTS)
-    app.add_typer(table_app, name="table")
-    app.command("trials")(trials)
-    app.command("log")(log)
-    app.command("report")(report_page)
+    app.add_typer(table_app, name="table", rich_help_panel=_PANEL)
+    app.command("trials", rich_help_panel=_PANEL)(trials)
+    app.command("log", rich_help_panel=_PANEL)(log)
+    app.command("report", rich_help_panel=_PANEL)(report_page)
 
 
 def run(app: typer.Typer) -> None:

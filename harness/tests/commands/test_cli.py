@@ -3,6 +3,7 @@
 
 import errno
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -91,6 +92,12 @@ def test_wrong_use(riobed: Command, arguments: str, says: str) -> None:
     code, message = riobed.refusal(*arguments.split())
     assert (code, message[: len(says)]) == (2, says)
     assert nothing_was_written()
+
+
+def test_help_is_in_panels(riobed: Command) -> None:
+    assert riobed("--help") == 0
+    panels = re.findall(r"^╭─ (\w+) ─", riobed.capsys.readouterr().out, re.MULTILINE)
+    assert panels == ["Options", "Run", "Results", "Inspect", "Measure"]
 
 
 def test_a_bad_spec_leaves_no_store(riobed: Command) -> None:
