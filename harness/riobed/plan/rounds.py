@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from riobed_results.store import PANICS, Restart
 
 from riobed.faults import Kind
-from riobed.plan.planted import in_turn
+from riobed.plan.kinds import in_turn
 from riobed.plan.spec import CampaignSpec
 
 # Long compared with the agent's work in the guest, so that the reset comes at a random moment.

@@ -34,7 +34,7 @@ from riobed.guest import (
     read_modes,
     unfold,
 )
-from riobed.plan.planted import kinds_in
+from riobed.plan.kinds import kinds_in
 from riobed.yamltext import parse_yaml
 
 Seconds = Annotated[float, Field(gt=0, le=86400)]

@@ -7,7 +7,7 @@ from riobed_results.store import Vocabulary
 
 from riobed.faults import CLASSES
 from riobed.guest import CacheMode
-from riobed.plan.planted import KINDS
+from riobed.plan.kinds import KINDS
 from riobed.plan.spec import CampaignSpec
 
 # Every run is judged, however it ended (docs/decisions/034-every-run-judged.md).
