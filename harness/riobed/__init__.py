@@ -63,7 +63,7 @@ _HOME = {
     "riobed.guest.transfer": "copy_in",
     "riobed.guest.workload": "GUEST_FOLDER PROGRESS_PORT",
     "riobed.products": "Manifest",
-    "riobed.trial.recover": "RECOVERY_TRIES read_recovery",
+    "riobed.trial.recovery.recover": "RECOVERY_TRIES read_recovery",
     "riobed.vm.agent": "AgentLost ExecResult",
     "riobed.vm.machine": "Machine",
     "riobed_results.store.recovery_report": "RecoveryReport",

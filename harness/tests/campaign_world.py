@@ -17,9 +17,9 @@ from riobed.crash.formats import Crash
 from riobed.guest import Guest, GuestSetup, MachineSpec, cache_mode
 from riobed.guest import setup as setup_module
 from riobed.plan.spec import CampaignSpec
+from riobed.trial.observe.watch import Observation
 from riobed.trial.record import TrialRecord
 from riobed.trial.verdict import Verdict
-from riobed.trial.watch import Observation
 from riobed.vm.fake import FakeMachine
 from riobed.vm.machine import MachineConfig
 from riobed_results.store import Store, TrialRow, open_store, trial_rows

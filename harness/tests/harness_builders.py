@@ -15,8 +15,8 @@ from riobed.guest.guest import machine_config
 from riobed.plan.spec import CampaignSpec
 from riobed.products import Manifest
 from riobed.trial import TrialRecord
+from riobed.trial.observe.watch import Observation
 from riobed.trial.verdict import Verdict
-from riobed.trial.watch import Observation
 from riobed.vm.agent import ExecResult
 from riobed.vm.fake import FakeMachine, Program
 from riobed.vm.machine import LogFile, MachineConfig

@@ -54,7 +54,7 @@ from riobed.trace import (
 from riobed.trial import PLANTED, Evidence, TrialRecord, fault_row, run_trial, trial_row
 from riobed.vm import LEAST_ROOM, need_room
 
-# Separates the crash from the recovery in a stored log (riobed.trial.recover).
+# Separates the crash from the recovery in a stored log (riobed.trial.recovery.recover).
 _BEHIND = b"\n=== recovery"
 # Time limits follow the host's clock, and the host may be slower than in the original trial.
 _PATIENCE = 2.0

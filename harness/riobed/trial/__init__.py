@@ -4,10 +4,10 @@
 It runs on the guest it is given.
 """
 
-from riobed.trial.evidence import Evidence
-from riobed.trial.planting import PLANTED
+from riobed.trial.control.plant import PLANTED
+from riobed.trial.observe.evidence import Evidence
 from riobed.trial.record import TrialRecord
-from riobed.trial.recover import RECOVERY_TRIES, read_recovery
+from riobed.trial.recovery.recover import RECOVERY_TRIES, read_recovery
 from riobed.trial.rows import fault_row, trial_row, write_log
 from riobed.trial.trial import INJECTOR, run_trial
 from riobed.trial.verdict import read_check

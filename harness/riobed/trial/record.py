@@ -11,11 +11,11 @@ from riobed_results.store import CheckReport, Interruption, RecoveryReport, Rest
 from riobed.faults import Fault
 from riobed.guest import CacheUse
 from riobed.plan import PlannedTrial
-from riobed.trial.evidence import Evidence
-from riobed.trial.plant import Plant
-from riobed.trial.progress import Progress, Streams
+from riobed.trial.control.change import Plant
+from riobed.trial.observe.evidence import Evidence
+from riobed.trial.observe.progress import Progress, Streams
+from riobed.trial.observe.watch import Observation
 from riobed.trial.verdict import Verdict
-from riobed.trial.watch import Observation
 from riobed.vm import CanaryHits, LostLines
 
 

@@ -9,9 +9,9 @@ from riobed_results.store import FaultRow, TrialRow, utc_now
 
 from riobed.errors import EnvironmentFault
 from riobed.faults import Fault
-from riobed.trial.evidence import Evidence
-from riobed.trial.plant import Plant
-from riobed.trial.planting import PLANTED
+from riobed.trial.control.change import Plant
+from riobed.trial.control.plant import PLANTED
+from riobed.trial.observe.evidence import Evidence
 from riobed.trial.record import TrialRecord
 from riobed.trial.verdict import Verdict
 

@@ -11,17 +11,16 @@ from riobed.errors import InfraError
 from riobed.faults import CLASSES, commands
 from riobed.guest import Guest, WarmStart
 from riobed.plan import CampaignSpec
-from riobed.trial.evidence import read_evidence
-from riobed.trial.guest_time import guest_time
-from riobed.trial.hear import hear
-from riobed.trial.panicking import PANIC, bring_down, panic_on_request
-from riobed.trial.planting import PLANTED, note_e2fsck, plant
-from riobed.trial.progress import progress
+from riobed.trial.control.plant import PLANTED, note_e2fsck, plant
+from riobed.trial.control.stopping import stop_workload
+from riobed.trial.observe.clock import guest_time
+from riobed.trial.observe.evidence import read_evidence
+from riobed.trial.observe.panicking import PANIC, bring_down, panic_on_request
+from riobed.trial.observe.progress import poll_progress, progress
+from riobed.trial.observe.watch import Observation, Watcher, crash_on, crash_outcome
 from riobed.trial.record import TrialRecord
-from riobed.trial.recover import recover, restart_production
-from riobed.trial.stopping import stop_workload
+from riobed.trial.recovery.recover import recover, restart_production
 from riobed.trial.verdict import decide
-from riobed.trial.watch import Observation, Watcher, crash_on, crash_outcome
 from riobed.vm import AgentLost, ExecResult, Machine
 
 _WARMUP_SLACK_S = 30.0
@@ -91,7 +90,7 @@ def observe(guest: Guest, spec: CampaignSpec, record: TrialRecord, pid: int) -> 
     """Observe the guest until a crash or the trial's end; without faults, the harness brings it down."""
     record.begun = guest_time(guest.machine)
     if record.faults:
-        hear(guest.machine, record.progress)
+        poll_progress(guest.machine, record.progress)
         record.steps_at_injection = record.progress.done
         waiting = [fault.index for fault in record.faults if CLASSES[fault.fault_class].waits]
         return Watcher(guest.machine, spec, record.progress, pid, guest.reports_steps, waiting).watch()
@@ -169,7 +168,7 @@ def run_on(guest: Guest, record: TrialRecord, pid: int) -> None:
     while guest_time(machine) < deadline:
         not_crashed(machine)
         time.sleep(0.005)
-    hear(machine, record.progress)
+    poll_progress(machine, record.progress)
     if record.progress.finished or not guest.reports_steps:
         not_ended(machine, pid)
 
@@ -178,7 +177,7 @@ def plant_or_inject(guest: Guest, record: TrialRecord, pid: int) -> None:
     """Do to the warm guest what the trial's class says."""
     planned = record.planned
     if planned.fault_class == PLANTED:
-        step = stop_workload(guest, record, pid)
+        step = stop_workload(guest, planned, record.progress, pid)
         record.plant = plant(guest, planned.change, planned.fault_rng(), step)
     else:
         inject(guest, record)
@@ -236,14 +235,14 @@ def wait_for_faults(guest: Guest, record: TrialRecord, pid: int) -> None:
     start = guest_time(machine)
     patience = start + record.planned.warmup_s + _WARMUP_SLACK_S
     while not read_evidence(machine.evidence.text()).injected:
-        if hear(machine, record.progress):
+        if poll_progress(machine, record.progress):
             patience = min(max(patience, guest_time(machine) + _WARMUP_SLACK_S), start + _LONGEST_WARMUP_S)
         not_crashed(machine)
         if guest_time(machine) > patience:
             why = record.progress.error or how_ended(machine.status(pid))
             raise InfraError(f"no fault was put in place in time: {why}")
         time.sleep(0.02)
-    hear(machine, record.progress)
+    poll_progress(machine, record.progress)
     if guest.reports_steps and (record.progress.finished or not record.progress.done):
         what = "ended" if record.progress.finished else "made no step"
         raise InfraError(f"the workload had {what} when the faults were put in place")
@@ -259,7 +258,7 @@ def warm_up(guest: Guest, record: TrialRecord, pid: int) -> None:
     deadline = start + record.planned.warmup_s
     while (now := guest_time(machine)) < deadline or (guest.reports_steps and record.progress.done == 0):
         not_crashed(machine)
-        if hear(machine, record.progress):
+        if poll_progress(machine, record.progress):
             heard = now
         if record.progress.error or now > deadline + _WARMUP_SLACK_S:
             raise InfraError(f"workload did not get going: {record.progress.error or 'no step in time'}")
@@ -303,7 +302,7 @@ def inject(guest: Guest, record: TrialRecord) -> None:
 
 def read_logs(guest: Guest, record: TrialRecord) -> None:
     """Read what the guest wrote before stage 0 adds to it, and what is known without asking the guest."""
-    hear(guest.machine, record.progress)
+    poll_progress(guest.machine, record.progress)
     record.console = guest.machine.console.text()
     record.evidence = read_evidence(guest.machine.evidence.text())
     stamp = formats.moment(record.console)

@@ -15,7 +15,7 @@ from riobed_results.store import (
 )
 
 from riobed.errors import InfraError
-from riobed.trial.watch import Observation
+from riobed.trial.observe.watch import Observation
 from riobed.vm import ExecResult
 
 # Exit statuses of a workload's check (docs/own-workload.md).

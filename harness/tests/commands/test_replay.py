@@ -19,9 +19,9 @@ from riobed.errors import EnvironmentFault, InfraError, UsageError
 from riobed.guest import GuestSetup, MachineSpec, WorkloadSpec, guest_setup
 from riobed.plan import CampaignSpec, plan, spec_data
 from riobed.trial import Evidence, TrialRecord, fault_row, trial_row
-from riobed.trial.plant import Plant
+from riobed.trial.control.change import Plant
+from riobed.trial.observe.watch import Observation
 from riobed.trial.verdict import Verdict
-from riobed.trial.watch import Observation
 from riobed_results.errors import StoreError
 from riobed_results.store.store import open_store
 

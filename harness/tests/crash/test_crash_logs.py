@@ -8,7 +8,7 @@ import pytest
 import yaml
 from harness_builders import SEED, record
 from riobed.crash import formats, frames
-from riobed.trial.progress import Progress
+from riobed.trial.observe.progress import Progress
 
 CAMPAIGNS = Path(__file__).parent / "data" / "campaigns"
 EXPECTED: dict[str, list[str]] = yaml.safe_load((CAMPAIGNS / "campaigns.yaml").read_text())

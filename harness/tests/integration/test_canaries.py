@@ -12,11 +12,11 @@ from riobed.errors import InfraError
 from riobed.faults import Fault
 from riobed.guest.guest import Guest
 from riobed.plan.spec import CampaignSpec
+from riobed.trial.observe.watch import Observation, Watcher
 from riobed.trial.record import TrialRecord
-from riobed.trial.recover import recover
+from riobed.trial.recovery.recover import recover
 from riobed.trial.trial import observe, start_workload, warm_up
 from riobed.trial.verdict import decide
-from riobed.trial.watch import Observation, Watcher
 from riobed.vm import libvirt
 from riobed.vm.process import qemus_with
 from riobed_results.store import PANICS

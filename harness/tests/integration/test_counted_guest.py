@@ -15,7 +15,7 @@ from riobed.faults import catalogue_of
 from riobed.guest.guest import Guest, GuestSetup
 from riobed.measure import Measurement, measure
 from riobed.measure.counter import counter
-from riobed.trial.evidence import read_evidence
+from riobed.trial.observe.evidence import read_evidence
 from riobed.vm import plugins
 from riobed.vm.emulator import COUNTED
 from riobed.vm.plugins import compiled

@@ -4,7 +4,7 @@
 import pytest
 from riobed.faults import Fault, commands
 from riobed.guest.guest import Guest
-from riobed.trial.recover import read_recovery
+from riobed.trial.recovery.recover import read_recovery
 
 from .conftest import UD2, FaultIn, GuestIn, panicked, reset, shell
 

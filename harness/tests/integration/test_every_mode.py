@@ -11,7 +11,7 @@ from riobed.guest.modes import all_modes
 from riobed.guest.setup import check_mode, guest_setup
 from riobed.plan.spec import CampaignSpec
 from riobed.products import Manifest
-from riobed.trial.evidence import Evidence
+from riobed.trial.observe.evidence import Evidence
 from riobed.trial.record import TrialRecord
 from riobed_results.store import CONTROLS
 

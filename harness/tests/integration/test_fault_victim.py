@@ -24,7 +24,7 @@ from riobed.faults.sites.flow import Function, target
 from riobed.guest import registry
 from riobed.guest.boot import wait_until
 from riobed.guest.guest import Guest
-from riobed.trial.evidence import Evidence, read_evidence
+from riobed.trial.observe.evidence import Evidence, read_evidence
 from riobed.vm.agent import AgentLost
 
 from .conftest import GuestIn, shell

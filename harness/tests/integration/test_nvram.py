@@ -16,10 +16,10 @@ from riobed.guest.layout import MIB, NVDIMM_START
 from riobed.guest.modes import cache_mode
 from riobed.guest.registry import mapped
 from riobed.guest.setup import check_mode, guest_setup
-from riobed.plan.planted import kinds_in
+from riobed.plan.kinds import kinds_in
 from riobed.plan.spec import CampaignSpec
 from riobed.trace import store_plugin, stores_answer, stores_so_far
-from riobed.trial.recover import read_recovery
+from riobed.trial.recovery.recover import read_recovery
 from riobed.trial.rows import trial_row
 from riobed.vm import CanaryHits, Machine
 from riobed_results.rules.controls import expected, found_by

@@ -7,7 +7,7 @@ import time
 from riobed.guest.guest import Guest
 from riobed.plan.spec import CampaignSpec
 from riobed.trial.record import TrialRecord
-from riobed.trial.recover import recover
+from riobed.trial.recovery.recover import recover
 from riobed.trial.trial import start_workload, warm_up
 
 from .conftest import GuestIn, record_of, shell, trial

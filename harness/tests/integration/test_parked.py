@@ -9,7 +9,7 @@ import pytest
 from riobed.guest.guest import Guest, GuestSetup
 from riobed.guest.modes import cache_mode
 from riobed.plan.spec import CampaignSpec
-from riobed.trial.planting import PLANTED
+from riobed.trial.control.plant import PLANTED
 
 from .conftest import UD2, FaultIn, opened, trial
 

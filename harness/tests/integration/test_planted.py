@@ -11,8 +11,8 @@ from riobed.guest.layout import PAGE
 from riobed.guest.modes import cache_mode
 from riobed.guest.setup import guest_setup
 from riobed.plan.spec import CampaignSpec
-from riobed.trial.ext4 import e2fsck_names_journal
-from riobed.trial.planting import PLANTED
+from riobed.trial.control.ext4 import e2fsck_names_journal
+from riobed.trial.control.plant import PLANTED
 from riobed.trial.record import TrialRecord
 from riobed.trial.rows import trial_row
 from riobed_results.rules.controls import expected, found_by

@@ -11,7 +11,7 @@ from riobed.guest.boot import boot_production, wait_until
 from riobed.guest.guest import Guest, GuestSetup
 from riobed.guest.layout import Layout
 from riobed.guest.modes import cache_mode
-from riobed.trial.recover import read_recovery
+from riobed.trial.recovery.recover import read_recovery
 
 from .conftest import crash, opened, panicked, reset, shell
 

@@ -10,7 +10,7 @@ from riobed.guest.boot import boot_production
 from riobed.guest.guest import Guest
 from riobed.guest.modes import Device, cache_mode
 from riobed.guest.setup import GuestSetup
-from riobed.trial.recover import read_recovery
+from riobed.trial.recovery.recover import read_recovery
 
 from .conftest import crash, opened, shell
 

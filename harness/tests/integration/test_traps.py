@@ -15,9 +15,9 @@ from riobed.guest.guest import Guest
 from riobed.guest.layout import Layout
 from riobed.plan.spec import CampaignSpec
 from riobed.products import KernelPart
-from riobed.trial.recover import read_recovery
+from riobed.trial.observe.watch import Watcher
+from riobed.trial.recovery.recover import read_recovery
 from riobed.trial.trial import inject, load_faults
-from riobed.trial.watch import Watcher
 from riobed_results.store.recovery_report import RecoveryReport
 
 from .conftest import UD2, GuestIn, faults_of, record_of, reset, shell, symbols

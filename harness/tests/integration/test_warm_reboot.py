@@ -13,7 +13,7 @@ from riobed.guest import registry
 from riobed.guest.boot import boot_production, wait_stage0
 from riobed.guest.guest import Guest
 from riobed.guest.layout import Layout
-from riobed.trial.recover import read_recovery
+from riobed.trial.recovery.recover import read_recovery
 
 from .conftest import crash, reset, shell
 

@@ -17,8 +17,8 @@ from riobed.errors import UsageError
 from riobed.plan import CampaignSpec, load_spec
 from riobed.plan.dose import Stage, estimate, next_dose, stage_spec
 from riobed.trial import TrialRecord
+from riobed.trial.observe.watch import Observation
 from riobed.trial.verdict import Verdict
-from riobed.trial.watch import Observation
 
 RUNS = 16
 TEXT = """# Why this campaign is run.

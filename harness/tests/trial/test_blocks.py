@@ -10,8 +10,8 @@ import pytest
 from riobed.errors import InfraError
 from riobed.guest.layout import MIB, PAGE
 from riobed.guest.modes import cache_mode
-from riobed.trial.blocks import at_once, change_on_disk
-from riobed.trial.ext4 import Bit
+from riobed.trial.control.blocks import at_once, change_on_disk
+from riobed.trial.control.ext4 import Bit
 from riobed.vm import Nvdimm, make_nvdimm
 from riobed.vm.agent import ExecResult
 from riobed.vm.fake import FakeMachine, Program

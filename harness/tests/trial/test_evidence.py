@@ -4,7 +4,7 @@
 import random
 
 import pytest
-from riobed.trial.evidence import Evidence, read_evidence
+from riobed.trial.observe.evidence import Evidence, read_evidence
 
 
 def test_a_log_as_the_module_writes_it() -> None:

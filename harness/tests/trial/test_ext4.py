@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from riobed.errors import InfraError
 from riobed.guest.layout import PAGE
-from riobed.trial import ext4
-from riobed.trial.ext4 import Bit
+from riobed.trial.control import ext4
+from riobed.trial.control.ext4 import Bit
 
 FILES = {f"f{number:06}": 1000 + 3000 * number for number in range(8)} | {"....": 1000}
 # Each line that writes or revokes is a transaction of a journal with checksums.

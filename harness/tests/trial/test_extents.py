@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from riobed.trial.extents import place
+from riobed.trial.control.extents import place
 
 LISTING = b"""Filesystem type is: ef53
 File size of /mnt/test/tree/f000012 is 20000 (20480 blocks of 1 bytes)

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 from harness_builders import SEED, crc32c_bitwise, record
-from riobed.trial.progress import Progress, StepError, Streams, crc32c, progress
+from riobed.trial.observe.progress import Progress, StepError, Streams, crc32c, progress
 
 # `memtest run --seed 81985529216486895 --steps 2`, as it left the guest.
 STREAM = [record("S", 0), record("I", 1), record("D", 1) + record("I", 2), record("D", 2), record("F", 2)]

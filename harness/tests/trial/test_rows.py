@@ -12,11 +12,11 @@ from riobed.faults import Fault
 from riobed.guest import CacheUse
 from riobed.plan.rounds import plan
 from riobed.trial import TrialRecord, fault_row, trial_row, write_log
-from riobed.trial.evidence import read_evidence
-from riobed.trial.progress import Progress
+from riobed.trial.observe.evidence import read_evidence
+from riobed.trial.observe.progress import Progress
+from riobed.trial.observe.watch import Observation
 from riobed.trial.rows import cache_shares
 from riobed.trial.verdict import Verdict
-from riobed.trial.watch import Observation
 from riobed.vm import CanaryHits
 from riobed_results.store import CheckReport, TrialRow, open_store, trial_rows
 

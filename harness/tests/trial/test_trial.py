@@ -18,8 +18,8 @@ from riobed.guest.layout import MIB
 from riobed.guest.registry import mapped
 from riobed.plan.rounds import PlannedTrial, plan
 from riobed.trial import TrialRecord, read_recovery, trial, trial_row
-from riobed.trial.recover import differing, findings
-from riobed.trial.stopping import stop_in_step
+from riobed.trial.control.stopping import stop_in_step
+from riobed.trial.recovery.recover import differing, findings
 from riobed.trial.trial import inject, run_trial, warm_up
 from riobed.trial.verdict import read_check
 from riobed.vm import CanaryHits, LostLines, Nvdimm, make_nvdimm
@@ -220,7 +220,7 @@ class Recovering(ScriptedMachine):
 
 @pytest.fixture
 def crashing(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Recovering:
-    monkeypatch.setattr("riobed.trial.interrupt.BOOT_S", 6.0)
+    monkeypatch.setattr("riobed.trial.recovery.interrupt.BOOT_S", 6.0)
     return Recovering(tmp_path, clock)
 
 
@@ -711,7 +711,7 @@ def stopped(machine: ScriptedMachine, *said: bytes) -> int:
     fresh = a_record(0)
     trial.spawn_workload(ReadyGuest(machine), fresh)
     machine.commands.clear()
-    return stop_in_step(ReadyGuest(machine), fresh)
+    return stop_in_step(ReadyGuest(machine), fresh.progress)
 
 
 def test_a_workload_stops_in_the_middle_of_a_step(machine: ScriptedMachine) -> None:

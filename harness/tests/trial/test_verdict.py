@@ -9,8 +9,8 @@ import pytest
 from harness_builders import recovery
 from riobed.crash.formats import Crash
 from riobed.errors import InfraError
+from riobed.trial.observe.watch import Observation
 from riobed.trial.verdict import Verdict, decide, read_check
-from riobed.trial.watch import Observation
 from riobed.vm.agent import ExecResult
 from riobed_results.store import CheckReport, Corruption, CrashKind
 

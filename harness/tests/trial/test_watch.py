@@ -10,8 +10,8 @@ from riobed.crash import formats, frames
 from riobed.crash.formats import Crash
 from riobed.errors import InfraError
 from riobed.plan.spec import CampaignSpec
-from riobed.trial.progress import Progress
-from riobed.trial.watch import Observation, Watcher
+from riobed.trial.observe.progress import Progress
+from riobed.trial.observe.watch import Observation, Watcher
 from riobed.vm.agent import ExecResult
 
 SPEC = spec(limit_s=60.0, hang_s=8.0)

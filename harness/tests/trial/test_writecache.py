@@ -5,7 +5,7 @@ import struct
 
 import pytest
 from riobed.errors import InfraError
-from riobed.trial.writecache import cached, entry
+from riobed.trial.control.writecache import cached, entry
 
 BLOCK = 4096
 UNUSED = (1 << 64) - 1

@@ -28,7 +28,7 @@ _IN_MEMORY = "rio"
 # Classes that end a sound kernel, and what to call such an end.
 _SOUND = {"none": "resets without a fault", "panic": "panics on request"}
 # For each kind of planted change, its name in the table and the expected class of corruption. The kinds are
-# defined in riobed.trial.planting.
+# defined in riobed.trial.control.plant.
 KINDS = {
     "stray": ("in a cached page", "direct"),
     "entry": ("in an entry of the registry", "direct"),

@@ -2,8 +2,8 @@
 """The controls: classes that inject nothing into the kernel; the trial ends with a reset.
 
 `none`, the negative control, resets at the drawn moment. `panic` is a negative control, too: the kernel is
-told to panic first (riobed.trial.panicking). For `planted`, the positive control, the harness first changes
-a bit of what the file system keeps (riobed.trial.planting).
+told to panic first (riobed.trial.observe.panicking). For `planted`, the positive control, the harness first
+changes a bit of what the file system keeps (riobed.trial.control.plant).
 """
 
 from __future__ import annotations

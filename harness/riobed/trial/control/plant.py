@@ -25,12 +25,12 @@ from riobed.errors import InfraError
 from riobed.faults import Kind
 from riobed.guest import GUEST_DIR, PAGE, Guest, registry
 from riobed.guest.layout import ENTRY_SIZE
-from riobed.trial import structures
-from riobed.trial.blocks import at_once, change_on_disk, paused, settle
-from riobed.trial.ext4 import Bit
-from riobed.trial.extents import place
-from riobed.trial.plant import Plant, files
-from riobed.trial.writecache import BLOCK_BITS, entry
+from riobed.trial.control import structures
+from riobed.trial.control.blocks import at_once, change_on_disk, paused, settle
+from riobed.trial.control.change import Plant, files
+from riobed.trial.control.ext4 import Bit
+from riobed.trial.control.extents import place
+from riobed.trial.control.writecache import BLOCK_BITS, entry
 from riobed.vm import flip_bit
 
 PLANTED = "planted"

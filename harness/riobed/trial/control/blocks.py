@@ -8,8 +8,8 @@ from pathlib import PurePosixPath
 
 from riobed.errors import InfraError
 from riobed.guest import GUEST_DIR, PAGE, Guest, Layout, registry
-from riobed.trial.ext4 import Bit
-from riobed.trial.writecache import cached
+from riobed.trial.control.ext4 import Bit
+from riobed.trial.control.writecache import cached
 from riobed.vm import WritesDisk, flip_bit
 
 MOUNT_POINT = str(PurePosixPath(GUEST_DIR).parent)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plant a change in what ext4 keeps beside the content of files: see riobed.trial.planting."""
+"""Plant a change in what ext4 keeps beside the content of files: see riobed.trial.control.plant."""
 
 import os
 import random
@@ -10,10 +10,10 @@ from pathlib import PurePosixPath
 from riobed.errors import InfraError
 from riobed.guest import GUEST_DIR, PAGE, Guest
 from riobed.guest.filesystems import NVDIMM_DEVICE
-from riobed.trial import ext4
-from riobed.trial.blocks import MOUNT_POINT, at_once, change_block, change_nvdimm, change_on_disk
-from riobed.trial.ext4 import Bit
-from riobed.trial.plant import Plant, files, listing
+from riobed.trial.control import ext4
+from riobed.trial.control.blocks import MOUNT_POINT, at_once, change_block, change_nvdimm, change_on_disk
+from riobed.trial.control.change import Plant, files, listing
+from riobed.trial.control.ext4 import Bit
 
 # Number of draws: what is drawn may be clean in memory, or not be there.
 _DRAWS = 20

@@ -5,9 +5,9 @@ import time
 
 from riobed.errors import InfraError
 from riobed.guest import GUEST_DIR, GUEST_FOLDER, Guest
-from riobed.trial.guest_time import guest_time
-from riobed.trial.hear import hear
-from riobed.trial.record import TrialRecord
+from riobed.plan import PlannedTrial
+from riobed.trial.observe.clock import guest_time
+from riobed.trial.observe.progress import Progress, Streams, poll_progress
 
 _STOP_S = 10.0
 # Number of times that it is stopped and goes on, until a step is in flight.
@@ -24,34 +24,34 @@ done
 """
 
 
-def stop_workload(guest: Guest, record: TrialRecord, pid: int) -> int | None:
+def stop_workload(guest: Guest, planned: PlannedTrial, progress: Progress | Streams, pid: int) -> int | None:
     """Stop the workload as the plan says; return the step that it is in, None if it has ended."""
     # Who has to be asked where its bytes are must not be in the middle of changing them.
-    if record.planned.in_step and guest.reports_steps and not guest.names_places:
-        return stop_in_step(guest, record)
-    end_workload(guest, record, pid)
+    if planned.in_step and guest.reports_steps and not guest.names_places:
+        return stop_in_step(guest, progress)
+    end_workload(guest, planned.workload_seed, progress, pid)
     return None
 
 
-def end_workload(guest: Guest, record: TrialRecord, pid: int) -> None:
+def end_workload(guest: Guest, seed: int, progress: Progress | Streams, pid: int) -> None:
     """Tell the workload to stop, and wait for its end."""
-    guest.machine.run(guest.command("stop", seed=record.planned.workload_seed), timeout=_STOP_S)
+    guest.machine.run(guest.command("stop", seed=seed), timeout=_STOP_S)
     deadline = guest_time(guest.machine) + _STOP_S
     while guest.machine.status(pid) is None:
         if guest_time(guest.machine) > deadline:
             raise InfraError("the workload did not end when it was told to stop")
         time.sleep(0.02)
-    hear(guest.machine, record.progress)
-    if guest.reports_steps and not record.progress.finished:
+    poll_progress(guest.machine, progress)
+    if guest.reports_steps and not progress.finished:
         raise InfraError("the workload did not end with the step it was in")
 
 
-def stop_in_step(guest: Guest, record: TrialRecord) -> int:
+def stop_in_step(guest: Guest, progress: Progress | Streams) -> int:
     """Let the workload stand still, for good, between two system calls of a step; return the step."""
     for _ in range(_STOPS):
         _signal(guest, "STOP")
-        hear(guest.machine, record.progress)
-        if step := record.progress.in_flight:
+        poll_progress(guest.machine, progress)
+        if step := progress.in_flight:
             return step
         _signal(guest, "CONT")
     raise InfraError(f"the workload had no step in flight, {_STOPS} times")

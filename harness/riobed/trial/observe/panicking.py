@@ -15,8 +15,8 @@ from riobed.crash import formats
 from riobed.crash.formats import Crash
 from riobed.errors import InfraError
 from riobed.guest import STAGE0
-from riobed.trial.guest_time import guest_time
-from riobed.trial.watch import Observation
+from riobed.trial.observe.clock import guest_time
+from riobed.trial.observe.watch import Observation
 from riobed.vm import AgentLost, Machine
 
 PANIC = "panic"

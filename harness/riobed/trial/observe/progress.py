@@ -15,6 +15,9 @@ from collections import deque
 from dataclasses import dataclass, field
 from operator import or_
 
+from riobed.trial.observe.clock import guest_time
+from riobed.vm import Machine
+
 _RECORD = re.compile(rb"^(([SIDFE]) (\d{1,18}) )([0-9a-f]{8})(?: (\S+) ?(.*))?$")
 _NAME = re.compile(r"[A-Za-z0-9]{1,23}")
 _POLYNOMIAL = 0x82F63B78
@@ -296,3 +299,9 @@ def progress(seed: int, streams: int, first: int = 0) -> Progress | Streams:
     `first` is the number of the first stream.
     """
     return Streams(seed, streams, first) if streams else Progress(seed)
+
+
+def poll_progress(machine: Machine, progress: Progress | Streams) -> bool:
+    """Take in what the workload has told since the last call; return whether a valid record was in it."""
+    told = machine.progress.new()
+    return bool(told) and progress.feed(told, guest_time(machine))

@@ -16,11 +16,10 @@ from riobed_results.store import LOSSES_OF_POWER, CheckReport, RecoveryReport, R
 from riobed.crash import formats
 from riobed.errors import BootError, InfraError, complaint
 from riobed.guest import Beside, Guest, Parking, boot_production, wait_stage0
-from riobed.trial.hear import hear
-from riobed.trial.interrupt import interrupt_recovery
-from riobed.trial.outside import check_outside
-from riobed.trial.progress import progress
+from riobed.trial.observe.progress import poll_progress, progress
 from riobed.trial.record import TrialRecord
+from riobed.trial.recovery.bystanders import check_outside
+from riobed.trial.recovery.interrupt import interrupt_recovery
 from riobed.trial.verdict import read_check
 from riobed.vm import AgentLost
 
@@ -131,12 +130,12 @@ def restart(guest: Guest, record: TrialRecord, how: Restart | None) -> None:
         elif how:
             machine.reset()
         # At once: what is heard after the boot would seem to be that late.
-        hear(machine, record.progress)
+        poll_progress(machine, record.progress)
         if record.planned.recovery_reset_s is not None and not record.interruption:
             cut_recovery_short(guest, record, record.planned.recovery_reset_s)
         wait_stage0(machine)
         # Some of it may have been on its way.
-        hear(machine, record.progress)
+        poll_progress(machine, record.progress)
         if machine.progress.full:
             raise InfraError("the progress log is full, so it is not known which steps were done")
     with record.phase("report"):

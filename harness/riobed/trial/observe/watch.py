@@ -23,10 +23,9 @@ from riobed.crash.formats import Crash
 from riobed.errors import InfraError
 from riobed.guest import STAGE0
 from riobed.plan import CampaignSpec
-from riobed.trial.evidence import read_evidence
-from riobed.trial.guest_time import guest_time
-from riobed.trial.hear import hear
-from riobed.trial.progress import Progress, Streams
+from riobed.trial.observe.clock import guest_time
+from riobed.trial.observe.evidence import read_evidence
+from riobed.trial.observe.progress import Progress, Streams, poll_progress
 from riobed.vm import Machine
 
 _POLL_S = 0.05
@@ -131,7 +130,7 @@ class Watcher:
 
     def _stepped(self) -> bool:
         """Whether the workload has made a step since the last call."""
-        if not hear(self._machine, self._progress):
+        if not poll_progress(self._machine, self._progress):
             return False
         self._alive_at = self._now()
         if self._progress.finished and self._status == "running":
@@ -182,7 +181,7 @@ class Watcher:
         return self._observed("survived", detail)
 
     def _observed(self, outcome: Outcome, detail: str = "") -> Observation:
-        hear(self._machine, self._progress)
+        poll_progress(self._machine, self._progress)
         # Any crash may end in a triple fault, even in the middle of its report.
         restarted = STAGE0 in self._machine.console.text()
         seconds = self._now() - self._start
