@@ -7,7 +7,7 @@
  *
  * PATH is the NVDIMM's content, which QEMU maps, too. It starts at a physical ADDRESS; both numbers are hexadecimal,
  * without a prefix. FILE has one struct state and, from CONTENT on, what would be in the NVDIMM after a loss of power;
- * harness/riobed/vm/lines.py makes it and reads it.
+ * harness/riobed/vm/nvdimm/persistence.py makes it and reads it.
  *
  * A line is a pair of contents: what was stored, and what is durable. A flush notes the line as it is, the next fence
  * makes that durable. This is Intel's ADR (SDM, volume 1, section 12.1, and "Persistent Memory Programming" in

@@ -65,7 +65,7 @@ _WARM = "warm"
 # Serial number of the swap disk in domain.xml.j2.
 _SWAP = "swap"
 # Raise this when a driver makes a different machine from the same MachineConfig, e.g. by a change of
-# vm/domain.xml.j2.
+# vm/qemu/domain.xml.j2.
 _MACHINE = 1
 _INJECTOR = "/lib/riobed/riobed_inject.ko"
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
@@ -104,7 +104,7 @@ class GuestSetup:
     parked: bool = False
     # Workloads that run beside it.
     beside: tuple[Beside, ...] = ()
-    # A loss of power takes lines of the NVDIMM that were not written back (riobed.vm.lines).
+    # A loss of power takes lines of the NVDIMM that were not written back (riobed.vm.nvdimm.persistence).
     loses_lines: bool = False
     # None: the host's QEMU.
     qemu: Path | None = None

@@ -45,7 +45,7 @@ MIN_NVDIMM, MAX_NVDIMM = 16 * MIB, 16384 * MIB
 class Layout:
     """The layout of one machine's memory; all sizes and addresses in bytes.
 
-    `nvdimm` is 0 if it has none. Its last `canary` bytes have the canary (riobed.vm.canary).
+    `nvdimm` is 0 if it has none. Its last `canary` bytes have the canary (riobed.vm.nvdimm.canary).
     """
 
     ram: int

@@ -5,12 +5,12 @@ It knows nothing of what runs inside the guest.
 """
 
 from riobed.vm.agent import AgentLost, ExecResult
-from riobed.vm.canary import CanaryHits, canary_hits
-from riobed.vm.connection import connect
 from riobed.vm.driver import Driver, driver
-from riobed.vm.emulator import COUNTED, REPEATABLE, SINGLE_THREADED, emulator_memory
-from riobed.vm.host import LEAST_ROOM, find_tool, need_memory, need_room, run_inside, run_tool
-from riobed.vm.lines import flip_bit, line_plugin
+from riobed.vm.emulator.command import COUNTED, REPEATABLE, SINGLE_THREADED, emulator_memory
+from riobed.vm.emulator.plugins import compiled
+from riobed.vm.emulator.version import qemu_version, reading_qemu, reads_registers
+from riobed.vm.host.scratch import scratch_dir
+from riobed.vm.host.tools import LEAST_ROOM, find_tool, need_memory, need_room, run_inside, run_tool
 from riobed.vm.machine import (
     UNUSED,
     CachePolicy,
@@ -26,10 +26,10 @@ from riobed.vm.machine import (
     WritesDisk,
     memory_files,
 )
-from riobed.vm.nvdimm import make_nvdimm
-from riobed.vm.plugins import compiled
-from riobed.vm.qemu import qemu_version, reading_qemu, reads_registers
-from riobed.vm.scratch import scratch_dir
+from riobed.vm.nvdimm.canary import CanaryHits, canary_hits
+from riobed.vm.nvdimm.image import make_nvdimm
+from riobed.vm.nvdimm.persistence import flip_bit, line_plugin
+from riobed.vm.qemu.connection import connect
 
 __all__ = [
     "COUNTED",

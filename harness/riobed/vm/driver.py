@@ -32,8 +32,8 @@ def driver(uri: str | None = None) -> Driver:
 
 def _libvirt(uri: str | None, config: MachineConfig) -> Machine:
     # Imported only when a machine is needed: a host without libvirt can still read specs and results.
-    from riobed.vm.connection import connect
-    from riobed.vm.libvirt import LibvirtMachine
+    from riobed.vm.qemu.connection import connect
+    from riobed.vm.qemu.libvirt import LibvirtMachine
 
     return LibvirtMachine(connect(uri), config)
 

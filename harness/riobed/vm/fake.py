@@ -12,8 +12,8 @@ from pathlib import Path
 from riobed.errors import BootError, InfraError
 from riobed.vm.agent import AgentLost, ExecResult
 from riobed.vm.machine import UNUSED, DiskUse, LogFile, LostLines, MachineConfig, memory_files
-from riobed.vm.nvdimm import check_nvdimm
-from riobed.vm.power import lose_memory
+from riobed.vm.nvdimm.image import check_nvdimm
+from riobed.vm.nvdimm.power import lose_memory
 
 # In the test disk's file this line separates disk and snapshots; QEMU keeps its own in the qcow2 image, too.
 _SNAPSHOTS = b"\nsnapshots of a fake machine\n"

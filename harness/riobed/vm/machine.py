@@ -45,7 +45,7 @@ UNUSED = DiskUse()
 class Nvdimm:
     """Non-volatile memory: the file that is its content, its size in bytes and its physical address.
 
-    The last `canary` bytes of it have a pattern, and no use (riobed.vm.canary).
+    The last `canary` bytes of it have a pattern, and no use (riobed.vm.nvdimm.canary).
     """
 
     path: Path
@@ -220,7 +220,8 @@ class Machine(Protocol):
         """Lose power and get it back at once: as `reset`, but RAM above the first MiB is noise of `seed`.
 
         A paused guest runs on. Disks keep what they have taken, flushed or not. The NVDIMM is kept, too, but
-        for cache lines if the emulator knows which of them were not durable (riobed.vm.lines); else None.
+        for cache lines if the emulator knows which of them were not durable (riobed.vm.nvdimm.persistence).
+        Returns None if it does not.
         """
 
     def nmi(self) -> None:

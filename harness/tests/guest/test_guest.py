@@ -21,7 +21,7 @@ from riobed.guest.snapshots import trim
 from riobed.guest.workload import load_workload, put_beside
 from riobed.products import CHECKOUT
 from riobed.vm import Plugin, make_nvdimm, memory_files
-from riobed.vm.emulator import REPEATABLE
+from riobed.vm.emulator.command import REPEATABLE
 
 
 class Told:

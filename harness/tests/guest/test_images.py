@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from riobed.errors import EnvironmentFault, UsageError
 from riobed.guest.images import workload_key
-from riobed.vm.host import need_memory, need_room, run_tool
+from riobed.vm.host.tools import need_memory, need_room, run_tool
 
 
 @pytest.fixture

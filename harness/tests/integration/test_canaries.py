@@ -17,8 +17,8 @@ from riobed.trial.record import TrialRecord
 from riobed.trial.recovery.recover import recover
 from riobed.trial.trial import observe, start_workload, warm_up
 from riobed.trial.verdict import decide
-from riobed.vm import libvirt
-from riobed.vm.process import qemus_with
+from riobed.vm.host.process import qemus_with
+from riobed.vm.qemu import libvirt
 from riobed_results.store import PANICS
 
 from .conftest import UD2, FaultIn, GuestIn, record_of, trial

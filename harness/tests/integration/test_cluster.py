@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 from distributed import Client
-from riobed.vm.process import qemus_with
+from riobed.vm.host.process import qemus_with
 from riobed_results.errors import StoreError
 from riobed_results.store.queries import read_results
 from riobed_results.store.store import open_store

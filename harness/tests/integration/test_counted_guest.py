@@ -16,9 +16,9 @@ from riobed.guest.guest import Guest, GuestSetup
 from riobed.measure import Measurement, measure
 from riobed.measure.counter import counter
 from riobed.trial.observe.evidence import read_evidence
-from riobed.vm import plugins
-from riobed.vm.emulator import COUNTED
-from riobed.vm.plugins import compiled
+from riobed.vm.emulator import plugins
+from riobed.vm.emulator.command import COUNTED
+from riobed.vm.emulator.plugins import compiled
 
 from .conftest import GuestIn, opened
 

@@ -14,9 +14,9 @@ from riobed.guest.guest import GuestSetup
 from riobed.guest.images import make_empty_disk
 from riobed.guest.layout import MIB
 from riobed.guest.modes import cache_mode
-from riobed.vm import libvirt
-from riobed.vm.libvirt import LibvirtMachine
-from riobed.vm.process import qemus_with
+from riobed.vm.host.process import qemus_with
+from riobed.vm.qemu import libvirt
+from riobed.vm.qemu.libvirt import LibvirtMachine
 
 from .conftest import opened
 

@@ -16,7 +16,7 @@ from riobed.guest.guest import Guest
 from riobed.guest.modes import cache_mode
 from riobed.guest.setup import guest_setup
 from riobed.vm import LostLines
-from riobed.vm.lines import LINE
+from riobed.vm.nvdimm.persistence import LINE
 
 from .conftest import compiled, opened
 

@@ -9,8 +9,8 @@ import time
 
 import pytest
 from riobed.products import CHECKOUT, cache_dir
-from riobed.vm.process import qemus_with
-from riobed.vm.scratch import scratch_dir
+from riobed.vm.host.process import qemus_with
+from riobed.vm.host.scratch import scratch_dir
 
 DOCUMENT = CHECKOUT / "docs/pytest.md"
 NVRAM = CHECKOUT / "docs/nvram.md"

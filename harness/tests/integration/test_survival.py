@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from riobed.vm.process import qemus_with
+from riobed.vm.host.process import qemus_with
 from riobed_results.errors import StoreError
 from riobed_results.store.queries import trial_rows
 from riobed_results.store.store import open_store

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from riobed.guest.guest import Guest
-from riobed.vm.process import qemus_with
-from riobed.vm.unprivileged import qemu_user
+from riobed.vm.host.process import qemus_with
+from riobed.vm.host.unprivileged import qemu_user
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="riobed is not run by root")
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from riobed.vm.scratch import scratch_dir
+from riobed.vm.host.scratch import scratch_dir
 
 
 def _free_port() -> int:

@@ -89,7 +89,7 @@ def test_a_skip_is_a_failure_where_each_test_has_to_run(
 SLEEPS = """
 import subprocess, time
 from pathlib import Path
-from riobed.vm.scratch import memory_dir
+from riobed.vm.host.scratch import memory_dir
 
 def test_it():
     sleeper = subprocess.Popen(["setpriv", "--pdeathsig", "TERM", "sleep", "1000"])

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 from riobed.products.stages import GUESTS
-from riobed.vm.process import end_qemus
-from riobed.vm.scratch import clean_up_after_the_dead
+from riobed.vm.host.process import end_qemus
+from riobed.vm.host.scratch import clean_up_after_the_dead
 from riobed_results.files import cache_dir
 
 # Beginning of the reason of a skip that --no-skips accepts.

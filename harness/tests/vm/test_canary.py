@@ -8,8 +8,8 @@ import pytest
 from riobed.errors import InfraError
 from riobed.guest.layout import MIB
 from riobed.vm import CanaryHits, Nvdimm, canary_hits, make_nvdimm
-from riobed.vm.canary import BLOCK
 from riobed.vm.machine import MachineConfig
+from riobed.vm.nvdimm.canary import BLOCK
 
 USED = 2 * MIB
 

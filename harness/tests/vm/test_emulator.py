@@ -9,7 +9,7 @@ import pytest
 from harness_builders import ScriptedMachine, shell_program
 from riobed.errors import EnvironmentFault
 from riobed.guest.accelerator import for_processors
-from riobed.vm.emulator import COUNTED, REPEATABLE, SINGLE_THREADED, emulator
+from riobed.vm.emulator.command import COUNTED, REPEATABLE, SINGLE_THREADED, emulator
 from riobed.vm.machine import MachineConfig
 
 EVENTS = ["virtio-blk-pci.ioeventfd=off", "-global", "virtio-serial-pci.ioeventfd=off"]

@@ -10,8 +10,8 @@ import pytest
 from riobed.guest.layout import MIB
 from riobed.products import CHECKOUT
 from riobed.vm import LostLines, Nvdimm, Plugin, make_nvdimm
-from riobed.vm.lines import LINE, NAME, flip_bit, lose_lines, settle
 from riobed.vm.machine import MachineConfig
+from riobed.vm.nvdimm.persistence import LINE, NAME, flip_bit, lose_lines, settle
 
 SIZE = 4 * MIB
 

@@ -12,8 +12,8 @@ from harness_builders import manifest
 from riobed.guest import MIB, MachineSpec, cache_mode
 from riobed.guest.guest import GuestSetup, machine_config
 from riobed.vm import REPEATABLE, MachineConfig
-from riobed.vm import libvirt as driver
-from riobed.vm.libvirt import LibvirtMachine
+from riobed.vm.qemu import libvirt as driver
+from riobed.vm.qemu.libvirt import LibvirtMachine
 
 
 def config_of(tmp_path: Path, mode: str = "rio", accelerator: str = "tcg", **fields: Any) -> MachineConfig:

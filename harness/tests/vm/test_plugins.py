@@ -3,7 +3,7 @@
 
 import pytest
 from riobed.errors import EnvironmentFault
-from riobed.vm.plugins import plugin_interface
+from riobed.vm.emulator.plugins import plugin_interface
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from riobed.vm.process import end_qemus, last_words, qemus_with, time_limit
+from riobed.vm.host.process import end_qemus, last_words, qemus_with, time_limit
 
 # As libvirt 9.0 writes it, shortened in the middle.
 START = """\

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 from riobed.errors import EnvironmentFault
-from riobed.vm import scratch
+from riobed.vm.host import scratch
 
 Process = subprocess.Popen[bytes]
 WAITS = "import sys, time; print(flush=True); time.sleep(600)"
-RIOBED = "from riobed.vm.scratch import *; print(scratch_dir(), memory_dir(), flush=True); input()"
+RIOBED = "from riobed.vm.host.scratch import *; print(scratch_dir(), memory_dir(), flush=True); input()"
 
 
 class Host:

@@ -10,7 +10,7 @@ from threading import Barrier
 
 import pytest
 from harness_builders import PATIENCE_S, shell_program
-from riobed.vm import unprivileged
+from riobed.vm.host import unprivileged
 
 
 def test_two_workers_copy_a_program_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

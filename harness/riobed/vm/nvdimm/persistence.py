@@ -12,8 +12,8 @@ from typing import Any
 
 from riobed.errors import InfraError
 from riobed.products import Manifest
+from riobed.vm.emulator.plugins import compiled
 from riobed.vm.machine import LostLines, MachineConfig, Nvdimm, Plugin
-from riobed.vm.plugins import compiled
 
 NAME = "lines"
 LINE = 64

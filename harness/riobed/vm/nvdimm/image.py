@@ -2,8 +2,8 @@
 """The file that is a machine's NVDIMM. QEMU never flushes it, so it need not survive the host."""
 
 from riobed.errors import BootError
-from riobed.vm.canary import lay_canary
 from riobed.vm.machine import MachineConfig
+from riobed.vm.nvdimm.canary import lay_canary
 
 
 def make_nvdimm(config: MachineConfig) -> None:

@@ -21,18 +21,18 @@ import libvirt_qemu
 
 from riobed.errors import BootError, InfraError
 from riobed.vm.agent import AgentLost, ExecResult, GuestAgent
-from riobed.vm.connection import embedded, libvirt_cache, qemu_log
-from riobed.vm.emulator import REPEATABLE, TRANSLATED_MIB, emulator
-from riobed.vm.host import need_room
-from riobed.vm.kept import KeptState
-from riobed.vm.lines import lose_lines, settle
+from riobed.vm.emulator.command import REPEATABLE, TRANSLATED_MIB, emulator
+from riobed.vm.emulator.version import qemu_version, version_number
+from riobed.vm.host.process import last_words, time_limit
+from riobed.vm.host.scratch import SHARED_MEMORY, memory_dir
+from riobed.vm.host.tools import need_room
+from riobed.vm.host.unprivileged import drop_script, give, open_folder, readable, readable_program
 from riobed.vm.machine import DiskUse, LogFile, LostLines, MachineConfig
-from riobed.vm.nvdimm import check_nvdimm
-from riobed.vm.power import lose_memory
-from riobed.vm.process import last_words, time_limit
-from riobed.vm.qemu import qemu_version, version_number
-from riobed.vm.scratch import SHARED_MEMORY, memory_dir
-from riobed.vm.unprivileged import drop_script, give, open_folder, readable, readable_program
+from riobed.vm.nvdimm.image import check_nvdimm
+from riobed.vm.nvdimm.persistence import lose_lines, settle
+from riobed.vm.nvdimm.power import lose_memory
+from riobed.vm.qemu.connection import embedded, libvirt_cache, qemu_log
+from riobed.vm.qemu.device_state import KeptState
 
 _POLL_S = 0.02
 _HANG_UP_S = 5.0
@@ -51,7 +51,7 @@ _DISK_USE = ("rd.reqs", "rd.bytes", "wr.reqs", "wr.bytes", "fl.reqs")
 # libvirt's names of the file that is RAM: of a machine's, and of its only NUMA node's.
 _RAM, _RAM_OF_A_NODE = "pc.ram", "ram-node0"
 _template = jinja2.Environment(
-    loader=jinja2.PackageLoader("riobed", "vm"), undefined=jinja2.StrictUndefined
+    loader=jinja2.PackageLoader("riobed", "vm/qemu"), undefined=jinja2.StrictUndefined
 ).get_template("domain.xml.j2")
 
 

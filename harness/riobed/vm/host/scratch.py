@@ -17,8 +17,8 @@ from functools import cache
 from pathlib import Path
 
 from riobed.errors import EnvironmentFault
-from riobed.vm.process import end_qemus
-from riobed.vm.unprivileged import open_folder
+from riobed.vm.host.process import end_qemus
+from riobed.vm.host.unprivileged import open_folder
 
 # Process id and mark of its start; in names of earlier versions eight other characters stand for the mark.
 _NAME = re.compile(r"riobed-(\d+)-(?:([0-9a-f]{9})|\w{8})")
@@ -37,7 +37,7 @@ def scratch_dir() -> Path:
     pid = os.getpid()
     folder = _base() / f"riobed-{pid}-{_birth(pid)}"
     try:
-        # QEMU, as another user (riobed.vm.unprivileged), needs files inside it.
+        # QEMU, as another user (riobed.vm.host.unprivileged), needs files inside it.
         folder.mkdir()
         folder.chmod(0o711)
         _hold(folder)

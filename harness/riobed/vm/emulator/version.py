@@ -9,7 +9,7 @@ from pathlib import Path
 
 from riobed.errors import EnvironmentFault
 from riobed.products import Manifest, cache_dir, unpacking
-from riobed.vm.host import need_room, run_inside, run_tool
+from riobed.vm.host.tools import need_room, run_inside, run_tool
 
 _PROGRAM = "qemu-system-x86_64"
 _PACKAGE = "qemu-system-x86"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from riobed.errors import InfraError
-from riobed.vm.host import run_tool
+from riobed.vm.host.tools import run_tool
 
 _NODE = "riobed-kept"
 # A sparse file, with room for some states.

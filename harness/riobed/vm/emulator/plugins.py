@@ -13,8 +13,8 @@ from riobed_results.files import replacing
 
 from riobed.errors import EnvironmentFault
 from riobed.products import CHECKOUT, Manifest, cache_dir, content_key
-from riobed.vm.host import run_inside
-from riobed.vm.qemu import qemu_version, version_number
+from riobed.vm.emulator.version import qemu_version, version_number
+from riobed.vm.host.tools import run_inside
 
 _SOURCES = CHECKOUT / "harness/emulator"
 _FLAGS = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-fvisibility=hidden"]

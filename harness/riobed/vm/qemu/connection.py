@@ -19,10 +19,10 @@ import libvirt
 
 from riobed.errors import EnvironmentFault
 from riobed.products import cache_dir
-from riobed.vm.scratch import memory_dir, scratch_dir
+from riobed.vm.host.scratch import memory_dir, scratch_dir
 
 _QEMU_CONF = """\
-# Written by riobed. No virtlogd: there is no daemon here. QEMU's user: riobed.vm.unprivileged.
+# Written by riobed. No virtlogd: there is no daemon here. QEMU's user: riobed.vm.host.unprivileged.
 stdio_handler = "file"
 user = "{user}"
 group = "{group}"

@@ -26,7 +26,7 @@ _ALL_MAY_READ, _ALL_MAY_ENTER = 0o004, 0o001
 
 # The folders of the RAM and of libvirt's master key (which would encrypt secrets) stay root's; QEMU gets one
 # file in each. libvirt sets HOME to the latter, SCRATCH/libvirt/lib/qemu/domain-DOMAIN; the former is one of
-# riobed.vm.scratch. They are not in the text because all processes share one script.
+# riobed.vm.host.scratch. They are not in the text because all processes share one script.
 _DROP = """\
 scratch=${{HOME%/libvirt/lib/qemu/*}}
 domain=${{HOME##*/domain-}}
