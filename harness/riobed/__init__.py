@@ -54,9 +54,10 @@ if TYPE_CHECKING:
 _HOME = {
     "riobed.crash.formats": "clean ended recognise",
     "riobed.errors": "BootError InfraError RiobedError UsageError complaint",
+    "riobed.guest.assembly": "GuestSetup",
     "riobed.guest.boot": "boot_production wait_stage0",
     "riobed.guest.config": "MachineSpec",
-    "riobed.guest.guest": "Guest GuestSetup open_guest",
+    "riobed.guest.guest": "Guest open_guest",
     "riobed.guest.images": "workload_image",
     "riobed.guest.modes": "CacheMode cache_mode",
     "riobed.guest.setup": "guest_setup",

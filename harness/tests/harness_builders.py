@@ -11,7 +11,7 @@ from riobed.crash.formats import Crash
 from riobed.errors import InfraError
 from riobed.faults import Fault
 from riobed.guest import MIB, Guest, GuestSetup, MachineSpec, cache_mode
-from riobed.guest.guest import machine_config
+from riobed.guest.assembly import machine_config
 from riobed.plan.spec import CampaignSpec
 from riobed.products import Manifest
 from riobed.trial import TrialRecord

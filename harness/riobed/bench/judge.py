@@ -12,7 +12,7 @@ _CHECK_S = 1800.0
 
 def judge(guest: Guest, seed: int) -> str | None:
     """Return what is wrong after the work, None if nothing is; InfraError if the check itself fails."""
-    return _checked(guest, [*guest.checks(seed).values()][-1])
+    return _checked(guest, [*guest.workload.checks(seed).values()][-1])
 
 
 def rehearse(guest: Guest, seed: int) -> str | None:
@@ -21,11 +21,11 @@ def rehearse(guest: Guest, seed: int) -> str | None:
     That is no measured run: the kernel goes on writing while a check runs, and the next part then finds less
     to be written. InfraError if a part or a check fails.
     """
-    *between, _ = checks = guest.checks(seed)
+    *between, _ = checks = guest.workload.checks(seed)
     if not between:
         return None
     guest.ready()
-    for name, text in guest.measured(seed).items():
+    for name, text in guest.workload.measured(seed).items():
         done = guest.machine.run(["/bin/sh", "-c", text], timeout=_PART_S)
         if done.status:
             raise InfraError(f"the part {name} failed with status {done.status}: {done.error}")

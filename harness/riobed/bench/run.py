@@ -37,8 +37,8 @@ def make_run(planned: PlannedRun, guest: Guest, disks: Mapping[str, Throttle]) -
     return {
         "outcome": "measured",
         "work": found.work,
-        "operations": guest.measure_operations,
-        "written_bytes": guest.measure_bytes,
+        "operations": guest.workload.measure_operations,
+        "written_bytes": guest.workload.measure_bytes,
         "seconds": found.seconds,
         "parts": found.parts,
         "idle_s": found.idle_s,

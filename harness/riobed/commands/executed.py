@@ -133,13 +133,13 @@ def recorder(manifest: Manifest, kernel: KernelPart) -> Plugin:
 def _run(guest: Guest, seconds: float, seed: int, text_start: int) -> Ranges:
     guest.ready()
     command = ["/usr/bin/setsid", "--wait", "/bin/sh", "-c", _IN_SESSION, "workload"]
-    pid = guest.machine.spawn([*command, *guest.command("start", seed=seed)])
+    pid = guest.machine.spawn([*command, *guest.workload.command("start", seed=seed)])
     time.sleep(_START_S)
 
     def stepped() -> bool:
         return bool(guest.machine.progress.text())
 
-    if guest.reports_steps and not wait_until(guest.machine, stepped, _FIRST_STEP_S):
+    if guest.workload.reports_steps and not wait_until(guest.machine, stepped, _FIRST_STEP_S):
         raise InfraError("the workload made no step")
     record = guest.machine.config.folder / _FILE
     with record.open("r+b") as file:

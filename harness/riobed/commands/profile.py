@@ -104,7 +104,7 @@ def _profile(setup: GuestSetup, name: str, mode: CacheMode, seed: int) -> dict[s
         try:
             guest.ready()
             events = measure(guest, seed).events
-            parts = list(guest.measured(seed))
+            parts = list(guest.workload.measured(seed))
             found = profile(guest.machine.config.folder / COUNTERS, kernel, len(parts))
         finally:
             guest.discard()

@@ -143,7 +143,7 @@ def _run(series: Series, workload: str, number: int, variant: Variant, guest: Gu
         after=found.after,
         events=found.events,
         vcpus=series.setup.machine.vcpus,
-        operations=guest.measure_operations,
+        operations=guest.workload.measure_operations,
         registry_bytes_per_page=ENTRY_SIZE,
         on=series.on[variant.name],
     )

@@ -2,9 +2,11 @@
 """Guest: makes a guest of a cache mode: images, memory layout, boot, snapshots, workload."""
 
 from riobed.guest.accelerator import boots
+from riobed.guest.assembly import GuestSetup
 from riobed.guest.boot import BOOT_S, STAGE0, STAGE0_READY, boot_error, boot_production, wait_stage0
+from riobed.guest.commands import ModeWorkload
 from riobed.guest.config import MachineSpec, WorkloadSpec
-from riobed.guest.guest import REMOUNT, Guest, GuestSetup, WarmStart, open_guest
+from riobed.guest.guest import Guest, WarmStart, open_guest
 from riobed.guest.images import workload_image
 from riobed.guest.layout import ENTRY_SIZE, MIB, PAGE, Layout
 from riobed.guest.meminfo import CacheUse
@@ -20,6 +22,7 @@ from riobed.guest.modes import (
     unfold,
 )
 from riobed.guest.parking import Parking
+from riobed.guest.preparing import REMOUNT
 from riobed.guest.setup import check_mode, guest_setup, provenance
 from riobed.guest.strict import Strict, as_value_error
 from riobed.guest.throttle import Throttle, disk_models
@@ -46,6 +49,7 @@ __all__ = [
     "Layout",
     "MachineSpec",
     "ModeName",
+    "ModeWorkload",
     "Parking",
     "Strict",
     "Throttle",

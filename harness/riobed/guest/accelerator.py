@@ -9,9 +9,10 @@ import os
 from pathlib import Path
 
 from riobed.errors import InfraError
+from riobed.guest.assembly import GuestSetup
 from riobed.guest.boot import wait_stage0
 from riobed.guest.config import MachineSpec
-from riobed.guest.guest import GuestSetup, open_guest
+from riobed.guest.guest import open_guest
 from riobed.guest.images import make_empty_disk
 from riobed.guest.layout import MIB
 from riobed.guest.modes import cache_mode

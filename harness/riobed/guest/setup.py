@@ -8,8 +8,8 @@ from riobed_results.store import KernelProvenance, Provenance, utc_now
 
 from riobed.errors import UsageError
 from riobed.guest.accelerator import choose, for_processors
+from riobed.guest.assembly import GuestSetup
 from riobed.guest.config import BesideSpec, MachineSpec, WorkloadSpec
-from riobed.guest.guest import GuestSetup
 from riobed.guest.images import workload_image, workload_key
 from riobed.guest.kernel import GUEST_NEEDS, check_config, kernel_config
 from riobed.guest.modes import CacheMode

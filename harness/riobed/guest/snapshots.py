@@ -21,9 +21,11 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from riobed.errors import EnvironmentFault
+from riobed.guest.assembly import GuestSetup
 from riobed.guest.meminfo import CacheUse
+from riobed.guest.modes import CacheMode
 from riobed.products import content_key
-from riobed.vm import Machine, MachineConfig, make_nvdimm, need_room
+from riobed.vm import Machine, MachineConfig, make_nvdimm, memory_files, need_room, qemu_version
 
 # The environment variable that names a folder in which ready guests outlive the process that booted them.
 SNAPSHOTS = "RIOBED_SNAPSHOTS"
@@ -34,17 +36,27 @@ _INDEX = "index.json"
 # The names of a snapshot and of the folder of one version of the code, and those of what is not complete.
 _KEY = "[0-9a-f]" * 16
 _HALF = "half-"
+# Raise this when a driver makes a different machine from the same MachineConfig, e.g. by a change of
+# vm/qemu/domain.xml.j2.
+_MACHINE = 1
 
 
 class Known(BaseModel):
-    """What is known of a snapshot beside its images: see the attributes of Guest."""
+    """What is known of a snapshot beside its images."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    # Which boot of the production kernel its memory comes from, as 16 hexadecimal digits.
     boot_id: str
-    # In Latin-1, because it may be any bytes.
+    # What is outside the workloads' folders, as a script of riobed.guest.tree lists it. In Latin-1, because
+    # it may be any bytes.
     outside: str
+    # The file cache then.
     cache: CacheUse | None
+
+
+# Of a guest that has no snapshot yet.
+NOTHING = Known(boot_id="", outside="", cache=None)
 
 
 class _Index(BaseModel):
@@ -56,6 +68,34 @@ class _Index(BaseModel):
     made_of: dict[str, Any]
     disks: dict[str, str]
     known: Known
+
+
+def snapshot_folder(setup: GuestSetup, mode: CacheMode, config: MachineConfig) -> Path | None:
+    """Return the folder of a guest's cached snapshot, which may not exist yet; None without a cache.
+
+    What a plugin counts since power-on and what a parked stage 0 had in memory are in no snapshot.
+    """
+    if not setup.snapshots or config.plugin or config.interactive or setup.parked:
+        return None
+    return setup.snapshots / snapshot_key(made_of(setup, mode, config))
+
+
+def made_of(setup: GuestSetup, mode: CacheMode, config: MachineConfig) -> dict[str, Any]:
+    """Return all that decides what a snapshot of a guest is, as JSON takes it."""
+    workload = setup.workload_in(mode)
+    return {
+        "driver": _MACHINE,
+        "machine": described(config),
+        "disk_mib": setup.machine.disk_mib,
+        "qemu": qemu_version(setup.qemu),
+        "mode": mode.model_dump(mode="json", exclude={"summary"}),
+        "stage0": setup.stage0_kernel(mode).build_id,
+        "image": setup.products(mode).image.key,
+        # With the options of those beside it, too.
+        "prepare": workload.prepare,
+        "settled": setup.settled,
+        "outside": workload.list_outside,
+    }
 
 
 def snapshot_key(made_of: Mapping[str, Any]) -> str:
@@ -75,6 +115,15 @@ def described(config: MachineConfig) -> dict[str, Any]:
 
     whole = asdict(config)
     return {name: plain(value) for name, value in whole.items() if name not in ("name", "folder")}
+
+
+def hash_memory(machine: Machine) -> bytes:
+    """Return the SHA-256 of all memory of a paused machine."""
+    digest = hashlib.sha256()
+    for path in memory_files(machine):
+        with path.open("rb") as memory:
+            hashlib.file_digest(memory, lambda: digest)
+    return digest.digest()
 
 
 def keep_snapshot(machine: Machine, kept: Path, made_of: Mapping[str, Any], known: Known) -> None:

@@ -48,7 +48,13 @@ def script(without: Collection[str] = (), times: bool = False) -> str:
 
 
 def read_listing(machine: Machine, text: str, timeout: float = _LIST_S) -> bytes:
-    """Run a script() in the guest; TreeError if there is something unreadable, InfraError if it fails."""
+    """Run a script() in the guest and return what it prints; of an empty one, nothing.
+
+    TreeError if there is something unreadable, InfraError if it fails, AgentLost if it takes over `timeout`
+    seconds.
+    """
+    if not text:
+        return b""
     result = machine.run(["/bin/sh", "-c", text], timeout=timeout)
     if result.status:
         said = result.stderr.decode("utf-8", "replace").strip().splitlines() or ["says nothing"]

@@ -96,7 +96,7 @@ def measure(guest: Guest, seed: int) -> Measurement:
 
     The guest goes on running, and its disk goes on writing.
     """
-    machine, work = guest.machine, guest.measured(seed)
+    machine, work = guest.machine, guest.workload.measured(seed)
     counters = machine.config.folder / COUNTERS if machine.config.plugin else None
     since = marks(counters) if counters else 0
     words = [word for part in work.items() for word in part]

@@ -93,7 +93,8 @@ def observe(guest: Guest, spec: CampaignSpec, record: TrialRecord, pid: int) -> 
         poll_progress(guest.machine, record.progress)
         record.steps_at_injection = record.progress.done
         waiting = [fault.index for fault in record.faults if CLASSES[fault.fault_class].waits]
-        return Watcher(guest.machine, spec, record.progress, pid, guest.reports_steps, waiting).watch()
+        steps = guest.workload.reports_steps
+        return Watcher(guest.machine, spec, record.progress, pid, steps, waiting).watch()
     time.sleep(record.planned.undisturbed_s)
     if crash := crash_on(guest.machine.console.text()):
         return Observation(crash_outcome(crash), crash, 0.0, "running")
@@ -125,7 +126,7 @@ def begin_warm(guest: Guest, record: TrialRecord) -> int:
     if not warm:
         warm = warm_up_round(guest, record)
     record.snapshot = warm.memory.hex()[:16]
-    record.progress = progress(planned.workload_seed, guest.streams)
+    record.progress = progress(planned.workload_seed, guest.workload.streams)
     record.progress.feed(warm.progress)
     record.reported_before = warm.progress
     with record.phase("inject"):
@@ -169,7 +170,7 @@ def run_on(guest: Guest, record: TrialRecord, pid: int) -> None:
         not_crashed(machine)
         time.sleep(0.005)
     poll_progress(machine, record.progress)
-    if record.progress.finished or not guest.reports_steps:
+    if record.progress.finished or not guest.workload.reports_steps:
         not_ended(machine, pid)
 
 
@@ -192,8 +193,8 @@ def start_workload(guest: Guest, record: TrialRecord) -> int:
 def spawn_workload(guest: Guest, record: TrialRecord) -> int:
     """Start the trial's workload, and follow its steps from then on; return its process id."""
     seed = record.planned.workload_seed
-    record.progress = progress(seed, guest.streams)
-    return guest.machine.spawn(guest.command("start", seed=seed))
+    record.progress = progress(seed, guest.workload.streams)
+    return guest.machine.spawn(guest.workload.command("start", seed=seed))
 
 
 def begin_repeatably(guest: Guest, record: TrialRecord) -> int:
@@ -215,9 +216,9 @@ def workload_with_faults(guest: Guest, record: TrialRecord) -> tuple[list[str], 
     begins. No process injects.
     """
     planned = record.planned
-    record.progress = progress(planned.workload_seed, guest.streams)
+    record.progress = progress(planned.workload_seed, guest.workload.streams)
     batch = commands(record.faults, f"after {round(planned.warmup_s * 1000)}")
-    argv = ["/bin/sh", "-c", _LOADED, "trial", *guest.command("start", seed=planned.workload_seed)]
+    argv = ["/bin/sh", "-c", _LOADED, "trial", *guest.workload.command("start", seed=planned.workload_seed)]
     return argv, batch.encode()
 
 
@@ -243,7 +244,7 @@ def wait_for_faults(guest: Guest, record: TrialRecord, pid: int) -> None:
             raise InfraError(f"no fault was put in place in time: {why}")
         time.sleep(0.02)
     poll_progress(machine, record.progress)
-    if guest.reports_steps and (record.progress.finished or not record.progress.done):
+    if guest.workload.reports_steps and (record.progress.finished or not record.progress.done):
         what = "ended" if record.progress.finished else "made no step"
         raise InfraError(f"the workload had {what} when the faults were put in place")
 
@@ -254,16 +255,17 @@ def warm_up(guest: Guest, record: TrialRecord, pid: int) -> None:
     The agent is not asked if steps tell that the workload lives: what answers might be what the faults hit.
     """
     machine = guest.machine
+    steps = guest.workload.reports_steps
     heard = start = guest_time(machine)
     deadline = start + record.planned.warmup_s
-    while (now := guest_time(machine)) < deadline or (guest.reports_steps and record.progress.done == 0):
+    while (now := guest_time(machine)) < deadline or (steps and record.progress.done == 0):
         not_crashed(machine)
         if poll_progress(machine, record.progress):
             heard = now
         if record.progress.error or now > deadline + _WARMUP_SLACK_S:
             raise InfraError(f"workload did not get going: {record.progress.error or 'no step in time'}")
         time.sleep(0.02)
-    if record.progress.finished or now - heard > _SILENCE_S or not guest.reports_steps:
+    if record.progress.finished or now - heard > _SILENCE_S or not steps:
         not_ended(machine, pid)
 
 
@@ -309,5 +311,5 @@ def read_logs(guest: Guest, record: TrialRecord) -> None:
     record.crash_guest_s = None if stamp is None else record.evidence.of_log(stamp)
     record.victim = formats.victim(record.console)
     record.snapshot = record.snapshot or guest.snapshot
-    record.boot = guest.boot_id
-    record.cache = guest.cache
+    record.boot = guest.known.boot_id
+    record.cache = guest.known.cache

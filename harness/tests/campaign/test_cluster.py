@@ -24,7 +24,8 @@ from riobed.campaign import cluster
 from riobed.campaign.cluster import ClusterWorkers
 from riobed.campaign.workers import Guests
 from riobed.errors import EnvironmentFault, InfraError, UsageError
-from riobed.guest.guest import Guest, GuestSetup
+from riobed.guest.assembly import GuestSetup
+from riobed.guest.guest import Guest
 from riobed.plan import CampaignSpec, plan
 from riobed.trial.record import TrialRecord
 from riobed_results.store import Provenance, TrialRow

@@ -79,7 +79,8 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, int]]:
         return Measurement("work", 1.0, {"cp": 0.75, "rm": 0.25}, 0.0, {}, {}, {}, {})
 
     def opened(setup: object, mode: object, name: str, plugin: object) -> SimpleNamespace:
-        nothing = {"discard": lambda: None, "ready": lambda: None, "measure_operations": 500}
+        nothing: dict[str, Any] = {"discard": lambda: None, "ready": lambda: None}
+        nothing["workload"] = SimpleNamespace(measure_operations=500)
         machine = SimpleNamespace(pause=lambda: None)
         return SimpleNamespace(mode=mode, machine=machine, **nothing)
 

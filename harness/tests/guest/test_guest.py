@@ -13,15 +13,19 @@ from typing import Any, cast
 import pytest
 from harness_builders import manifest
 from riobed.errors import BootError, EnvironmentFault, InfraError, UsageError
-from riobed.guest import MIB, MachineSpec, cache_mode
+from riobed.guest import MIB, MachineSpec, cache_mode, snapshots
 from riobed.guest import guest as guests
-from riobed.guest.guest import Guest, GuestSetup, machine_config
+from riobed.guest.assembly import GuestSetup, machine_config
+from riobed.guest.guest import Guest
 from riobed.guest.meminfo import CacheUse, cache_use
-from riobed.guest.snapshots import trim
+from riobed.guest.preparing import read_boot_id
+from riobed.guest.snapshots import Known, trim
 from riobed.guest.workload import load_workload, put_beside
 from riobed.products import CHECKOUT
 from riobed.vm import Plugin, make_nvdimm, memory_files
 from riobed.vm.emulator.command import REPEATABLE
+
+KNOWN = Known(boot_id="beef", outside="\xe9", cache=CacheUse(0.25, 0.125))
 
 
 class Told:
@@ -57,10 +61,10 @@ class Told:
 @pytest.fixture(autouse=True)
 def nothing_below(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Guest, "boot", lambda guest: guest.machine.told.append("boot"))
-    monkeypatch.setattr(Guest, "_prepare", lambda guest: guest.machine.told.append("prepare"))
+    monkeypatch.setattr(guests, "prepare", lambda machine, *_: machine.told.append("prepare") or KNOWN)
     monkeypatch.setattr(guests, "open_mailbox", lambda machine: machine.told.append("mailbox"))
     monkeypatch.setattr(guests, "put_command", lambda machine, argv, stdin: machine.told.append("put") or 93)
-    monkeypatch.setattr(guests, "qemu_version", lambda *_: "QEMU 7.2")
+    monkeypatch.setattr(snapshots, "qemu_version", lambda *_: "QEMU 7.2")
 
 
 def guest_of(tmp_path: Path, name: str, accelerator: str = REPEATABLE, **changes: Any) -> Guest:
@@ -84,12 +88,11 @@ BEGIN = ["load disk with a snapshot", "clear", "put", "resume"]
 
 def test_one_snapshot_is_kept_and_all_guests_of_a_kind_begin_from_it(tmp_path: Path) -> None:
     first, second = guest_of(tmp_path, "w0"), guest_of(tmp_path, "w1")
-    first.boot_id, first.cache = "beef", CacheUse(0.25, 0.125)
     assert first.start(["/bin/true"], b"") == 93
     assert told(first) == ["boot", "prepare", *SAVE, *FROM_KEPT, *BEGIN]
     assert second.start(["/bin/true"], b"") == 93
     assert told(second) == [*FROM_KEPT, *BEGIN]
-    assert (second.boot_id, second.cache) == ("beef", CacheUse(0.25, 0.125))
+    assert second.known == KNOWN
     second.start(["/bin/true"], b"")
     assert told(second) == BEGIN
     (kept,) = (tmp_path / "snapshots").iterdir()
@@ -158,7 +161,7 @@ def test_guests_of_other_kinds_have_their_own(tmp_path: Path, monkeypatch: pytes
     rio = cache_mode("rio")
     for changes in ({"sysctls": {"vm.swappiness": 1}}, {"mount": "noatime"}, {"cache_share": 0.1}):
         keys.append(key_of(tmp_path, mode=rio.model_copy(update=changes)))
-    monkeypatch.setattr(guests, "qemu_version", lambda *_: "QEMU 10.0")
+    monkeypatch.setattr(snapshots, "qemu_version", lambda *_: "QEMU 10.0")
     keys.append(key_of(tmp_path))
     assert len(set(keys)) == len(keys)
 
@@ -292,7 +295,7 @@ def test_which_boot_memory_comes_from(tmp_path: Path, mode: str, magic: bytes, b
     machine = cast(Any, guest.machine)
     machine.ram_path = lambda: tmp_path / "ram"
     machine.read_file = lambda path: b"5d6f9f54-1aeb-4952-9ad0-5c4791c91712\n"
-    assert guest._read_boot_id() == boot_id
+    assert read_boot_id(machine, guest.setup, guest.mode) == boot_id
 
 
 def test_the_kernels_own_count_of_its_file_cache() -> None:

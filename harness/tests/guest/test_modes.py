@@ -8,8 +8,8 @@ from harness_builders import manifest
 from pydantic import ValidationError
 from riobed.errors import UsageError
 from riobed.guest import MIB, Guest, GuestSetup, Layout, MachineSpec, check_mode
+from riobed.guest.assembly import machine_config
 from riobed.guest.filesystems import FILE_SYSTEMS
-from riobed.guest.guest import machine_config
 from riobed.guest.kernel import GUEST_NEEDS
 from riobed.guest.modes import CacheMode, all_modes, cache_mode, find_mode, read_modes
 from riobed.guest.workload import Workload
@@ -113,8 +113,8 @@ def test_a_load_makes_durable_at_close_what_the_mode_promises(tmp_path: Path, na
     )
     setup = GuestSetup(manifest(tmp_path), MachineSpec(), "tcg", workload)
     guest = Guest(setup, mode, FakeMachine(machine_config(setup, mode, tmp_path)))
-    scripts = {key: guest.command(key, seed=1)[-1] for key in ("prepare", "start", "check")}
-    scripts |= guest.measured(1)
+    scripts = {key: guest.workload.command(key, seed=1)[-1] for key in ("prepare", "start", "check")}
+    scripts |= guest.workload.measured(1)
     assert {key for key, text in scripts.items() if "LD_PRELOAD" in text} == (
         {"start", ""} if mode.sync_on_close else set()
     )

@@ -12,7 +12,8 @@ from riobed.cost.series import prepare
 from riobed.cost.variants import Variant, parts
 from riobed.errors import InfraError
 from riobed.faults import catalogue_of
-from riobed.guest.guest import Guest, GuestSetup
+from riobed.guest.assembly import GuestSetup
+from riobed.guest.guest import Guest
 from riobed.measure import Measurement, measure
 from riobed.measure.counter import counter
 from riobed.trial.observe.evidence import read_evidence

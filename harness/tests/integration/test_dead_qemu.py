@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 from riobed.errors import InfraError
-from riobed.guest.guest import GuestSetup
+from riobed.guest.assembly import GuestSetup
 from riobed.guest.images import make_empty_disk
 from riobed.guest.layout import MIB
 from riobed.guest.modes import cache_mode

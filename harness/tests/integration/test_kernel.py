@@ -4,8 +4,9 @@
 import re
 
 import pytest
+from riobed.guest.assembly import GuestSetup
 from riobed.guest.boot import wait_until
-from riobed.guest.guest import Guest, GuestSetup
+from riobed.guest.guest import Guest
 from riobed.guest.modes import cache_mode
 
 from .conftest import GuestIn, opened, reset, shell

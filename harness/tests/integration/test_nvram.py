@@ -9,9 +9,10 @@ from mmap import mmap
 import numpy as np
 import pytest
 from riobed.faults.sites.vmlinux import Vmlinux
+from riobed.guest.assembly import GuestSetup
 from riobed.guest.boot import boot_production, wait_stage0
 from riobed.guest.config import MachineSpec, WorkloadSpec
-from riobed.guest.guest import Guest, GuestSetup
+from riobed.guest.guest import Guest
 from riobed.guest.layout import MIB, NVDIMM_START
 from riobed.guest.modes import cache_mode
 from riobed.guest.registry import mapped

@@ -37,7 +37,7 @@ def test_what_goes_to_an_nvdimm_is_counted(tmp_path: Path) -> None:
         for name, guest in opened.items():
             guest.ready()
             counted[name] = measure(guest, 1).part_events
-            assert guest.measure_bytes == SIZE
+            assert guest.workload.measure_bytes == SIZE
     written, read = counted["dax"]["write"], counted["dax"]["read"]
     # ext4 clears the blocks of a new file before DAX copies into them; the journal is the rest.
     assert 2 * SIZE <= written["nvdimm_lines_written"] * 64 < 2.2 * SIZE

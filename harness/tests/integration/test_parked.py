@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from riobed.guest.guest import Guest, GuestSetup
+from riobed.guest.assembly import GuestSetup
+from riobed.guest.guest import Guest
 from riobed.guest.modes import cache_mode
 from riobed.plan.spec import CampaignSpec
 from riobed.trial.control.plant import PLANTED

@@ -39,7 +39,7 @@ def prepare(guest: Guest, **options: str) -> None:
     guest.setup = replace(guest.setup, options=dict(options))
     guest.machine.load("first")
     guest.machine.resume()
-    shell(guest, f"rm -r {GUEST_DIR}; {guest.command('prepare', seed=0)[-1]}; sync")
+    shell(guest, f"rm -r {GUEST_DIR}; {guest.workload.command('prepare', seed=0)[-1]}; sync")
     guest.machine.save("ready")
 
 

@@ -88,7 +88,7 @@ def shell(guest: Guest, script: str) -> int:
 
 
 def checked(guest: Guest, part: int = -1) -> int:
-    return shell(guest, f"{BOX}; {[*guest.checks(7).values()][part][-1]}")
+    return shell(guest, f"{BOX}; {[*guest.workload.checks(7).values()][part][-1]}")
 
 
 def test_what_is_broken_is_found(guest: Guest) -> None:

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 from riobed.guest import registry
+from riobed.guest.assembly import GuestSetup
 from riobed.guest.boot import boot_production, wait_until
-from riobed.guest.guest import Guest, GuestSetup
+from riobed.guest.guest import Guest
 from riobed.guest.layout import Layout
 from riobed.guest.modes import cache_mode
 from riobed.trial.recovery.recover import read_recovery

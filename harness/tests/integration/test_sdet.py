@@ -37,7 +37,7 @@ def shell(guest: Guest, script: str) -> tuple[int, str]:
 
 def checked(guest: Guest) -> list[tuple[str, str]]:
     """Kind and path of each difference; by the shell and the programs of stage 0."""
-    check = guest.command("check", seed=7)[-1]
+    check = guest.workload.command("check", seed=7)[-1]
     status, out = shell(
         guest, f"mkdir -p /run/box; /bin/busybox --install -s /run/box; PATH=/run/box; {check}"
     )

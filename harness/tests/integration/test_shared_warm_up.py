@@ -31,7 +31,7 @@ def test_a_round_warms_up_once(guest: Guest, spec: CampaignSpec, fault_in: Fault
         record = trial(guest, spec, f"warm/{name}", *faults, **base | planned)
         assert record.check is not None and record.check.all_equal
         assert [report.workload for report in record.check.beside] == ["andrew", "outside"]
-        assert record.recovery is not None and record.recovery.boot_id == record.boot == guest.boot_id
+        assert record.recovery is not None and record.recovery.boot_id == record.boot == guest.known.boot_id
         return record
 
     first = run("first", "round 1")

@@ -33,9 +33,9 @@ def shell(guest: Guest, script: str) -> int:
 
 
 def test_all_commits_are_there(guest: Guest) -> None:
-    assert guest.measure_operations == 200
+    assert guest.workload.measure_operations == 200
     # As in a bench, of a file system that is read-only.
-    assert shell(guest, guest.command("check", seed=7)[-1]) == 0
+    assert shell(guest, guest.workload.command("check", seed=7)[-1]) == 0
 
 
 @pytest.mark.parametrize("change", [
@@ -47,6 +47,6 @@ def test_what_is_broken_is_found(guest: Guest, change: str) -> None:
     assert shell(guest, f"mount -o remount,rw /mnt/test; cp {DB} /tmp/kept; db={DB}; {change}") == 0
     # By the shell and the programs of stage 0.
     box = "mkdir -p /run/box; /bin/busybox --install -s /run/box; PATH=/run/box"
-    check = guest.command("check", seed=7)[-1]
+    check = guest.workload.command("check", seed=7)[-1]
     assert shell(guest, f"{box}; {check}") == 3
     assert shell(guest, f"cp /tmp/kept {DB}; {box}; {check}") == 0

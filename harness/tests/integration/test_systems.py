@@ -49,7 +49,7 @@ def test_data_is_permanent_when_the_mode_says(tmp_path: Path, name: str, written
     mode = mode.model_copy(update={"sysctls": mode.sysctls | never})
     with opened(setup, mode, f"system-{name}") as guest:
         guest.ready()
-        pid = guest.machine.spawn(["/bin/sh", "-c", guest.measured(1)[""]])
+        pid = guest.machine.spawn(["/bin/sh", "-c", guest.workload.measured(1)[""]])
         guest.machine.run(["/bin/sh", "-c", "while ! grep -q . /mnt/test/workload/file; do sleep 0.1; done"])
         assert on_disk(guest) == written
         guest.machine.run(["/bin/sh", "-c", "echo >/run/close"])

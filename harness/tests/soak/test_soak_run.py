@@ -41,7 +41,7 @@ class FakeGuest(Guest):
 
 def test_a_soak_names_the_kernel_of_its_mode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = manifest(tmp_path, build_id="ffff")
-    monkeypatch.setattr("riobed.guest.guest.kernel_products", lambda kernel: other)
+    monkeypatch.setattr("riobed.guest.assembly.kernel_products", lambda kernel: other)
     setup = GuestSetup(manifest(tmp_path), MachineSpec(), "tcg")
     asked = request(tmp_path)
     assert environment(asked, setup).kernel_build_id == "0123abcd"

@@ -16,6 +16,7 @@ from riobed.guest import CacheMode, CacheUse, cache_mode
 from riobed.guest.guest import Guest
 from riobed.guest.layout import MIB
 from riobed.guest.registry import mapped
+from riobed.guest.snapshots import Known
 from riobed.plan.rounds import PlannedTrial, plan
 from riobed.trial import TrialRecord, read_recovery, trial, trial_row
 from riobed.trial.control.stopping import stop_in_step
@@ -38,28 +39,32 @@ def machine(tmp_path: Path, clock: Clock) -> ScriptedMachine:
     return ScriptedMachine(tmp_path, clock)
 
 
-class ReadyGuest(Guest):
-    """A guest at the beginning of a trial; its commands are their names and values."""
+class NamedCommands:
+    """A workload whose commands are their names and values."""
 
     reports_steps = True
     streams = 0
     beside = ()
-    outside = b""
+
+    def command(self, key: str, **values: int) -> list[str]:
+        return [key, *(f"{name}={value}" for name, value in values.items())]
+
+
+class ReadyGuest(Guest):
+    """A guest at the beginning of a trial."""
+
+    known = Known(boot_id="beef", outside="", cache=CacheUse(0.31, 0.02))
     parking = None
     repeatable = False
     snapshot = "feed"
-    boot_id = "beef"
-    cache = CacheUse(0.31, 0.02)
     maps_nvdimm = True
 
     def __init__(self, machine: Any) -> None:
         self.machine = machine
+        self.workload: Any = NamedCommands()
 
     def ready(self, fresh: bool = False, check: bool = False) -> bool:
         return False
-
-    def command(self, key: str, **values: int) -> list[str]:  # type: ignore[override]
-        return [key, *(f"{name}={value}" for name, value in values.items())]
 
     def start(self, argv: list[str], stdin: bytes, fresh: bool = False, check: bool = False) -> int:
         self.machine.commands.append([*argv, stdin.decode()])
@@ -119,7 +124,7 @@ def test_an_injector_that_refuses(machine: ScriptedMachine, loaded: bytes, error
 
 def warmed_up(machine: ScriptedMachine, reports_steps: bool = True) -> TrialRecord:
     fresh, guest = a_record(), ReadyGuest(machine)
-    guest.reports_steps = reports_steps
+    guest.workload.reports_steps = reports_steps
     warm_up(guest, fresh, trial.spawn_workload(guest, fresh))
     return fresh
 

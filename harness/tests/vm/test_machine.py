@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from harness_builders import manifest
 from riobed.guest import MIB, MachineSpec, cache_mode
-from riobed.guest.guest import GuestSetup, machine_config
+from riobed.guest.assembly import GuestSetup, machine_config
 from riobed.vm import REPEATABLE, MachineConfig
 from riobed.vm.qemu import libvirt as driver
 from riobed.vm.qemu.libvirt import LibvirtMachine

@@ -132,7 +132,7 @@ def _written(guest: Guest, rng: random.Random) -> Plant:
 def _byte_of_a_file(guest: Guest, rng: random.Random) -> tuple[int, int, str]:
     """Return inode, offset and name of a random byte that the workload's check looks at."""
     pieces = [(0, size, ino, name) for size, ino, name in files(guest)]
-    if guest.names_places:
+    if guest.workload.names_places:
         pieces = _places(guest, {name: ino for _, _, ino, name in pieces})
     start, size, ino, name = rng.choices(pieces, [size for _, size, *_ in pieces])[0]
     return ino, start + rng.randrange(size), name
@@ -140,7 +140,7 @@ def _byte_of_a_file(guest: Guest, rng: random.Random) -> tuple[int, int, str]:
 
 def _places(guest: Guest, inos: Mapping[str, int]) -> list[tuple[int, int, int, str]]:
     """Return offset, length, inode and name of each piece that the workload names; InfraError without one."""
-    told = guest.machine.run(guest.command("places", seed=0))
+    told = guest.machine.run(guest.workload.command("places", seed=0))
     lines = [line.split(" ", 2) for line in told.stdout.decode("utf-8", "replace").splitlines()]
     try:
         found = [(int(start), int(size), f"{GUEST_DIR}/{path}") for start, size, path in lines]

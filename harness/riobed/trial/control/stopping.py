@@ -27,7 +27,7 @@ done
 def stop_workload(guest: Guest, planned: PlannedTrial, progress: Progress | Streams, pid: int) -> int | None:
     """Stop the workload as the plan says; return the step that it is in, None if it has ended."""
     # Who has to be asked where its bytes are must not be in the middle of changing them.
-    if planned.in_step and guest.reports_steps and not guest.names_places:
+    if planned.in_step and guest.workload.reports_steps and not guest.workload.names_places:
         return stop_in_step(guest, progress)
     end_workload(guest, planned.workload_seed, progress, pid)
     return None
@@ -35,14 +35,14 @@ def stop_workload(guest: Guest, planned: PlannedTrial, progress: Progress | Stre
 
 def end_workload(guest: Guest, seed: int, progress: Progress | Streams, pid: int) -> None:
     """Tell the workload to stop, and wait for its end."""
-    guest.machine.run(guest.command("stop", seed=seed), timeout=_STOP_S)
+    guest.machine.run(guest.workload.command("stop", seed=seed), timeout=_STOP_S)
     deadline = guest_time(guest.machine) + _STOP_S
     while guest.machine.status(pid) is None:
         if guest_time(guest.machine) > deadline:
             raise InfraError("the workload did not end when it was told to stop")
         time.sleep(0.02)
     poll_progress(guest.machine, progress)
-    if guest.reports_steps and not progress.finished:
+    if guest.workload.reports_steps and not progress.finished:
         raise InfraError("the workload did not end with the step it was in")
 
 

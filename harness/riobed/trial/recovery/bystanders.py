@@ -8,7 +8,7 @@ e2fsck puts into lost+found is not: a file system without a journal may have som
 from typing import Any
 
 from riobed.guest import Guest
-from riobed.guest.tree import TreeError, changes, parse
+from riobed.guest.tree import TreeError, changes, parse, read_listing
 
 NAME = "outside"
 _MOST = 100
@@ -19,10 +19,12 @@ def check_outside(guest: Guest, timeout: float) -> dict[str, Any]:
 
     What cannot be read is a difference. AgentLost if reading takes over `timeout` seconds.
     """
-    before = parse(guest.outside)
+    before = parse(guest.known.outside.encode("latin-1"))
     files = {path for path, entry in before.items() if entry.kind == "f"}
     try:
-        found = list(changes(before, parse(guest.list_outside(timeout))))
+        found = list(
+            changes(before, parse(read_listing(guest.machine, guest.workload.list_outside, timeout)))
+        )
     except TreeError as error:
         found = [(path, "unreadable", str(error)) for path in sorted(before)]
     lost = [path for path, _, _ in found if path in files]

@@ -140,8 +140,8 @@ def restart(guest: Guest, record: TrialRecord, how: Restart | None) -> None:
             raise InfraError("the progress log is full, so it is not known which steps were done")
     with record.phase("report"):
         report = read_recovery(guest)
-        if report.boot_id not in (None, guest.boot_id):
-            raise InfraError(f"recovery found memory of boot {report.boot_id}, not of {guest.boot_id}")
+        if report.boot_id not in (None, guest.known.boot_id):
+            raise InfraError(f"recovery found memory of boot {report.boot_id}, not of {guest.known.boot_id}")
         record.recovery = report.model_copy(update={"interrupted": record.interruption})
 
 
@@ -154,10 +154,10 @@ def judge(guest: Guest, record: TrialRecord) -> None:
         reported = record.progress.reported
         if record.restart in LOSSES_OF_POWER and guest.mode.may_lose_newest:
             reported["oldest"] = 0
-        argv = guest.command("check", seed=record.planned.workload_seed, **reported)
+        argv = guest.workload.command("check", seed=record.planned.workload_seed, **reported)
         record.check = read_check(guest.machine.run(argv, timeout=_CHECK_S))
-        beside = [check_beside(guest, record, each) for each in guest.beside]
-        beside += [check_outside(guest, _CHECK_S)] if guest.outside else []
+        beside = [check_beside(guest, record, each) for each in guest.workload.beside]
+        beside += [check_outside(guest, _CHECK_S)] if guest.known.outside else []
         if beside:
             record.check = CheckReport.model_validate(record.check.model_dump() | {"beside": beside})
     if not record.check.all_equal:
@@ -169,7 +169,7 @@ def check_beside(guest: Guest, record: TrialRecord, beside: Beside) -> dict[str,
     seed = record.planned.workload_seed
     reports = progress(seed, beside.workload.streams, beside.place.stream)
     reports.feed(record.reported_before + guest.machine.progress.text())
-    argv = guest.check_beside(beside, seed=seed, **reports.reported)
+    argv = guest.workload.check_beside(beside, seed=seed, **reports.reported)
     report = read_check(guest.machine.run(argv, timeout=_CHECK_S))
     errors = [asdict(error) for error in reports.errors]
     return report.model_dump() | {"workload": beside.workload.name, "done": reports.done, "errors": errors}
