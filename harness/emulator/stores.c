@@ -5,7 +5,7 @@
  *	-plugin file=stores.so,counters=FILE,range=START:END
  *
  * START and END are physical addresses, hexadecimal, without a prefix. FILE holds one struct stores;
- * harness/riobed/trace/stores.py reads it. It takes QEMU's newer interface: the older one does not tell where in
+ * harness/riobed/propagation/stores.py reads it. It takes QEMU's newer interface: the older one does not tell where in
  * physical memory an NVDIMM is.
  */
 #include <stdio.h>

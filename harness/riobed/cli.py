@@ -401,8 +401,8 @@ def replay(
         Path | None,
         typer.Option(help="Folder for logs and results.", show_default="replays/NAME-ID beside the store"),
     ] = None,
-    trace: Annotated[
-        bool, typer.Option("--trace", help="Trace the propagation path from faults to damaged blocks.")
+    propagation: Annotated[
+        bool, typer.Option("--propagation", help="Follow the faults to the damaged blocks.")
     ] = False,
     as_json: AsJson = False,
     connect: Uri = None,
@@ -417,14 +417,16 @@ def replay(
     from riobed.errors import UsageError
 
     if crashes is not None:
-        if position is not None or times > 1 or trace:
-            raise UsageError("replay: --crashes cannot be combined with ID, --times or --trace; remove them")
+        if position is not None or times > 1 or propagation:
+            raise UsageError(
+                "replay: --crashes cannot be combined with ID, --times or --propagation; remove them"
+            )
         many = Many(crashes, store, campaign, folder)
         text = replay_many(many, "json" if as_json else "md", connect)
     elif position is None:
         raise UsageError("replay: give a trial's ID, or --crashes N")
     else:
-        text = run_again(Request(position, store, campaign, folder, trace, times), as_json, connect)
+        text = run_again(Request(position, store, campaign, folder, propagation, times), as_json, connect)
     typer.echo(text, nl=False)
 
 

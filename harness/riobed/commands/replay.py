@@ -41,15 +41,15 @@ from riobed.faults.sites.vmlinux import Vmlinux
 from riobed.guest import GuestSetup, guest_setup, open_guest, provenance
 from riobed.guest.registry import mapped
 from riobed.plan import CampaignSpec, PlannedTrial, plan, stored_spec
-from riobed.trace import (
+from riobed.propagation import (
+    EventLog,
     Symbols,
-    TraceLog,
     find_chunks,
+    propagation_report,
+    propagation_text,
     store_plugin,
-    stores_answer,
+    stores_report,
     stores_so_far,
-    trace_answer,
-    trace_text,
 )
 from riobed.trial import PLANTED, Evidence, TrialRecord, fault_row, run_trial, trial_row
 from riobed.vm import LEAST_ROOM, need_room
@@ -69,7 +69,7 @@ class Request:
     store: str
     campaign: str | None = None
     folder: Path | None = None
-    trace: bool = False
+    propagation: bool = False
     times: int = 1
 
 
@@ -91,7 +91,7 @@ def replay(request: Request, as_json: bool, uri: str | None) -> str:
     """
     stored = find(request)
     with Console(stderr=True).status("Looking for built products, drawing the faults again") as status:
-        setup = replay_setup(stored.campaign, stored.spec, request.store, uri, request.trace)
+        setup = replay_setup(stored.campaign, stored.spec, request.store, uri, request.propagation)
         faults = redraw(stored, setup)
         folder = make_folder(request.folder or beside(request.store, "replays") / _name(stored))
         status.update(f"Running trial {stored.row.position} of {stored.campaign.name!r} again")
@@ -105,14 +105,14 @@ def replay(request: Request, as_json: bool, uri: str | None) -> str:
 
 
 def replay_setup(
-    campaign: CampaignRow, spec: CampaignSpec, store: str, uri: str | None, trace: bool = False
+    campaign: CampaignRow, spec: CampaignSpec, store: str, uri: str | None, propagation: bool = False
 ) -> GuestSetup:
     """Return what a campaign's guests are made of; they start from the store's snapshot cache if it has one.
 
-    With `trace` they log what becomes of their pages, and a canary takes a QEMU that can watch it.
+    With `propagation` they log what becomes of their pages, and a canary takes a QEMU that can watch it.
     UsageError if the kernel built here is not the campaign's.
     """
-    watched = trace and bool(spec.machine.canary_mib)
+    watched = propagation and bool(spec.machine.canary_mib)
     # Only an emulator can be asked who stored.
     machine = spec.machine.model_copy(update={"accelerator": "tcg"}) if watched else spec.machine
     setup = guest_setup(machine, uri, spec.workload, loses_lines=spec.loses_lines, counts_nvdimm=watched)
@@ -122,7 +122,7 @@ def replay_setup(
             f"campaign {campaign.name!r}: another kernel is built here: {difference}; "
             "check out the sources it ran on"
         )
-    return replace(replayable(setup, store), trace=trace)
+    return replace(replayable(setup, store), propagation=propagation)
 
 
 def find(request: Request) -> StoredTrial:
@@ -190,7 +190,7 @@ class Replayer:
         # Another plugin knows the lines that a loss of power takes, and a machine has one.
         cache_mode = spec.mode(mode)
         canary = setup.machine.canary_mib and cache_mode.nvdimm and not setup.loses_lines
-        self._watches = bool(setup.trace and canary)
+        self._watches = bool(setup.propagation and canary)
         plugin = store_plugin(setup, setup.layout(cache_mode)) if self._watches else None
         self._guest = open_guest(setup, cache_mode, f"replay-{mode}", plugin=plugin)
 
@@ -224,34 +224,34 @@ class Replayer:
             before = stores_so_far(self._guest.machine.config) if self._watches else 0
             run_trial(self._guest, _patient(stored), record)
             need_room(self._guest.machine.config.folder, LEAST_ROOM)
-            path = folder / f"trace{suffix}.log.gz"
-            trace = self._follow(record, path, before) if self._setup.trace else None
+            path = folder / f"propagation{suffix}.log.gz"
+            followed = self._follow(record, path, before) if self._setup.propagation else None
         finally:
             _keep(folder / f"console{suffix}.log.gz", record.log)
-        return Replay(compare(stored, self._setup, record), trace)
+        return Replay(compare(stored, self._setup, record), followed)
 
     def _follow(self, record: TrialRecord, path: Path, stores: int) -> dict[str, Any]:
-        """Read the trace. The guest is still as the trial left it, so it can tell where its files lie.
+        """Read the log. The guest is still as the trial left it, so it can tell where its files lie.
 
         Before the trial there were so many stores into the canary.
         """
         machine = self._guest.machine
         with mapped(machine.ram_path()) as memory:
-            log = TraceLog(find_chunks(memory))
+            log = EventLog(find_chunks(memory))
         _keep(path, log.text())
         if not log.lines:
-            raise InfraError("the guest's memory holds no trace")
+            raise InfraError("the guest's memory holds no propagation log")
         vmlinux = Vmlinux(self._setup.products(self._guest.mode).kernel.vmlinux)
-        answer = trace_answer(self._guest, record, log, Symbols(vmlinux))
-        return answer | ({"canary": stores_answer(machine.config, stores, vmlinux)} if self._watches else {})
+        answer = propagation_report(self._guest, record, log, Symbols(vmlinux))
+        return answer | ({"canary": stores_report(machine.config, stores, vmlinux)} if self._watches else {})
 
 
 @dataclass(frozen=True)
 class Replay:
-    """One replay, and the answer of its trace if there is one."""
+    """One replay, and what its propagation log shows if there is one."""
 
     run: ReplayRun
-    trace: dict[str, Any] | None
+    propagation: dict[str, Any] | None
 
 
 def _patient(stored: StoredTrial) -> CampaignSpec:
@@ -322,7 +322,7 @@ def describe(stored: StoredTrial, replays: list[Replay]) -> dict[str, Any]:
                 "now": {"accelerator": each.run.on.accelerator} | each.run.now.model_dump(),
                 "same": each.run.same,
             }
-            | ({"trace": each.trace} if each.trace else {})
+            | ({"propagation": each.propagation} if each.propagation else {})
             for each in replays
         ],
         "matched": sum(each.run.same["crash_title"] for each in replays),
@@ -341,7 +341,7 @@ def as_text(answer: dict[str, Any], folder: Path) -> str:
         other = [name for name in JUDGED if not each["same"][name]]
         lines.append(f"  now   {_described(each['now'])}")
         lines.append(f"  same: {_named(same)}; other: {_named(other)}")
-        lines += trace_text(each["trace"]) if "trace" in each else []
+        lines += propagation_text(each["propagation"]) if "propagation" in each else []
     times = len(answer["replays"])
     if times > 1:
         interval = interval_text(share_of(answer["matched"], times))

@@ -63,8 +63,8 @@ class GuestSetup:
     loses_lines: bool = False
     # None: the host's QEMU.
     qemu: Path | None = None
-    # Trace the file cache, for `riobed replay --trace`.
-    trace: bool = False
+    # Log what happens to the file cache, for `riobed replay --propagation`.
+    propagation: bool = False
     # When the snapshot is taken, the disk has all that was written before.
     settled: bool = False
     # Folder of the snapshot cache, from which guests start; None: no cache.

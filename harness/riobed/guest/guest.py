@@ -13,7 +13,7 @@ from riobed.guest.kernel import kernel_config
 from riobed.guest.mailbox import open_mailbox, put_command
 from riobed.guest.modes import NVDIMM_DRIVERS, CacheMode
 from riobed.guest.parking import Parking
-from riobed.guest.preparing import make_file_system, prepare, start_trace
+from riobed.guest.preparing import make_file_system, prepare, start_propagation_log
 from riobed.guest.snapshots import (
     NOTHING,
     hash_memory,
@@ -93,7 +93,7 @@ class Guest:
     @property
     def repeatable(self) -> bool:
         """Whether the guest is deterministic, instruction by instruction, as long as nothing talks to it."""
-        return self.setup.accelerator == REPEATABLE and not self.setup.trace
+        return self.setup.accelerator == REPEATABLE and not self.setup.propagation
 
     def boot(self) -> None:
         """Boot the production kernel with a new, empty file system under test mounted."""
@@ -154,8 +154,8 @@ class Guest:
             self._clear_logs()
             self.machine.resume()
         self._need_agent()
-        if self.setup.trace:
-            start_trace(self.machine)
+        if self.setup.propagation:
+            start_propagation_log(self.machine)
         return restored and check
 
     def keep_warm(self, round_seed: str, pid: int) -> WarmStart:

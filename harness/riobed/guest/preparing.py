@@ -20,7 +20,7 @@ REMOUNT = "LIBMOUNT_FORCE_MOUNT2=always mount /mnt/test -o remount,"
 # does, so all are looked at again.
 _SETTLE = f"{REMOUNT}ro && {REMOUNT}rw && find /mnt/test -size +0 >/dev/null"
 _INJECTOR = "/lib/riobed/riobed_inject.ko"
-_TRACE = "/lib/riobed/riobed_trace.ko"
+_PROPAGATION = "/lib/riobed/riobed_propagation.ko"
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
@@ -78,8 +78,8 @@ def read_boot_id(machine: Machine, setup: GuestSetup, mode: CacheMode) -> str:
     return machine.read_file(_BOOT_ID).decode("ascii", "replace").replace("-", "")[:16]
 
 
-def start_trace(machine: Machine) -> None:
-    """Start the trace after the snapshot, which is then the same with and without a trace."""
-    started = machine.run(["/usr/bin/staprun", "-b", "1", "-L", _TRACE])
+def start_propagation_log(machine: Machine) -> None:
+    """Start the log after the snapshot, which is then the same with and without it."""
+    started = machine.run(["/usr/bin/staprun", "-b", "1", "-L", _PROPAGATION])
     if started.status:
-        raise InfraError(f"the trace does not start: {started.error}")
+        raise InfraError(f"the propagation log does not start: {started.error}")

@@ -61,7 +61,7 @@ class World:
         self.faults = FAULTS
         self.run = crash
         self.asked: list[str] = []
-        self.traced: list[bool] = []
+        self.with_log: list[bool] = []
         self.limits: list[float] = []
         monkeypatch.setattr(replaying, "guest_setup", self._setup)
         monkeypatch.setattr(replaying, "open_guest", self._open)
@@ -85,7 +85,7 @@ class World:
 
     def _open(self, setup: GuestSetup, mode: object, name: str, plugin: object) -> FakeGuest:
         assert plugin is None
-        self.traced.append(setup.trace)
+        self.with_log.append(setup.propagation)
         return FakeGuest(self.asked, self.folder)
 
     def _run_trial(self, guest: FakeGuest, spec: CampaignSpec, record: TrialRecord) -> None:
@@ -132,7 +132,7 @@ def test_the_same_again(world: World) -> None:
     assert asked == ("test", 1, "rio", "kernel_text")
     # From the snapshot, as in a campaign, and with nothing left behind.
     assert world.asked == ["snapshot", "trial 1", "discard"]
-    assert world.traced == [False]
+    assert world.with_log == [False]
     # A crash has more time to come than it had.
     assert world.limits == [2 * SPEC.limit_s]
 

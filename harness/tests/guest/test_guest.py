@@ -141,7 +141,7 @@ DECIDES: dict[str, list[Any]] = {
     "manifest": [{"build_id": "beef"}, {"image": "f" * 16}],
 }  # fmt: skip
 # What has no snapshot in the cache, or may share one. The accelerator is given by `icount`.
-SHARES = {"parked", "loses_lines", "trace", "snapshots", "driver"}
+SHARES = {"parked", "loses_lines", "propagation", "snapshots", "driver"}
 ELSEWHERE = {"qemu"}
 
 
@@ -239,9 +239,9 @@ def test_a_place_where_nothing_can_be_kept(tmp_path: Path) -> None:
         guest.take_snapshot()
 
 
-def test_a_traced_guest_is_not_repeatable(tmp_path: Path) -> None:
+def test_a_guest_with_a_propagation_log_is_not_repeatable(tmp_path: Path) -> None:
     assert guest_of(tmp_path, "w0").repeatable
-    assert not guest_of(tmp_path, "w1", trace=True).repeatable
+    assert not guest_of(tmp_path, "w1", propagation=True).repeatable
 
 
 @pytest.mark.parametrize("mib", [0, 16])

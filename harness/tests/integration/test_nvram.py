@@ -19,7 +19,7 @@ from riobed.guest.registry import mapped
 from riobed.guest.setup import check_mode, guest_setup
 from riobed.plan.kinds import kinds_in
 from riobed.plan.spec import CampaignSpec
-from riobed.trace import store_plugin, stores_answer, stores_so_far
+from riobed.propagation import store_plugin, stores_report, stores_so_far
 from riobed.trial.recovery.recover import read_recovery
 from riobed.trial.rows import trial_row
 from riobed.vm import CanaryHits, Machine
@@ -110,7 +110,7 @@ def test_who_stored_into_the_canary_is_named() -> None:
         before = stores_so_far(config)
         shell(guest, "printf x | dd of=/dev/pmem1 bs=1 seek=12345 conv=notrunc,fsync 2>/dev/null")
         vmlinux = Vmlinux(setup.products(mode).kernel.vmlinux)
-        answer = stores_answer(config, before, vmlinux)
+        answer = stores_report(config, before, vmlinux)
     # The driver writes the whole block.
     assert answer["by"][0]["offset"] == 64 * MIB + 12288
     assert {by["function"] for by in answer["by"]} == {"__memcpy_flushcache"}, answer

@@ -52,13 +52,13 @@ def test_the_way_to_a_planted_change(tmp_path: Path) -> None:
     kinds = {row.position: row.faults[0].params["kind"] for row in trial_rows(opened, opened.campaign().id)}
     assert kinds == {0: "written", 1: "entry", 2: "stray"}
     for position, kind in kinds.items():
-        answer = once(replay(Request(position, store, trace=True), True, None))
+        answer = once(replay(Request(position, store, propagation=True), True, None))
         assert all(answer["same"].values()), answer
-        trace = answer["trace"]
-        plant = trace["planted"]
+        followed = answer["propagation"]
+        plant = followed["planted"]
         assert plant["kind"] == kind
         # A legal write to a twin changes its time, too, which is in no page.
-        (damaged,) = [damage for damage in trace["damaged"] if damage["place"]]
+        (damaged,) = [damage for damage in followed["damaged"] if damage["place"]]
         assert (damaged["place"]["ino"], damaged["place"]["index"]) == (plant["ino"], plant["offset"] // PAGE)
         # The check names the file, and of a stray change the checksums name the page.
         assert len(damaged["what"]) == (2 if kind == "stray" else 1)
@@ -67,15 +67,15 @@ def test_the_way_to_a_planted_change(tmp_path: Path) -> None:
         # A page may also have got its content another way, by a mapping for example.
         tasks = [event["task"] for event in writers]
         assert tasks[-1:] == ["dd"] if kind == "written" else set(tasks) <= {"memtest"}
-        # Another page may have become dirty before the trace begins.
+        # Another page may have become dirty before the log begins.
         assert damaged["events"] or kind != "written"
         # The kernel closes a written page some time later, on a busy host after the trial's end.
         for last in damaged["events"][-1:]:
             assert (last["kind"], last["ino"]) == ("entry", plant["ino"])
             assert last["state"] in ("dirty", "dirty, being changed")
-        kept = gzip.decompress((tmp_path / f"replays/small-{position:05d}/trace.log.gz").read_bytes())
-        assert kept.count(b"\n") == trace["log"]["events"] > 100
-        assert trace["log"]["unreadable"] <= 1
+        kept = gzip.decompress((tmp_path / f"replays/small-{position:05d}/propagation.log.gz").read_bytes())
+        assert kept.count(b"\n") == followed["log"]["events"] > 100
+        assert followed["log"]["unreadable"] <= 1
 
 
 @pytest.mark.extended
@@ -87,12 +87,12 @@ def test_an_oops_that_is_sure_to_come_has_the_same_title(
     monkeypatch.setattr(CampaignSpec, "fault_class", lambda spec, name: drawn)
     store = run(tmp_path, "kernel_text", 1)
     before = Path(store).read_bytes()
-    for trace in (False, True):
-        answer = once(replay(Request(0, store, trace=trace), True, None))
+    for propagation in (False, True):
+        answer = once(replay(Request(0, store, propagation=propagation), True, None))
         assert answer["now"]["crash_title"] == "invalid opcode in vfs_mkdir"
         assert answer["same"] == {"outcome": True, "crash_title": True, "corruption": True}
-    (activated,) = answer["trace"]["activated"]
-    assert (activated["index"], answer["trace"]["damaged"]) == (0, [])
+    (activated,) = answer["propagation"]["activated"]
+    assert (activated["index"], answer["propagation"]["damaged"]) == (0, [])
     assert Path(store).read_bytes() == before
 
 

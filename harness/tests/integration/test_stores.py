@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The emulator names the instructions that store into the canary, as a traced replay does.
+"""The emulator names the instructions that store into the canary, as a replay with `--propagation` does.
 
 The program that stores (harness/tests/data/lines.c) is the independent count.
 """
@@ -11,8 +11,8 @@ from riobed.faults.sites.vmlinux import Vmlinux
 from riobed.guest.config import MachineSpec
 from riobed.guest.modes import cache_mode
 from riobed.guest.setup import guest_setup
-from riobed.trace import store_plugin, stores_answer, stores_so_far
-from riobed.trace.stores import stores_text
+from riobed.propagation import store_plugin, stores_report, stores_so_far
+from riobed.propagation.stores import stores_text
 
 from .conftest import compiled, opened, shell
 from .test_lines import KIND, SOURCE
@@ -36,7 +36,7 @@ def test_each_store_is_noted_with_its_instruction() -> None:
         while b"stored" not in shell(guest, "cat /run/told"):
             time.sleep(0.1)
         vmlinux = Vmlinux(setup.products(mode).kernel.vmlinux)
-        answer = stores_answer(machine.config, KIND, vmlinux)
+        answer = stores_report(machine.config, KIND, vmlinux)
     assert answer["stores"] + KIND == KIND * sum(STORES)
     first = answer["by"][0]
     assert (first["offset"], first["bytes"], first["source"]) == (nvdimm.used + 64 * KIND, 8, "")

@@ -13,7 +13,7 @@ from riobed_results.store import CheckReport, Difference, RecoveryReport
 
 from riobed.errors import InfraError
 from riobed.guest import GUEST_DIR, PAGE, Guest
-from riobed.trace.propagation import Place
+from riobed.propagation.follower import BlockRef
 from riobed.trial import TrialRecord
 
 # Limits on how many damages are followed, and how many pages of each.
@@ -34,7 +34,7 @@ class Damage:
     """One difference in words, and the pages it is in; empty if there is no page to follow."""
 
     what: str
-    places: tuple[Place, ...]
+    places: tuple[BlockRef, ...]
 
 
 def damages(guest: Guest, record: TrialRecord) -> list[Damage]:
@@ -48,7 +48,7 @@ def damages(guest: Guest, record: TrialRecord) -> list[Damage]:
         Damage(
             damage.what,
             tuple(
-                Place(place.ino, place.index, blocks.get(place)) if place.ino else place
+                BlockRef(place.ino, place.index, blocks.get(place)) if place.ino else place
                 for place in damage.places
             ),
         )
@@ -62,10 +62,10 @@ def _mismatches(recovery: RecoveryReport | None) -> list[Damage]:
     found = []
     for page in sums.mismatches[:_MOST] if sums else []:
         if page.metadata:
-            place = Place(0, page.index, page.index)
+            place = BlockRef(0, page.index, page.index)
             found.append(Damage(f"checksum of block {page.index} of the device", (place,)))
         else:
-            place = Place(page.ino, page.index)
+            place = BlockRef(page.ino, page.index)
             found.append(Damage(f"checksum of page {page.index} of inode {page.ino}", (place,)))
     return found
 
@@ -84,11 +84,11 @@ def _words(found: Difference) -> str:
     return f"{found.path}: {found.kind}, {found.length} bytes from {found.offset}"
 
 
-def _pages(ino: int, offset: int, length: int) -> tuple[Place, ...]:
+def _pages(ino: int, offset: int, length: int) -> tuple[BlockRef, ...]:
     if not ino:
         return ()
     first, last = offset // PAGE, max(offset, offset + length - 1) // PAGE
-    return tuple(Place(ino, index) for index in range(first, min(last, first + _MOST_PAGES - 1) + 1))
+    return tuple(BlockRef(ino, index) for index in range(first, min(last, first + _MOST_PAGES - 1) + 1))
 
 
 def _inodes(guest: Guest, paths: list[str]) -> list[int]:
@@ -98,7 +98,7 @@ def _inodes(guest: Guest, paths: list[str]) -> list[int]:
     return _numbers(guest, ["/bin/sh", "-c", _INODES, "sh", *paths], b"", len(paths))
 
 
-def _blocks(guest: Guest, places: list[Place]) -> dict[Place, int]:
+def _blocks(guest: Guest, places: list[BlockRef]) -> dict[BlockRef, int]:
     """Return the blocks of pages on the device; a page in a hole has none."""
     unique = list(dict.fromkeys(places))
     if not unique:

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """From page frames, pages and sectors to damaged places: each event goes where it belongs, and only there."""
 
-from riobed.trace import propagation
-from riobed.trace.log import Event
-from riobed.trace.propagation import Follower, Place, Way
+from riobed.propagation import follower as propagation
+from riobed.propagation.follower import BlockRef, Follower, PropagationPath
+from riobed.propagation.log import Event
 
 DIRECT_MAP = 0xFFFF888000000000
 CLEAN, DIRTY, METADATA = 1, 2, 0x40
-PAGE_2 = Place(75, 2)
+PAGE_2 = BlockRef(75, 2)
 
 
 def event(kind: str, ns: int, **words: int) -> Event:
@@ -30,12 +30,12 @@ def done(ns: int, sector: int, size: int) -> Event:
     return event("done", ns, sector=sector, bytes=size, status=0)
 
 
-def way(place: Place, *events: Event, start_ns: int | None = None) -> Way:
+def way(place: BlockRef, *events: Event, start_ns: int | None = None) -> PropagationPath:
     (found,) = Follower([place], start_ns).follow(events)
     return found
 
 
-def moments(found: Way) -> list[int]:
+def moments(found: PropagationPath) -> list[int]:
     return [event.ns for event in found.events]
 
 
@@ -89,7 +89,7 @@ def test_writes_of_a_page_wherever_they_go_and_what_then_reaches_the_disk() -> N
 
 def test_whatever_is_written_to_the_block_of_a_page() -> None:
     found = way(
-        Place(75, 2, block=1000),
+        BlockRef(75, 2, block=1000),
         write(1, 8000, 4096, "-", 0, 0),
         write(2, 8007, 512, "f", 80, 0),
         write(3, 8008, 512, "f", 80, 0),
@@ -97,13 +97,13 @@ def test_whatever_is_written_to_the_block_of_a_page() -> None:
         done(5, 7999, 1024),
     )
     assert moments(found) == [1, 2, 5]
-    block = way(Place(0, 1000, 1000), write(1, 1, 8192, "b", 9, 999), write(2, 8000, 1, "-", 0, 0))
+    block = way(BlockRef(0, 1000, 1000), write(1, 1, 8192, "b", 9, 999), write(2, 8000, 1, "-", 0, 0))
     assert moments(block) == [1, 2]
 
 
 def test_a_block_that_goes_to_the_journal_does_not_own_its_place_there() -> None:
     found = way(
-        Place(0, 49, 49),
+        BlockRef(0, 49, 49),
         write(1, 16816, 4096, "b", 266338320, 49),
         done(2, 16816, 4096),
         write(3, 16816, 4096, "b", 266338320, 53),
@@ -135,7 +135,7 @@ def test_what_was_being_changed_when_a_fault_was_activated() -> None:
 
 
 def test_each_of_several_places_has_its_own_events() -> None:
-    ways = Follower([PAGE_2, Place(75, 3), PAGE_2], None).follow(
+    ways = Follower([PAGE_2, BlockRef(75, 3), PAGE_2], None).follow(
         [entry(1, 10, 75, 2), entry(2, 11, 75, 3), write(3, 8000, 8192, "f", 75, 2)]
     )
-    assert {way.place: moments(way) for way in ways} == {PAGE_2: [1, 3], Place(75, 3): [2, 3]}
+    assert {way.place: moments(way) for way in ways} == {PAGE_2: [1, 3], BlockRef(75, 3): [2, 3]}

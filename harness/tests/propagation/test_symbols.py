@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import cast
 
 from riobed.faults.sites.vmlinux import Symbol, Vmlinux
-from riobed.trace.symbols import Symbols
+from riobed.propagation.symbols import Symbols
 
 NAMES = ["__traceiter_rio_entry", "rio_set", "rio_page_settle", "ext4_write_end", "rio_later"]
 FUNCTIONS = [Symbol(0x1000 + 0x100 * number, 0x80, name) for number, name in enumerate(NAMES)]

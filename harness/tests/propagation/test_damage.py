@@ -10,8 +10,8 @@ from riobed.errors import InfraError
 from riobed.guest.guest import Guest
 from riobed.guest.modes import cache_mode
 from riobed.plan import plan
-from riobed.trace.damage import Damage, damages
-from riobed.trace.propagation import Place
+from riobed.propagation.damage import Damage, damages
+from riobed.propagation.follower import BlockRef
 from riobed.trial.record import TrialRecord
 from riobed.vm.agent import ExecResult
 from riobed_results.store import CheckReport, RecoveryReport
@@ -55,7 +55,7 @@ def checksums(*mismatches: dict[str, Any]) -> RecoveryReport:
 def test_both_oracles_name_one_page() -> None:
     machine = Asked({"tree/f": 75}, {"75 2": "2232"})
     check = {"differences": [difference(offset=8200, length=17)]}
-    place = Place(75, 2, 2232)
+    place = BlockRef(75, 2, 2232)
     assert of(machine, check, checksums(mismatch(75, 2))) == [
         Damage("tree/f: content, 17 bytes from 8200", (place,)),
         Damage("checksum of page 2 of inode 75", (place,)),
@@ -65,7 +65,7 @@ def test_both_oracles_name_one_page() -> None:
 def test_a_block_of_metadata_is_where_it_says() -> None:
     machine = Asked({}, {})
     assert of(machine, None, checksums(mismatch(0, 49, metadata=True))) == [
-        Damage("checksum of block 49 of the device", (Place(0, 49, 49),))
+        Damage("checksum of block 49 of the device", (BlockRef(0, 49, 49),))
     ]
     assert machine.questions == 0
 
@@ -76,7 +76,7 @@ def test_a_block_of_metadata_is_where_it_says() -> None:
 )
 def test_the_pages_of_a_difference(offset: int, length: int, pages: list[int]) -> None:
     (found,) = of(Asked({"tree/f": 75}, {}), {"differences": [difference(offset=offset, length=length)]})
-    assert found.places == tuple(Place(75, page) for page in pages)
+    assert found.places == tuple(BlockRef(75, page) for page in pages)
 
 
 def test_what_is_gone_has_no_page_nor_have_attributes_and_a_hole_has_no_block() -> None:
@@ -84,7 +84,7 @@ def test_what_is_gone_has_no_page_nor_have_attributes_and_a_hole_has_no_block() 
     seen = [difference(), difference(path="tree/g", kind="metadata", length=0)]
     gone, attributes, hole = of(machine, {"differences": [*seen, difference(path="tree/g", length=8192)]})
     assert gone.places == attributes.places == ()
-    assert hole.places == (Place(80, 0), Place(80, 1, 17))
+    assert hole.places == (BlockRef(80, 0), BlockRef(80, 1, 17))
 
 
 NO_PLACES = [None, {}, *({"differences": said} for said in (None, {"path": "x"}, ["x", None, {}]))]

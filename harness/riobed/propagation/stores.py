@@ -9,7 +9,7 @@ from typing import Any
 from riobed.errors import InfraError
 from riobed.faults.sites.vmlinux import Vmlinux
 from riobed.guest import GuestSetup, Layout
-from riobed.trace.symbols import Symbols
+from riobed.propagation.symbols import Symbols
 from riobed.vm import MachineConfig, Nvdimm, Plugin, compiled
 
 NAME = "stores"
@@ -40,7 +40,7 @@ def stores_so_far(config: MachineConfig) -> int:
         return int(_TOTAL.unpack(file.read(_TOTAL.size).ljust(_TOTAL.size, b"\0"))[0])
 
 
-def stores_answer(config: MachineConfig, since: int, vmlinux: Vmlinux) -> dict[str, Any]:
+def stores_report(config: MachineConfig, since: int, vmlinux: Vmlinux) -> dict[str, Any]:
     """Return the stores after the first `since` ones by instruction, in the order of their first stores."""
     if not (nvdimm := config.nvdimm):
         raise InfraError(f"{config.name}: it has no NVDIMM")

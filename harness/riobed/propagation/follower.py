@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Propagation: from a fault to a damaged block, by the events of a trace that touched it.
+"""Follower: from a fault to a damaged block, by the events of the log that touched it.
 
 The paper leaves this as future work (section 3.3, note 2). A damaged place is a page of a file or a block of
-the device. The trace has page frames, pages and sectors; this module maps them to each other.
+the device. The log has page frames, pages and sectors; this module maps them to each other.
 """
 
 from collections import deque
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from riobed.guest import PAGE
 from riobed.guest.registry import FREE, STATE_MASK
-from riobed.trace.log import Event
+from riobed.propagation.log import Event
 
 # Only the last events of a busy page are kept: the crash is at the end.
 _KEPT = 1000
@@ -24,7 +24,7 @@ _DIRECT_MAP_SIZE = 1 << 40
 
 
 @dataclass(frozen=True)
-class Place:
+class BlockRef:
     """A page of a file (`index` counts pages), or with inode 0 block `index` of the device.
 
     `block` is where it lies on the device, in units of 4 KiB, None if that is not known.
@@ -36,10 +36,10 @@ class Place:
 
 
 @dataclass
-class Way:
+class PropagationPath:
     """The events of a place: their number, the last of them, and its last entry before injection."""
 
-    place: Place
+    place: BlockRef
     total: int = 0
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=_KEPT))
     before: Event | None = None
@@ -74,13 +74,13 @@ class Follower:
     `changing` has the pages that were being changed at each requested moment (ns).
     """
 
-    def __init__(self, places: Iterable[Place], start_ns: int | None, moments: Iterable[int] = ()) -> None:
-        self.ways = [Way(place) for place in dict.fromkeys(places)]
+    def __init__(self, places: Iterable[BlockRef], start_ns: int | None, moments: Iterable[int] = ()) -> None:
+        self.paths = [PropagationPath(place) for place in dict.fromkeys(places)]
         self._start_ns = start_ns
-        self._by_page = {(way.place.ino, way.place.index): way for way in self.ways}
+        self._by_page = {(path.place.ino, path.place.index): path for path in self.paths}
         # The content of each page frame, from its latest entry.
         self._holds: dict[int, tuple[int, int]] = {}
-        # Events of page frames without an entry yet: they were listed before the trace began.
+        # Events of page frames without an entry yet: they were listed before the log began.
         self._unknown: dict[int, list[Event]] = {}
         # For each page frame, the event that began a change which has not ended.
         self._begun: dict[int, Event] = {}
@@ -88,7 +88,7 @@ class Follower:
         self._moments = sorted(set(moments), reverse=True)
         self.first_ns: int | None = None
 
-    def follow(self, events: Iterable[Event]) -> list[Way]:
+    def follow(self, events: Iterable[Event]) -> list[PropagationPath]:
         """Process all events in order; return each place's path, with what touched it."""
         for event in events:
             self.first_ns = event.ns if self.first_ns is None else self.first_ns
@@ -109,7 +109,7 @@ class Follower:
                 case "done":
                     self._done(event)
         self._pass_moments(None)
-        return self.ways
+        return self.paths
 
     def _pass_moments(self, now_ns: int | None) -> None:
         """Record what is being changed at the moments before `now_ns` (None: at all remaining ones)."""
@@ -129,9 +129,9 @@ class Follower:
         self._frame(pfn, event)
 
     def _give(self, page: tuple[int, int] | None, event: Event) -> None:
-        way = self._by_page.get(page) if page else None
-        if way:
-            way.take(event, self._start_ns)
+        path = self._by_page.get(page) if page else None
+        if path:
+            path.take(event, self._start_ns)
 
     def _entry(self, event: Event) -> None:
         pfn, state = event.words["pfn"], event.words["state"]
@@ -158,21 +158,21 @@ class Follower:
             self._unknown.setdefault(pfn, []).append(event)
 
     def _write(self, event: Event) -> None:
-        for way in self.ways:
-            sector = _sector_of(way.place, event.words)
+        for path in self.paths:
+            sector = _sector_of(path.place, event.words)
             # A block of the device also goes to the journal, where the next one overwrites it.
-            if sector is not None and way.place.ino:
-                way.sectors.add(sector)
-            if sector is not None or _overlap(way, event.words):
-                way.take(event, self._start_ns)
+            if sector is not None and path.place.ino:
+                path.sectors.add(sector)
+            if sector is not None or _overlap(path, event.words):
+                path.take(event, self._start_ns)
 
     def _done(self, event: Event) -> None:
-        for way in self.ways:
-            if _overlap(way, event.words):
-                way.take(event, self._start_ns)
+        for path in self.paths:
+            if _overlap(path, event.words):
+                path.take(event, self._start_ns)
 
 
-def _sector_of(place: Place, words: dict[str, int]) -> int | None:
+def _sector_of(place: BlockRef, words: dict[str, int]) -> int | None:
     """Return the sector that a write puts the page into, None if the page is not part of it."""
     holder = {"f": words["ino"], "b": 0}.get(chr(words["of"]))
     ahead = place.index - words["index"]
@@ -181,7 +181,7 @@ def _sector_of(place: Place, words: dict[str, int]) -> int | None:
     return words["sector"] + ahead * _SECTORS
 
 
-def _overlap(way: Way, words: dict[str, int]) -> bool:
+def _overlap(path: PropagationPath, words: dict[str, int]) -> bool:
     """Return whether the sectors of a request overlap the place."""
     start, end = words["sector"], words["sector"] + -(-words["bytes"] // 512)
-    return any(start < sector + _SECTORS and sector < end for sector in way.sectors)
+    return any(start < sector + _SECTORS and sector < end for sector in path.sectors)

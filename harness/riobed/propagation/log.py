@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trace log: what injectors/trace wrote into the guest's memory during a replay.
+"""The log: what injectors/propagation wrote into the guest's memory during a replay.
 
 A line is an event: its number from 1, its kind, the guest's monotonic clock in nanoseconds (the same clock as
 the evidence), processor, process id and task name, the words of its kind, and the callers, innermost first.
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 _NUMBER = rb"\d{1,20}"
 _HEX = rb"[0-9a-f]{1,16}"
 _FLAG = rb"[01]"
-# The words of each kind of line between task and callers: injectors/trace/README.md.
+# The words of each kind of line between task and callers: injectors/propagation/README.md.
 _KINDS = {
     b"entry": {
         "pfn": _HEX,
@@ -39,7 +39,7 @@ _PATTERNS = {
     kind: re.compile(_HEAD % kind + b" ".join(b"(" + word + b")" for word in words.values()) + _CALLERS)
     for kind, words in _KINDS.items()
 }
-# The chunks of riobed_trace.stp: bytes of each, and the header with its own address.
+# The chunks of riobed_propagation.stp: bytes of each, and the header with its own address.
 CHUNK = 4 << 20
 _HEADER = struct.Struct("<8sQ")
 _MAGIC = b"RBDTRACE"
@@ -60,7 +60,7 @@ class Event:
     callers: tuple[int, ...]
 
 
-class TraceLog:
+class EventLog:
     """The lines of a log in order.
 
     `unreadable` counts lines that do not parse, `lost` those overwritten before the first line.
@@ -91,7 +91,7 @@ class TraceLog:
 
 
 def find_chunks(memory: mmap.mmap) -> list[bytes]:
-    """Return the chunks of a log in a guest's RAM; none if no trace was started."""
+    """Return the chunks of a log in a guest's RAM; none if it was not started."""
     # The kernel aligns what it allocates to its size.
     places = range(0, len(memory) - CHUNK + 1, CHUNK)
     headers = [at for at in places if _HEADER.unpack_from(memory, at) == (_MAGIC, at)]

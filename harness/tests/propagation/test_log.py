@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trace log: whole lines in the order of their numbers count, whatever else lies in the chunks."""
+"""The log: whole lines in the order of their numbers count, whatever else lies in the chunks."""
 
 import mmap
 import random
 import struct
 
 import pytest
-from riobed.trace.log import CHUNK, TraceLog, find_chunks, read_event
+from riobed.propagation.log import CHUNK, EventLog, find_chunks, read_event
 
 ENTRY = b"7 entry 5567491910 0 91 memtest 7a40 266338320 75 2 82 fabe3906 811e5354 81296168"
 CHANGE = b"8 change 5570629140 1 91 memtest 7a40 0"
@@ -46,7 +46,7 @@ def test_lines_come_back_in_order_from_a_ring() -> None:
     late = b"\n".join([b"21" + CHANGE[1:], b"22" + CHANGE[1:], b""])
     # The rest of a chunk that is not overwritten yet holds the end of an older line.
     early = b"e 7a40 0\n" + b"\n".join([b"19" + CHANGE[1:], b"20" + CHANGE[1:], b""])
-    log = TraceLog([late + bytes(100), early + bytes(7)])
+    log = EventLog([late + bytes(100), early + bytes(7)])
     assert [line.split()[0] for line in log.lines] == [b"19", b"20", b"21", b"22"]
     assert (log.unreadable, log.lost) == (1, 18)
     assert log.text().count(b"\n") == 4
@@ -54,7 +54,7 @@ def test_lines_come_back_in_order_from_a_ring() -> None:
 
 
 def test_no_line_at_all() -> None:
-    log = TraceLog([bytes(50)])
+    log = EventLog([bytes(50)])
     assert (log.lines, log.unreadable, log.lost, list(log.events())) == ([], 0, 0, [])
 
 
@@ -65,7 +65,7 @@ def test_any_bytes_do_no_harm() -> None:
         garbled = bytearray(good)
         for _ in range(rng.randrange(40)):
             garbled[rng.randrange(len(garbled))] = rng.randrange(256)
-        log = TraceLog([bytes(garbled), rng.randbytes(500)])
+        log = EventLog([bytes(garbled), rng.randbytes(500)])
         assert len(list(log.events())) == len(log.lines) <= 5 + 500
 
 
@@ -84,4 +84,4 @@ def test_chunks_are_where_their_headers_say() -> None:
         memory[2 * size + 16 : 2 * size + 16 + len(line)] = line
         found = find_chunks(memory)
     assert [len(chunk) for chunk in found] == [size - 16] * 2
-    assert TraceLog(found).lines == [CHANGE]
+    assert EventLog(found).lines == [CHANGE]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The answer of a traced replay: the activated faults, and what happened to each damaged page."""
+"""What `riobed replay --propagation` reports: the activated faults, and the events of each damaged page."""
 
 from dataclasses import asdict
 from typing import Any
@@ -7,11 +7,11 @@ from typing import Any
 from riobed.faults import Fault
 from riobed.guest import Guest
 from riobed.guest.registry import CHANGING, METADATA, STATE_MASK
-from riobed.trace.damage import Damage, damages
-from riobed.trace.log import Event, TraceLog
-from riobed.trace.propagation import Follower, Place, Way
-from riobed.trace.stores import stores_text
-from riobed.trace.symbols import Symbols
+from riobed.propagation.damage import Damage, damages
+from riobed.propagation.follower import BlockRef, Follower, PropagationPath
+from riobed.propagation.log import Event, EventLog
+from riobed.propagation.stores import stores_text
+from riobed.propagation.symbols import Symbols
 from riobed.trial import Evidence, TrialRecord, fault_row
 
 # Events printed per page; the JSON answer has more.
@@ -20,35 +20,35 @@ _CALLERS = 5
 _STATES = {0: "free", 1: "clean", 2: "dirty"}
 
 
-def trace_answer(guest: Guest, record: TrialRecord, log: TraceLog, symbols: Symbols) -> dict[str, Any]:
+def propagation_report(guest: Guest, record: TrialRecord, log: EventLog, symbols: Symbols) -> dict[str, Any]:
     """Return the propagation from faults to damaged pages, from the log of the trial that just ended.
 
-    Times are seconds of guest time since injection; without faults, since the trace began.
+    Times are seconds of guest time since injection; without faults, since the log began.
     """
     evidence, found = record.evidence, damages(guest, record)
     start_ns = min(evidence.injected.values(), default=None)
     places = [place for damage in found for place in damage.places]
     follower = Follower(places, start_ns, evidence.activated.values())
-    ways = {way.place: way for way in follower.follow(log.events())}
-    teller = _Teller(symbols, start_ns if start_ns is not None else follower.first_ns or 0)
+    paths = {path.place: path for path in follower.follow(log.events())}
+    formatter = _Formatter(symbols, start_ns if start_ns is not None else follower.first_ns or 0)
     return {
         "log": {
             "events": len(log.lines),
             "unreadable": log.unreadable,
             "lost": log.lost,
-            "begins_s": None if follower.first_ns is None else teller.seconds(follower.first_ns),
+            "begins_s": None if follower.first_ns is None else formatter.seconds(follower.first_ns),
         },
         "activated": [
-            teller.fault(fault, evidence, follower)
+            formatter.fault(fault, evidence, follower)
             for fault in record.faults
             if fault.index in evidence.activated
         ],
         "planted": record.plant.as_stored() if record.plant else None,
-        "damaged": teller.damaged(found, ways),
+        "damaged": formatter.damaged(found, paths),
     }
 
 
-class _Teller:
+class _Formatter:
     """Formats what was found as the answer."""
 
     def __init__(self, symbols: Symbols, origin_ns: int) -> None:
@@ -93,18 +93,18 @@ class _Teller:
             ],
         }
 
-    def damaged(self, found: list[Damage], ways: dict[Place, Way]) -> list[dict[str, Any]]:
+    def damaged(self, found: list[Damage], paths: dict[BlockRef, PropagationPath]) -> list[dict[str, Any]]:
         """Return each damaged page with what the oracles say of it, and damage that has no page."""
         without = [{"what": [damage.what], "place": None} for damage in found if not damage.places]
         return without + [
             {
                 "what": [damage.what for damage in found if place in damage.places],
                 "place": asdict(place),
-                "events_total": way.total,
-                "before": self.event(way.before) if way.before else None,
-                "events": [self.event(event) for event in way.events],
+                "events_total": path.total,
+                "before": self.event(path.before) if path.before else None,
+                "events": [self.event(event) for event in path.events],
             }
-            for place, way in ways.items()
+            for place, path in paths.items()
         ]
 
 
@@ -114,10 +114,10 @@ def _state(state: int) -> str:
     return ", ".join([name, *(word for flag, word in flags.items() if state & flag)])
 
 
-def trace_text(answer: dict[str, Any]) -> list[str]:
+def propagation_text(answer: dict[str, Any]) -> list[str]:
     """Return the answer as lines of text."""
     log = answer["log"]
-    lines = [f"Trace: {log['events']} events, {log['unreadable']} lines unreadable"]
+    lines = [f"Propagation log: {log['events']} events, {log['unreadable']} lines unreadable"]
     if log["lost"]:
         lines.append(f"  It begins at {log['begins_s']:+.6f} s: {log['lost']} events before are lost")
     if answer["planted"]:
@@ -181,7 +181,7 @@ def _happened(event: dict[str, Any]) -> str:
             checksum = "" if "being changed" in event["state"] else f", checksum {event['crc']}"
             return f"entry: {event['state']}{checksum}"
         case "change":
-            return f"change: {event['changes']} under way now"
+            return f"change: {event['changes']} under path now"
         case "window":
             return f"window: {'opened' if event['open'] else 'closed'}"
         case "verify":
