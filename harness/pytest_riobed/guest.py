@@ -204,7 +204,7 @@ class CrashGuest:
                 wait_stage0(self._machine)
                 return read_recovery(self._guest)
             except (BootError, AgentLost):
-                if not left or self._machine.trouble():
+                if not left or self._machine.failure():
                     raise
             log = "recovery, failed"
         raise AssertionError("the last try returns or raises")
@@ -214,7 +214,7 @@ class CrashGuest:
         try:
             boot_production(self._machine)
         except (BootError, AgentLost) as error:
-            if self._machine.trouble():
+            if self._machine.failure():
                 raise
             warnings.warn(f"reset once more: the production kernel did not come up: {error}", stacklevel=2)
             # All is on the disk by now.

@@ -44,7 +44,7 @@ class Machine(FakeMachine):
         self.discards = 0
         self.busy = threading.Lock()
 
-    def trouble(self) -> str:
+    def failure(self) -> str:
         return ""
 
     def destroy(self) -> None:
@@ -96,7 +96,7 @@ class World:
         self.qemu = "QEMU emulator version 7.2.0"
         self.image = KEY
         monkeypatch.setattr(setup_module, "qemu_version", lambda *_: self.qemu)
-        monkeypatch.setattr(workers, "_HEARSAY_S", 0.0)
+        monkeypatch.setattr(workers, "_LIBVIRT_LAG_S", 0.0)
         monkeypatch.setattr(CampaignSpec, "fault_class", lambda spec, name: SimpleNamespace(draw=self._draw))
 
     def _machine(self, config: MachineConfig) -> Machine:

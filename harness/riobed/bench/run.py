@@ -11,7 +11,7 @@ from riobed.bench.clocks import check_clocks
 from riobed.bench.judge import judge, rehearse
 from riobed.bench.plan import PlannedRun
 from riobed.guest import Guest, Throttle
-from riobed.measure import disk_time, full_speed, measure, settle, slow_down
+from riobed.measure import disk_time, flush_to_disk, full_speed, measure, slow_down
 
 
 def make_run(planned: PlannedRun, guest: Guest, disks: Mapping[str, Throttle]) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def make_run(planned: PlannedRun, guest: Guest, disks: Mapping[str, Throttle]) -
     found = measure(guest, planned.seed)
     if planned.kind == "time":
         check_clocks(found)
-    settled = settle(guest, found)
+    flushed = flush_to_disk(guest, found)
     of_disks = disk_time(guest) if disks else None
     if disks:
         full_speed(guest)
@@ -47,8 +47,8 @@ def make_run(planned: PlannedRun, guest: Guest, disks: Mapping[str, Throttle]) -
         "events": kernel | found.events,
         "part_events": found.part_events,
         "disk_during": DiskCounts(**asdict(found.disk)),
-        "disk_after": DiskCounts(**asdict(settled.disk)),
-        "clean_s": settled.seconds,
+        "disk_after": DiskCounts(**asdict(flushed.disk)),
+        "clean_s": flushed.seconds,
         "disk_model_s": of_disks and of_disks.model_s,
         "disk_taken_s": of_disks and of_disks.taken_s,
     }

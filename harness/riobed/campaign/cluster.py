@@ -85,10 +85,10 @@ def host_provenance(setup: GuestSetup, spec: CampaignSpec) -> Provenance:
     return here.model_copy(update={"dask": version("distributed")})
 
 
-class FarewellPlugin(SchedulerPlugin):
+class CleanupPlugin(SchedulerPlugin):
     """Runs on the scheduler: ends a campaign's guests when the campaign ends, even by Ctrl-C or SIGKILL."""
 
-    name = "riobed-farewell"
+    name = "riobed-cleanup"
     idempotent = True
 
     def remove_client(self, scheduler: Scheduler, client: str) -> None:
@@ -241,7 +241,7 @@ class ClusterWorkers:
         here = version("distributed")
         try:
             there = self._client.run_on_scheduler(version, "distributed")
-            self._client.register_plugin(FarewellPlugin())
+            self._client.register_plugin(CleanupPlugin())
             wrong = "" if there == here else f"its Dask is {there}, the campaign's is {here}"
         except OSError:
             raise

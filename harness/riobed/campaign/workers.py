@@ -24,7 +24,7 @@ Run = Callable[[Guest, CampaignSpec, TrialRecord], None]
 # A process may hold the guests of several campaigns, so their numbers are unique in the process.
 _numbers = itertools.count()
 # When QEMU dies, its agent is lost at once, but libvirt notices a little later.
-_HEARSAY_S = 1.0
+_LIBVIRT_LAG_S = 1.0
 # How often close() ends the machines of trials that have not ended yet.
 _DISCARD_S = 1.0
 
@@ -117,10 +117,10 @@ class Guests:
                 self._run(guest, self._spec, record)
                 need_room(guest.machine.config.folder, LEAST_ROOM)
                 guest.machine.pause()
-        except InfraError as failure:
-            time.sleep(_HEARSAY_S)
-            trouble = guest.machine.trouble()
-            error = f"{failure}; {trouble}" if trouble and trouble not in str(failure) else str(failure)
+        except InfraError as error_met:
+            time.sleep(_LIBVIRT_LAG_S)
+            failure = guest.machine.failure()
+            error = f"{error_met}; {failure}" if failure and failure not in str(error_met) else str(error_met)
             record.verdict = None
         stopped = self._stopped.is_set()
         if error or stopped:

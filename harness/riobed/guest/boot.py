@@ -52,8 +52,8 @@ def wait_until(machine: Machine, condition: Callable[[], bool], timeout: float) 
     while not condition():
         if time.monotonic() > deadline:
             return False
-        if trouble := machine.trouble():
-            raise InfraError(f"{machine.config.name}: {trouble}")
+        if failure := machine.failure():
+            raise InfraError(f"{machine.config.name}: {failure}")
         time.sleep(_POLL_S)
     return True
 

@@ -16,7 +16,7 @@ from riobed.guest.boot import BOOT_S, boot_error, wait_until
 from riobed.guest.layout import PAGE, TOP_SIZE, Layout
 from riobed.guest.mailbox import find_mailbox
 from riobed.guest.registry import mapped
-from riobed.vm import KeepsState, Machine, memory_files
+from riobed.vm import Machine, SavesDevices, memory_files
 
 _WORD = "park"
 _PARKED = b"riobed: stage 0 parked"
@@ -51,11 +51,11 @@ class Parking:
 
         InfraError if the machine cannot do that, BootError if stage 0 does not come that far.
         """
-        machine = keeper(self._machine)
+        machine = saving(self._machine)
         machine.tell(_WORD)
         if not wait_until(self._machine, lambda: _PARKED in self._machine.console.text(), BOOT_S):
             raise boot_error(self._machine, f"stage 0 was not parked within {BOOT_S:.0f} s")
-        machine.keep(_STATE)
+        machine.save_devices(_STATE)
         with mapped(self._machine.ram_path()) as memory:
             places = find_mailbox(memory)
             if places.keys() != {0} or places[0][0] >= self._windows[0].end:
@@ -80,7 +80,7 @@ class Parking:
 
     def restart(self) -> None:
         """Let the parked stage 0 recover what is in memory now, as after a reset."""
-        machine = keeper(self._machine)
+        machine = saving(self._machine)
         self._machine.pause()
         with mapped(self._machine.ram_path()) as memory, mapped(self._path) as kept:
             at = 0
@@ -89,7 +89,7 @@ class Parking:
                 memory[window.start : window.end] = memoryview(kept)[at : at + size]
                 at += size
             self._release(memory)
-        machine.put_back(_STATE)
+        machine.load_devices(_STATE)
         self._machine.resume()
 
 
@@ -102,25 +102,25 @@ class Copy:
 
     def take(self) -> None:
         """Copy a machine, which is paused afterwards; InfraError if that is not possible."""
-        keeper(self._machine).keep("crash", disks=True)
+        saving(self._machine).save_devices("crash", disks=True)
         with self._path.open("wb") as file:
             for path in memory_files(self._machine):
                 with mapped(path) as memory:
                     file.write(memory)
 
-    def put_back(self) -> None:
+    def restore(self) -> None:
         """Bring the machine back to what was copied; it is paused, and the copy is gone."""
         self._machine.pause()
         with self._path.open("rb") as file:
             for path in memory_files(self._machine):
                 with mapped(path) as memory:
                     file.readinto(memory)
-        keeper(self._machine).put_back("crash", disks=True)
+        saving(self._machine).load_devices("crash", disks=True)
         self._path.unlink()
 
 
-def keeper(machine: Machine) -> KeepsState:
-    """Return the machine as one that keeps its state; InfraError if it cannot."""
-    if not isinstance(machine, KeepsState):
+def saving(machine: Machine) -> SavesDevices:
+    """Return the machine as one whose devices can be saved; InfraError if it cannot."""
+    if not isinstance(machine, SavesDevices):
         raise InfraError(f"{machine.config.name}: this back-end cannot park stage 0; leave `parked` out")
     return machine

@@ -102,9 +102,9 @@ def measure(guest: Guest, seed: int) -> Measurement:
     words = [word for part in work.items() for word in part]
     before = machine.disk_use()
     pid = machine.spawn(["/bin/bash", "-c", _SCRIPT, "measure", *words])
-    begin, delayed = _heard(guest, b"begin"), machine.delayed()
+    begin, delayed = _heard(guest, b"begin"), machine.steal_time()
     end = _heard(guest, b"end")
-    used, delayed = machine.disk_use(), machine.delayed() - delayed
+    used, delayed = machine.disk_use(), machine.steal_time() - delayed
     while (ended := machine.status(pid)) is None:
         time.sleep(_POLL_S)
     text = "\n".join(work.values())

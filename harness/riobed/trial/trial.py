@@ -13,7 +13,7 @@ from riobed.guest import Guest, WarmStart
 from riobed.plan import CampaignSpec
 from riobed.trial.control.plant import PLANTED, note_e2fsck, plant
 from riobed.trial.control.stopping import stop_workload
-from riobed.trial.observe.clock import guest_time
+from riobed.trial.observe.clock import unstolen_time
 from riobed.trial.observe.evidence import read_evidence
 from riobed.trial.observe.panicking import PANIC, bring_down, panic_on_request
 from riobed.trial.observe.progress import poll_progress, progress
@@ -88,7 +88,7 @@ def run_trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
 
 def observe(guest: Guest, spec: CampaignSpec, record: TrialRecord, pid: int) -> Observation:
     """Observe the guest until a crash or the trial's end; without faults, the harness brings it down."""
-    record.begun = guest_time(guest.machine)
+    record.begun = unstolen_time(guest.machine)
     if record.faults:
         poll_progress(guest.machine, record.progress)
         record.steps_at_injection = record.progress.done
@@ -165,8 +165,8 @@ def load_faults(guest: Guest, record: TrialRecord) -> None:
 def run_on(guest: Guest, record: TrialRecord, pid: int) -> None:
     """Let the workload run on until the moment of injection; InfraError if it ends."""
     machine = guest.machine
-    deadline = guest_time(machine) + (record.planned.run_on_s or 0.0)
-    while guest_time(machine) < deadline:
+    deadline = unstolen_time(machine) + (record.planned.run_on_s or 0.0)
+    while unstolen_time(machine) < deadline:
         not_crashed(machine)
         time.sleep(0.005)
     poll_progress(machine, record.progress)
@@ -233,13 +233,13 @@ def how_ended(ended: ExecResult | None) -> str:
 def wait_for_faults(guest: Guest, record: TrialRecord, pid: int) -> None:
     """Wait until the guest has put the faults in place; each step of its workload extends the limit."""
     machine = guest.machine
-    start = guest_time(machine)
+    start = unstolen_time(machine)
     patience = start + record.planned.warmup_s + _WARMUP_SLACK_S
     while not read_evidence(machine.evidence.text()).injected:
         if poll_progress(machine, record.progress):
-            patience = min(max(patience, guest_time(machine) + _WARMUP_SLACK_S), start + _LONGEST_WARMUP_S)
+            patience = min(max(patience, unstolen_time(machine) + _WARMUP_SLACK_S), start + _LONGEST_WARMUP_S)
         not_crashed(machine)
-        if guest_time(machine) > patience:
+        if unstolen_time(machine) > patience:
             why = record.progress.error or how_ended(machine.status(pid))
             raise InfraError(f"no fault was put in place in time: {why}")
         time.sleep(0.02)
@@ -256,9 +256,9 @@ def warm_up(guest: Guest, record: TrialRecord, pid: int) -> None:
     """
     machine = guest.machine
     steps = guest.workload.reports_steps
-    heard = start = guest_time(machine)
+    heard = start = unstolen_time(machine)
     deadline = start + record.planned.warmup_s
-    while (now := guest_time(machine)) < deadline or (steps and record.progress.done == 0):
+    while (now := unstolen_time(machine)) < deadline or (steps and record.progress.done == 0):
         not_crashed(machine)
         if poll_progress(machine, record.progress):
             heard = now
@@ -294,10 +294,10 @@ def inject(guest: Guest, record: TrialRecord) -> None:
         return
     machine = guest.machine
     machine.nmi()
-    deadline = guest_time(machine) + _INJECT_S
+    deadline = unstolen_time(machine) + _INJECT_S
     while not read_evidence(machine.evidence.text()).injected:
         not_crashed(machine)
-        if guest_time(machine) > deadline:
+        if unstolen_time(machine) > deadline:
             raise InfraError("the injector did not answer the interrupt that triggers it")
         time.sleep(0.01)
 

@@ -92,14 +92,14 @@ class FakeMachine:
     def alive(self) -> bool:
         return self._on
 
-    def delayed(self) -> float:
+    def steal_time(self) -> float:
         return 0.0
 
     def disk_use(self) -> DiskUse:
         self._running()
         return self.used
 
-    def trouble(self) -> str:
+    def failure(self) -> str:
         return "" if self._on else "the machine is not running"
 
     def pause(self) -> None:
@@ -189,8 +189,8 @@ class FakeMachine:
         return self.config.folder / "ram"
 
     def _running(self) -> None:
-        if trouble := self.trouble():
-            raise InfraError(f"{self.config.name}: {trouble}")
+        if failure := self.failure():
+            raise InfraError(f"{self.config.name}: {failure}")
 
     def _talk(self) -> None:
         if not self.agent_answers(0):

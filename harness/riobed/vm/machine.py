@@ -195,7 +195,7 @@ class Machine(Protocol):
     def alive(self) -> bool:
         """Whether the process that runs the guest exists."""
 
-    def delayed(self) -> float:
+    def steal_time(self) -> float:
         """Return for how many seconds since power-on the guest had to wait for a processor of the host.
 
         The longest wait of its processors, each of which waits only while it could run.
@@ -204,7 +204,7 @@ class Machine(Protocol):
     def disk_use(self) -> DiskUse:
         """Return how the disks under test were used since power-on: completed requests of the guest."""
 
-    def trouble(self) -> str:
+    def failure(self) -> str:
         """Return why the guest cannot continue, in one line; "" while it can."""
 
     def pause(self) -> None:
@@ -284,18 +284,18 @@ class WritesDisk(Protocol):
 
 
 @runtime_checkable
-class KeepsState(Protocol):
+class SavesDevices(Protocol):
     """A machine whose processors and devices can be saved and restored apart from its memory."""
 
-    def keep(self, name: str, disks: bool = False) -> None:
+    def save_devices(self, name: str, disks: bool = False) -> None:
         """Save processors and devices, with `disks` also the disks, under a name that may be in use.
 
         The state is lost with the machine's process. Afterwards the processors are paused and the agent's
         channel is closed.
         """
 
-    def put_back(self, name: str, disks: bool = False) -> None:
-        """Restore what `keep` saved, after the caller has put memory back.
+    def load_devices(self, name: str, disks: bool = False) -> None:
+        """Restore what `save_devices` saved, after the caller has put memory back.
 
         The processors are paused before and after, and the agent's channel is closed afterwards.
         """

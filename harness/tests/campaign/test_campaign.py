@@ -288,7 +288,7 @@ def test_an_infra_error_says_what_became_of_qemu(world: World, said: str) -> Non
 
     def before(guest: Any, position: int) -> None:
         died = position == 2 and guest.machine.discards == 0
-        guest.machine.trouble = lambda: words if died else ""
+        guest.machine.failure = lambda: words if died else ""
         if died:
             raise InfraError(said.format(words=words))
 

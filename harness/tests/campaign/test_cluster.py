@@ -214,7 +214,7 @@ def test_a_scheduler_without_riobed_is_refused(dask: Cluster, monkeypatch: pytes
         def __reduce__(self) -> tuple[object, ...]:
             return __import__, ("riobed_of_another_day",)
 
-    monkeypatch.setattr(cluster, "FarewellPlugin", type("Farewell", (Unknown, SchedulerPlugin), {}))
+    monkeypatch.setattr(cluster, "CleanupPlugin", type("Cleanup", (Unknown, SchedulerPlugin), {}))
     dask.scale(1)
     with pytest.raises(EnvironmentFault, match=r"^[^\n]*: ModuleNotFoundError: .*the campaign's sources"):
         dask.run()

@@ -14,10 +14,10 @@ from riobed.vm.machine import MachineConfig
 class Keeps(FakeMachine):
     """A machine whose processors and devices have no state."""
 
-    def keep(self, name: str, disks: bool = False) -> None:
+    def save_devices(self, name: str, disks: bool = False) -> None:
         assert disks
 
-    def put_back(self, name: str, disks: bool = False) -> None:
+    def load_devices(self, name: str, disks: bool = False) -> None:
         assert disks
 
     def tell(self, line: str) -> None:
@@ -38,6 +38,6 @@ def test_a_copy_is_of_all_memory(tmp_path: Path) -> None:
     copy.take()
     for path in (ram, nvdimm):
         path.write_bytes(bytes(path.stat().st_size))
-    copy.put_back()
+    copy.restore()
     assert (ram.read_bytes(), nvdimm.read_bytes()) == (b"r" * 2 * MIB, b"n" * MIB)
     assert not (tmp_path / "crash").exists()

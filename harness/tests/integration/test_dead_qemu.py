@@ -98,14 +98,14 @@ def ended(machine: LibvirtMachine) -> None:
         time.sleep(0.01)
 
 
-def test_trouble_is_told_when_there_is_any(machine: LibvirtMachine) -> None:
+def test_a_failure_is_told_when_there_is_one(machine: LibvirtMachine) -> None:
     machine.start()
-    assert machine.trouble() == ""
+    assert machine.failure() == ""
     machine.pause()
-    assert machine.trouble() == ""
+    assert machine.failure() == ""
     os.kill(qemu_of(machine), signal.SIGKILL)
     ended(machine)
-    assert machine.trouble() == "QEMU is not running"
+    assert machine.failure() == "QEMU is not running"
 
 
 def test_a_qemu_that_does_not_start_says_why(machine: LibvirtMachine) -> None:

@@ -8,7 +8,7 @@ from riobed.guest.config import MachineSpec, WorkloadSpec
 from riobed.guest.guest import Guest
 from riobed.guest.modes import cache_mode
 from riobed.guest.setup import guest_setup
-from riobed.measure import measure, settle
+from riobed.measure import flush_to_disk, measure
 from riobed.products import CHECKOUT
 
 from .conftest import opened
@@ -78,7 +78,7 @@ def guest(request: pytest.FixtureRequest) -> Iterator[Guest]:
     machine = MachineSpec(disk_mib=DISKS.get(name, MachineSpec().disk_mib))
     with opened(guest_setup(machine, None, spec), cache_mode("rio"), name) as guest:
         guest.ready()
-        settle(guest, measure(guest, 7))
+        flush_to_disk(guest, measure(guest, 7))
         yield guest
 
 

@@ -9,7 +9,7 @@ from riobed.guest.config import MachineSpec, WorkloadSpec
 from riobed.guest.guest import Guest
 from riobed.guest.modes import cache_mode
 from riobed.guest.setup import guest_setup
-from riobed.measure import measure, settle
+from riobed.measure import flush_to_disk, measure
 from riobed.products import CHECKOUT
 
 from .conftest import opened
@@ -26,7 +26,7 @@ def guest() -> Iterator[Guest]:
     mode = cache_mode("rio")
     with opened(setup, mode, "sdet") as guest:
         guest.ready()
-        settle(guest, measure(guest, 7))
+        flush_to_disk(guest, measure(guest, 7))
         yield guest
 
 

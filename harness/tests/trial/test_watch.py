@@ -358,7 +358,7 @@ def test_the_agent_has_its_time_once(
     machine: ScriptedMachine, monkeypatch: pytest.MonkeyPatch, share: float
 ) -> None:
     """However much of its time the host takes from the guest."""
-    monkeypatch.setattr(machine, "delayed", lambda: share * (machine.clock.now - 1000))
+    monkeypatch.setattr(machine, "steal_time", lambda: share * (machine.clock.now - 1000))
     machine.agent = False
     seen = observe(machine)
     assert seen.crash == SILENCE
@@ -434,7 +434,7 @@ def test_what_the_host_made_the_guest_wait_is_no_silence(
     machine: ScriptedMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nine tenths of the time are the host's: a guest that gets its tenth is as alive as it can be."""
-    monkeypatch.setattr(machine, "delayed", lambda: 0.9 * (machine.clock.now - 1000))
+    monkeypatch.setattr(machine, "steal_time", lambda: 0.9 * (machine.clock.now - 1000))
     steps(machine, 1000, every=60)
     machine.agent = False
     seen = observe(machine)

@@ -11,7 +11,7 @@ from riobed.guest.layout import MIB
 from riobed.products import CHECKOUT
 from riobed.vm import LostLines, Nvdimm, Plugin, make_nvdimm
 from riobed.vm.machine import MachineConfig
-from riobed.vm.nvdimm.persistence import LINE, NAME, flip_bit, lose_lines, settle
+from riobed.vm.nvdimm.persistence import LINE, NAME, flip_bit, lose_lines, mark_durable
 
 SIZE = 4 * MIB
 
@@ -25,7 +25,7 @@ def config(tmp_path: Path) -> MachineConfig:
     config = replace(config, nvdimm=nvdimm, plugin=Plugin(tmp_path / "lines.so", NAME))
     make_nvdimm(config)
     (tmp_path / NAME).touch()
-    settle(config)
+    mark_durable(config)
     return config
 
 
@@ -70,7 +70,7 @@ def test_the_seed_decides_alone(config: MachineConfig) -> None:
     outcomes = []
     for seed in (7, 7, 8):
         make_nvdimm(config)
-        settle(config)
+        mark_durable(config)
         store(config, *range(200))
         lose_lines(config, seed)
         outcomes.append(content(config))

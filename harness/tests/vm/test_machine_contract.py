@@ -111,17 +111,17 @@ def sh(machine: Machine, script: str, stdin: bytes = b"") -> ExecResult:
 
 def test_its_life(made: Machine) -> None:
     made.destroy()
-    assert not made.alive() and made.trouble()
+    assert not made.alive() and made.failure()
     for call in (made.reset, made.pause, made.nmi, made.ram_path, made.disk_use, lambda: made.power_loss(1)):
         with pytest.raises(InfraError):
             call()
     made.start()
     wait_stage0(made)
-    assert made.alive() and made.trouble() == "" and made.agent_answers(120)
+    assert made.alive() and made.failure() == "" and made.agent_answers(120)
 
 
 def test_commands(machine: Machine) -> None:
-    delayed, start = machine.delayed(), time.monotonic()
+    delayed, start = machine.steal_time(), time.monotonic()
     assert sh(machine, "printf out; printf err >&2; exit 3") == ExecResult(3, b"out", b"err")
     pid = machine.spawn(["/bin/sleep", "1000"])
     assert machine.status(pid) is None
@@ -131,7 +131,7 @@ def test_commands(machine: Machine) -> None:
     assert wait_until(machine, lambda: (ended := machine.status(pid)) is not None and ended.status == 3, 120)
     with pytest.raises(InfraError):
         machine.status(pid)
-    assert 0 <= machine.delayed() - delayed <= time.monotonic() - start
+    assert 0 <= machine.steal_time() - delayed <= time.monotonic() - start
 
 
 def test_what_it_writes_to_the_disk_is_counted(machine: Machine) -> None:
@@ -154,7 +154,7 @@ def test_files(machine: Machine) -> None:
 
 def test_a_paused_guest_says_nothing_until_it_runs_on(machine: Machine) -> None:
     machine.pause()
-    assert machine.trouble() == "" and not machine.agent_answers(0.5)
+    assert machine.failure() == "" and not machine.agent_answers(0.5)
     machine.resume()
     assert machine.agent_answers(120)
 

@@ -42,7 +42,7 @@ def change_block(guest: Guest, block: int, choose: Choose) -> Bit | None:
     """
     if guest.mode.restores_memory:
         return _change_in_memory(guest, block, choose)
-    settle(guest)
+    freeze_and_thaw(guest)
     return change_on_disk(guest, block, choose)
 
 
@@ -57,7 +57,7 @@ def _change_in_memory(guest: Guest, block: int, choose: Choose) -> Bit | None:
     return None
 
 
-def settle(guest: Guest) -> None:
+def freeze_and_thaw(guest: Guest) -> None:
     """Let the guest write all that it has, so that nothing of it overwrites a change of the disk later."""
     if (done := guest.machine.run(["/bin/sh", "-c", _FREEZE])).status:
         raise InfraError(f"planted: fsfreeze: {done.stderr.decode('utf-8', 'replace').strip()[-200:]}")

@@ -26,7 +26,7 @@ from riobed.faults import Kind
 from riobed.guest import GUEST_DIR, PAGE, Guest, registry
 from riobed.guest.layout import ENTRY_SIZE
 from riobed.trial.control import structures
-from riobed.trial.control.blocks import at_once, change_on_disk, paused, settle
+from riobed.trial.control.blocks import at_once, change_on_disk, freeze_and_thaw, paused
 from riobed.trial.control.change import Plant, files
 from riobed.trial.control.ext4 import Bit
 from riobed.trial.control.extents import place
@@ -88,7 +88,7 @@ def _placed(guest: Guest, rng: random.Random) -> Iterator[tuple[int, int, int]]:
     """Yield inode and offset of random bytes of files, and where each is on the device under test."""
     for _ in range(_DRAWS):
         ino, offset, name = _byte_of_a_file(guest, rng)
-        settle(guest)
+        freeze_and_thaw(guest)
         extents = guest.machine.run(["/bin/sh", "-c", 'filefrag -e -v -b1 "$0"', name])
         if (byte := place(extents.stdout, offset)) is not None:
             yield ino, offset, byte

@@ -6,7 +6,7 @@ import time
 from riobed.errors import InfraError
 from riobed.guest import GUEST_DIR, GUEST_FOLDER, Guest
 from riobed.plan import PlannedTrial
-from riobed.trial.observe.clock import guest_time
+from riobed.trial.observe.clock import unstolen_time
 from riobed.trial.observe.progress import Progress, Streams, poll_progress
 
 _STOP_S = 10.0
@@ -36,9 +36,9 @@ def stop_workload(guest: Guest, planned: PlannedTrial, progress: Progress | Stre
 def end_workload(guest: Guest, seed: int, progress: Progress | Streams, pid: int) -> None:
     """Tell the workload to stop, and wait for its end."""
     guest.machine.run(guest.workload.command("stop", seed=seed), timeout=_STOP_S)
-    deadline = guest_time(guest.machine) + _STOP_S
+    deadline = unstolen_time(guest.machine) + _STOP_S
     while guest.machine.status(pid) is None:
-        if guest_time(guest.machine) > deadline:
+        if unstolen_time(guest.machine) > deadline:
             raise InfraError("the workload did not end when it was told to stop")
         time.sleep(0.02)
     poll_progress(guest.machine, progress)

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The clock of a trial: seconds in which the guest could run.
+"""The clock of a trial: the host's time minus the guest's steal time, so a busy host shortens no trial.
 
-Host time minus steal time, so that a busy host does not shorten trials. A guest that halts or waits for its
-disk does not wait for the host.
+Time in which the guest halts or waits for its disk counts, because it could have run.
 """
 
 import time
@@ -10,6 +9,6 @@ import time
 from riobed.vm import Machine
 
 
-def guest_time(machine: Machine) -> float:
+def unstolen_time(machine: Machine) -> float:
     """Return the seconds, from an arbitrary start, in which the machine could have run."""
-    return time.monotonic() - machine.delayed()
+    return time.monotonic() - machine.steal_time()

@@ -15,7 +15,7 @@ from riobed.crash import formats
 from riobed.crash.formats import Crash
 from riobed.errors import InfraError
 from riobed.guest import STAGE0
-from riobed.trial.observe.clock import guest_time
+from riobed.trial.observe.clock import unstolen_time
 from riobed.trial.observe.watch import Observation
 from riobed.vm import AgentLost, Machine
 
@@ -69,13 +69,13 @@ def bring_down(machine: Machine, survived: Observation) -> Observation:
 
 def _stopped(machine: Machine, within_s: float) -> bool:
     """Wait until the kernel has stopped or the processor reset itself; False if neither happens in time."""
-    deadline = guest_time(machine) + within_s
+    deadline = unstolen_time(machine) + within_s
     while True:
         console = machine.console.text()
         if formats.ended(console) or STAGE0 in console:
             return True
-        if trouble := machine.trouble():
-            raise InfraError(f"{machine.config.name}: {trouble}")
-        if guest_time(machine) > deadline:
+        if failure := machine.failure():
+            raise InfraError(f"{machine.config.name}: {failure}")
+        if unstolen_time(machine) > deadline:
             return False
         time.sleep(_POLL_S)

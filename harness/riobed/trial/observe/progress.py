@@ -15,7 +15,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from operator import or_
 
-from riobed.trial.observe.clock import guest_time
+from riobed.trial.observe.clock import unstolen_time
 from riobed.vm import Machine
 
 _RECORD = re.compile(rb"^(([SIDFE]) (\d{1,18}) )([0-9a-f]{8})(?: (\S+) ?(.*))?$")
@@ -304,4 +304,4 @@ def progress(seed: int, streams: int, first: int = 0) -> Progress | Streams:
 def poll_progress(machine: Machine, progress: Progress | Streams) -> bool:
     """Take in what the workload has told since the last call; return whether a valid record was in it."""
     told = machine.progress.new()
-    return bool(told) and progress.feed(told, guest_time(machine))
+    return bool(told) and progress.feed(told, unstolen_time(machine))

@@ -23,7 +23,7 @@ from riobed.crash.formats import Crash
 from riobed.errors import InfraError
 from riobed.guest import STAGE0
 from riobed.plan import CampaignSpec
-from riobed.trial.observe.clock import guest_time
+from riobed.trial.observe.clock import unstolen_time
 from riobed.trial.observe.evidence import read_evidence
 from riobed.trial.observe.progress import Progress, Streams, poll_progress
 from riobed.vm import Machine
@@ -82,7 +82,7 @@ class Watcher:
         self._waiting = waiting
         self._reports_steps = reports_steps
         self._machine = machine
-        self._now = partial(guest_time, machine)
+        self._now = partial(unstolen_time, machine)
         self._spec = spec
         self._progress = progress
         self._pid = workload_pid
@@ -105,8 +105,8 @@ class Watcher:
         """
         more = self._machine.console.follow()
         while True:
-            if trouble := self._machine.trouble():
-                raise InfraError(f"{self._machine.config.name}: {trouble}")
+            if failure := self._machine.failure():
+                raise InfraError(f"{self._machine.config.name}: {failure}")
             said = more()
             if STAGE0 in said and (crash := crash_on(self._machine.console.text())):
                 return self._seen(crash)
@@ -259,8 +259,8 @@ class Watcher:
                 # It is not blocked but looping.
                 where = formats.looping_in(b"".join(self._ask_sysrq("t") for _ in range(_LOOKS)))
         except InfraError:
-            if trouble := self._machine.trouble():
-                raise InfraError(f"{self._machine.config.name}: {trouble}") from None
+            if failure := self._machine.failure():
+                raise InfraError(f"{self._machine.config.name}: {failure}") from None
             where, lost = frames.UNKNOWN, True
         if where == frames.UNKNOWN:
             where = formats.with_telling_line(where, self._machine.console.text())

@@ -61,10 +61,10 @@ def recover_copy(guest: Guest, parking: Parking, record: TrialRecord) -> TrialRe
         try:
             recover_by(guest, copied, "parked")
         except InfraError as error:
-            if guest.machine.trouble():
+            if guest.machine.failure():
                 raise
             copied.unrecovered = str(error)
-        copy.put_back()
+        copy.restore()
         # In this order nothing of the crashed kernel runs again.
         guest.machine.console.clear()
         guest.machine.reset()
@@ -101,8 +101,8 @@ def recover_by(guest: Guest, record: TrialRecord, how: Restart | None) -> None:
             judge(guest, record)
             return
         except (BootError, AgentLost) as error:
-            if trouble := machine.trouble():
-                raise InfraError(f"after the crash: {trouble}") from None
+            if failure := machine.failure():
+                raise InfraError(f"after the crash: {failure}") from None
             console, why = machine.console.text(), error
             record.console += b"\n=== recovery, failed ===\n" + console
             record.recovery = record.check = None
@@ -189,8 +189,8 @@ def restart_production(guest: Guest, record: TrialRecord) -> None:
         with record.phase("production"):
             boot_production(machine)
     except (BootError, AgentLost) as error:
-        if trouble := machine.trouble():
-            raise InfraError(f"after the recovery: {trouble}") from None
+        if failure := machine.failure():
+            raise InfraError(f"after the recovery: {failure}") from None
         up, record.not_restarted = False, f"the production kernel did not come up: {error}"
         record.console += b"\n=== production, not up ===\n" + machine.console.text(begin)
     record.recovery = record.recovery.model_copy(update={"production": up})

@@ -30,7 +30,7 @@ def line_plugin(manifest: Manifest, nvdimm: Nvdimm, qemu: Path | None) -> Plugin
     return Plugin(compiled(manifest, NAME, qemu), NAME, where)
 
 
-def settle(config: MachineConfig) -> None:
+def mark_durable(config: MachineConfig) -> None:
     """Make all of a machine's NVDIMM durable as it is, if its emulator has the plugin. It must not run.
 
     This is done at power-on, and when a snapshot is taken or restored.
@@ -65,7 +65,7 @@ def lose_lines(config: MachineConfig, seed: int) -> LostLines | None:
                 stored.seek(at + int(line) * LINE)
                 stored.write(durable[line].tobytes())
         unknown = _number(state, _UNKNOWN_FLUSHES)
-    settle(config)
+    mark_durable(config)
     return LostLines(found, lost, unknown)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from riobed.errors import InfraError
 from riobed.vm.host.tools import run_tool
 
-_NODE = "riobed-kept"
+_NODE = "riobed-devices"
 # A sparse file, with room for some states.
 _SIZE = "64M"
 _POLL_S = 0.002
@@ -25,7 +25,7 @@ _JOB_S = 60.0
 Execute = Callable[[str, dict[str, Any]], Any]
 
 
-class KeptState:
+class DeviceStates:
     """The states of one QEMU, in a qcow2 image that no guest sees."""
 
     def __init__(self, execute: Execute, file: Path) -> None:

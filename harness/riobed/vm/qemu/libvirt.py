@@ -29,10 +29,10 @@ from riobed.vm.host.tools import need_room
 from riobed.vm.host.unprivileged import drop_script, give, open_folder, readable, readable_program
 from riobed.vm.machine import DiskUse, LogFile, LostLines, MachineConfig
 from riobed.vm.nvdimm.image import check_nvdimm
-from riobed.vm.nvdimm.persistence import lose_lines, settle
+from riobed.vm.nvdimm.persistence import lose_lines, mark_durable
 from riobed.vm.nvdimm.power import lose_memory
 from riobed.vm.qemu.connection import embedded, libvirt_cache, qemu_log
-from riobed.vm.qemu.device_state import KeptState
+from riobed.vm.qemu.device_state import DeviceStates
 
 _POLL_S = 0.02
 _HANG_UP_S = 5.0
@@ -56,7 +56,7 @@ _template = jinja2.Environment(
 
 
 class LibvirtMachine:
-    """Implements Machine, HasTerminal, WritesDisk and KeepsState of riobed.vm.machine."""
+    """Implements Machine, HasTerminal, WritesDisk and SavesDevices of riobed.vm.machine."""
 
     def __init__(self, connection: libvirt.virConnect, config: MachineConfig) -> None:
         self.config = config
@@ -69,7 +69,7 @@ class LibvirtMachine:
         self._domain: libvirt.virDomain | None = None
         # The host's threads that are its processors; empty until asked for.
         self._threads: list[int] = []
-        self._kept = KeptState(self._execute, config.folder / "kept.qcow2")
+        self._device_states = DeviceStates(self._execute, config.folder / "devices.qcow2")
         open_folder(config.folder)
         self.console = LogFile(config.folder / "console.log")
         # A step takes about 60 bytes, so this holds a million steps.
@@ -134,9 +134,9 @@ class LibvirtMachine:
             counters = self.config.folder / self.config.plugin.counters
             counters.touch()
             self._give(counters)
-        settle(self.config)
+        mark_durable(self.config)
         definition = self.definition()
-        self._give(self._kept.new_file())
+        self._give(self._device_states.new_file())
         with self._call("QEMU does not start", BootError):
             self._domain = self._connection.createXML(definition)
 
@@ -159,7 +159,7 @@ class LibvirtMachine:
         except libvirt.libvirtError:
             return False
 
-    def delayed(self) -> float:
+    def steal_time(self) -> float:
         # libvirt's vcpu.N.delay is the same, but takes a millisecond, and this is called many times a second.
         threads = self._threads or [int(cpu["thread-id"]) for cpu in self._execute("query-cpus-fast")]
         self._threads = threads
@@ -170,7 +170,7 @@ class LibvirtMachine:
             deadline = time.monotonic() + _CALL_S
             while self.alive() and time.monotonic() < deadline:
                 time.sleep(_POLL_S)
-            raise InfraError(f"{self.config.name}: {self.trouble() or 'a processor of it ended'}") from None
+            raise InfraError(f"{self.config.name}: {self.failure() or 'a processor of it ended'}") from None
 
     def disk_use(self) -> DiskUse:
         with self._call("statistics of the disks"):
@@ -182,13 +182,13 @@ class LibvirtMachine:
         # A domain that ends meanwhile is left out.
         if not found:
             raise InfraError(
-                f"{self.config.name}: no statistics of the disks: {self.trouble() or 'it ended'}"
+                f"{self.config.name}: no statistics of the disks: {self.failure() or 'it ended'}"
             )
         told = found[0][1]
         disks = [n for n in range(told.get("block.count", 0)) if told[f"block.{n}.name"] not in _OTHER_DISKS]
         return DiskUse(*(sum(int(told.get(f"block.{n}.{what}", 0)) for n in disks) for what in _DISK_USE))
 
-    def trouble(self) -> str:
+    def failure(self) -> str:
         if not self.alive():
             words = last_words(qemu_log(self.config.name))
             return "QEMU is not running" + (f"; it wrote last: {words}" if words else "")
@@ -229,7 +229,7 @@ class LibvirtMachine:
         self._hang_up()
         if not self._paused():
             self.pause()
-        settle(self.config)
+        mark_durable(self.config)
         self._monitor(f"savevm {name}")
 
     def load(self, name: str) -> None:
@@ -244,17 +244,17 @@ class LibvirtMachine:
         self._hang_up()
         # loadvm leaves a paused machine paused.
         self._monitor(f"loadvm {name}")
-        settle(self.config)
+        mark_durable(self.config)
 
-    def keep(self, name: str, disks: bool = False) -> None:
+    def save_devices(self, name: str, disks: bool = False) -> None:
         self._hang_up()
         if not self._paused():
             self.pause()
-        self._kept.save(name, disks)
+        self._device_states.save(name, disks)
 
-    def put_back(self, name: str, disks: bool = False) -> None:
+    def load_devices(self, name: str, disks: bool = False) -> None:
         self._hang_up()
-        self._kept.load(name, disks)
+        self._device_states.load(name, disks)
 
     def tell(self, line: str) -> None:
         self._agent.tell(line)
@@ -316,9 +316,9 @@ class LibvirtMachine:
             time.sleep(_POLL_S)
 
     def _running(self) -> libvirt.virDomain:
-        trouble = self.trouble()
-        if trouble or not self._domain:
-            raise InfraError(f"{self.config.name}: {trouble or 'not started'}")
+        failure = self.failure()
+        if failure or not self._domain:
+            raise InfraError(f"{self.config.name}: {failure or 'not started'}")
         return self._domain
 
     @contextmanager

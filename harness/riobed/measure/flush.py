@@ -18,7 +18,7 @@ _SCRIPT = f"{REMOUNT}ro || exit; echo ${{EPOCHREALTIME/./}}; echo 3 >/proc/sys/v
 
 
 @dataclass(frozen=True)
-class Settled:
+class Flushed:
     """What the disks had to do until everything was there, and how many seconds after the work that was.
 
     The seconds are of the guest's clock. Reading counters and starting a command are among them; meanwhile
@@ -29,7 +29,7 @@ class Settled:
     seconds: float
 
 
-def settle(guest: Guest, work: Measurement) -> Settled:
+def flush_to_disk(guest: Guest, work: Measurement) -> Flushed:
     """Let a guest write what is not on its disk yet; InfraError if it cannot.
 
     The guest was not paused since the work, and goes on running.
@@ -39,4 +39,4 @@ def settle(guest: Guest, work: Measurement) -> Settled:
     if ended.status or not ended.stdout.strip().isdigit():
         error = ended.error or f"it said {ended.stdout[-200:]!r}"
         raise InfraError(f"{machine.config.name}: the file system does not become read-only: {error}")
-    return Settled(machine.disk_use().since(work.used), int(ended.stdout) / 1e6 - work.ended_s)
+    return Flushed(machine.disk_use().since(work.used), int(ended.stdout) / 1e6 - work.ended_s)
