@@ -18,9 +18,9 @@ from riobed_results.store import RunRow, Store, utc_now
 from riobed.bench.pace import Measure, paced
 from riobed.bench.plan import PlannedRun, Series, plan_runs
 from riobed.bench.run import make_run
-from riobed.bench.sooner import sooner
 from riobed.bench.spec import BenchSpec, Pace, bench_data, comparable
-from riobed.campaign import enter
+from riobed.bench.writeback import scale_writeback_timers
+from riobed.campaign import open_campaign
 from riobed.errors import EnvironmentFault, InfraError, UsageError
 from riobed.guest import Guest, GuestSetup, Throttle, WorkloadSpec, check_mode, guest_setup, provenance
 from riobed.guest.workload import load_workload
@@ -97,7 +97,7 @@ class Bench:
         self._store = store
         folders = [each.path for each in spec.workloads.values()]
         here = provenance(next(iter(setups.values())), str(spec.seed), folders, spec.cache_modes)
-        self._campaign = enter(
+        self._campaign = open_campaign(
             store, spec.name, bench_data(spec), vocabulary(spec.cache_modes), here, comparable
         ).id
         stored = store.runs(self._campaign)
@@ -133,7 +133,7 @@ class Bench:
     ) -> None:
         # How soon the kernel writes is in the snapshot, and the same in all rounds of this session.
         at_first = times(_BEFORE)
-        modes = {name: sooner(self.spec.mode(name), at_first) for name in self.spec.modes}
+        modes = {name: scale_writeback_timers(self.spec.mode(name), at_first) for name in self.spec.modes}
         with guests(self._setup(series), modes, series.kind, "bench") as opened:
             _boot_all(opened.values())
             for planned in missing:

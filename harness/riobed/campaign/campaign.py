@@ -13,7 +13,7 @@ from pathlib import Path
 from riobed_results.rules.endpoints import result
 from riobed_results.store import CampaignRow, Row, Store, TrialRow, counted, kernels, read_results
 
-from riobed.campaign.entry import enter
+from riobed.campaign.entry import open_campaign
 from riobed.campaign.workers import Attempt, Workers
 from riobed.errors import EnvironmentFault
 from riobed.faults import Catalogue, Fault
@@ -153,7 +153,7 @@ class Campaign:
 
     def _enter(self) -> CampaignRow:
         here = provenance(self._setup, str(self.spec.seed), self.spec.workload.folders, self.spec.cache_modes)
-        return enter(
+        return open_campaign(
             self.store, self.spec.name, spec_data(self.spec), campaign_vocabulary(self.spec), here, comparable
         )
 

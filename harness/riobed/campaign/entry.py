@@ -12,7 +12,7 @@ from riobed_results.store import CAMPAIGN, CampaignRow, Provenance, Store, Vocab
 from riobed.errors import UsageError
 
 
-def enter(
+def open_campaign(
     store: Store,
     name: str,
     data: dict[str, Any],

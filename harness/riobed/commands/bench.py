@@ -15,8 +15,8 @@ from rich.console import Console
 from riobed_results.store import RunRow, locked, open_store, try_store
 
 from riobed.bench import Bench, PlannedRun, bench_setups, load_bench
-from riobed.commands.lines import columns, fitted
 from riobed.commands.run import span
+from riobed.commands.trial_line import columns, fitted
 from riobed.errors import UsageError
 
 

@@ -16,9 +16,9 @@ from rich.text import Text
 from riobed_results.files import write_whole
 from riobed_results.store import CONTROLS, TrialRow, crashed, judged, open_store, read_results
 
-from riobed.commands.lines import columns
 from riobed.commands.run import Where, beside, run_spec
 from riobed.commands.table import new_table, printed
+from riobed.commands.trial_line import columns
 from riobed.errors import UsageError
 from riobed.plan import CampaignSpec, load_spec
 from riobed.plan.dose import MOST, Estimate, Stage, estimate, next_dose, stage_spec

@@ -26,7 +26,7 @@ from riobed.guest import (
 )
 from riobed.measure import measure
 from riobed.measure.counter import COUNTERS, counter
-from riobed.measure.profile import Place, profile, text_range
+from riobed.measure.profile import CodeLocation, profile, text_range
 from riobed.vm import COUNTED
 
 _MILLION = 1e6
@@ -96,7 +96,7 @@ def profiles(request: Request, uri: str | None) -> ProfileTable:
     )
 
 
-def _profile(setup: GuestSetup, name: str, mode: CacheMode, seed: int) -> dict[str, Counter[Place]]:
+def _profile(setup: GuestSetup, name: str, mode: CacheMode, seed: int) -> dict[str, Counter[CodeLocation]]:
     kernel = setup.products(mode).kernel
     plugin = counter(setup.manifest, kernel, text_range(kernel))
     with Console(stderr=True).status(f"Profiling {name}"):

@@ -32,8 +32,8 @@ from riobed_results.tables.framework.shares import count_text, interval_text
 from riobed_results.text import printable
 
 from riobed.campaign import draw_faults
-from riobed.commands.lines import ending
 from riobed.commands.run import beside, replayable
+from riobed.commands.trial_line import ending
 from riobed.crash import formats
 from riobed.errors import EnvironmentFault, InfraError, UsageError
 from riobed.faults import Fault, catalogue_of

@@ -17,9 +17,9 @@ from riobed_results.tables.controls.replays import FILE, REPLAYS, ReplayRun, add
 from riobed_results.tables.crashes.titles import titled
 from riobed_results.tables.framework.render import render
 
-from riobed.commands.lines import columns, ending, fitted, named
 from riobed.commands.replay import Replayer, Request, find, make_folder, redraw, replay_setup
 from riobed.commands.run import beside
+from riobed.commands.trial_line import columns, ending, fitted, named
 from riobed.errors import UsageError
 from riobed.guest import GuestSetup, provenance
 from riobed.plan import stored_spec

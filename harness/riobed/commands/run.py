@@ -29,7 +29,7 @@ from riobed_results.tables.corruption.comparison import kernel_note
 from riobed_results.tables.corruption.protocol import Monitor
 
 from riobed.campaign import Campaign, Cell, LocalWorkers, Workers
-from riobed.commands.lines import columns, ending, fitted, named
+from riobed.commands.trial_line import columns, ending, fitted, named
 from riobed.errors import UsageError
 from riobed.faults import Catalogue, catalogue_of, check_classes
 from riobed.guest import GuestSetup, check_mode, guest_setup

@@ -93,7 +93,7 @@ class ModeWorkload:
         """
         if not all(each and each.confined for each in (self.workload, *(b.workload for b in self.beside))):
             return ""
-        return script([GUEST_DIR, *(beside.place.dir for beside in self.beside)], times=True)
+        return script([GUEST_DIR, *(beside.slot.dir for beside in self.beside)], times=True)
 
     @property
     def _needed(self) -> Workload:
@@ -110,7 +110,7 @@ class ModeWorkload:
             sync=self.mode.sync_writes if key == "measure" else self.mode.tells_fsync,
             needs_fsync=self.mode.needs_fsync,
             options=self.options,
-            place=None,
+            slot=None,
             **reported,
         )
         if key in _LOADS and self.mode.sync_on_close:

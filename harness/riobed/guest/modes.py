@@ -22,7 +22,7 @@ from riobed.guest.config import MachineSpec
 from riobed.guest.filesystems import CACHED_DISK, FILE_SYSTEMS, NVDIMM_DEVICE, TEST_DISK, FileSystem
 from riobed.guest.layout import MIB, Layout
 from riobed.guest.strict import Strict
-from riobed.guest.throttle import Line, Throttle
+from riobed.guest.throttle import OneLine, Throttle
 from riobed.products import KernelSpec
 from riobed.vm import CachePolicy
 from riobed.yamltext import parse_yaml
@@ -88,8 +88,8 @@ class Device(Strict):
 class CacheMode(Strict):
     """One way to keep file data; docs/own-mode.md explains the keys."""
 
-    summary: Line
-    permanent: Line | None = None
+    summary: OneLine
+    permanent: OneLine | None = None
     filesystem: str = "ext4"
     mkfs: tuple[str, ...] = ()
     mount: Word = "defaults"

@@ -12,7 +12,7 @@ from riobed.guest.strict import Strict, as_value_error
 from riobed.yamltext import parse_yaml
 
 Limit = Annotated[int, Field(ge=1, lt=2**40)]
-Line = Annotated[str, StringConstraints(pattern=r"^[^\n]+$")]
+OneLine = Annotated[str, StringConstraints(pattern=r"^[^\n]+$")]
 _IOTUNE = {
     "iops": "total_iops_sec",
     "read_iops": "read_iops_sec",
@@ -78,9 +78,9 @@ class Throttle(Strict):
 class DiskModel(Strict):
     """An entry of throttles.yaml; each limit has a source."""
 
-    summary: Line
+    summary: OneLine
     limits: Throttle
-    sources: dict[str, Line]
+    sources: dict[str, OneLine]
 
     @model_validator(mode="after")
     def _each_has_a_source(self) -> "DiskModel":

@@ -27,7 +27,7 @@ _NOTHING: dict[str, int | str] = {"done": 0, "intent": 0, "failed": "", "oldest"
 
 
 @dataclass(frozen=True)
-class Place:
+class WorkloadSlot:
     """Where a workload is in the guest: its folder, its directory on the file system under test, its streams.
 
     `stream` is the number of the first of its streams.
@@ -213,29 +213,29 @@ def command(
     sync: bool,
     needs_fsync: bool = False,
     options: Mapping[str, str | int] | None = None,
-    place: Place | None = None,
+    slot: WorkloadSlot | None = None,
     **reported: int | str,
 ) -> list[str]:
     """Fill in one of the workload's commands; return it as an argument vector for the guest.
 
     `reported` has values of {done}, {intent}, {failed} and {oldest}; without them nothing has been reported.
     """
-    place = place or Place(GUEST_FOLDER)
+    slot = slot or WorkloadSlot(GUEST_FOLDER)
     text = filled(
         template,
         workload,
         options,
-        dir=place.dir,
+        dir=slot.dir,
         seed=seed,
         progress=PROGRESS_PORT,
         progress_port=PROGRESS_IO_PORT,
-        stream=place.stream,
+        stream=slot.stream,
         fsync="--fsync" if sync else "",
         needs_fsync="--fsync" if needs_fsync else "",
         **{name: shlex.quote(str(value)) for name, value in {**_NOTHING, **reported}.items()},
     )
     # Not `exec TEXT`: it would run only the first command of "a; b", and a check could be skipped unnoticed.
-    return ["/bin/sh", "-c", f"cd {place.folder} || exit\n{text}"]
+    return ["/bin/sh", "-c", f"cd {slot.folder} || exit\n{text}"]
 
 
 def filled(
@@ -260,7 +260,7 @@ class Beside:
 
     workload: Workload
     options: Mapping[str, str | int]
-    place: Place
+    slot: WorkloadSlot
 
     def text(
         self, key: str, *, seed: int, sync: bool, needs_fsync: bool = False, **reported: int | str
@@ -274,7 +274,7 @@ class Beside:
             sync=sync,
             needs_fsync=needs_fsync,
             options=self.options,
-            place=self.place,
+            slot=self.slot,
             **reported,
         )
         return argv[-1]
@@ -286,14 +286,14 @@ def beside_folder(number: int) -> str:
 
 
 def put_beside(main: Workload, others: Sequence[tuple[Workload, Mapping[str, str | int]]]) -> list[Beside]:
-    """Give each of `others` its place; UsageError if their reports could not be told apart."""
+    """Give each of `others` its slot; UsageError if their reports could not be told apart."""
     stream, placed = main.streams, []
     for number, (workload, options) in enumerate(others):
         if workload.progress != "none" and not workload.streams:
             raise UsageError(f"workload {workload.name}: cannot run beside another one: it has no `streams`")
         folder = beside_folder(number)
-        place = Place(f"{GUEST_FOLDER}/{folder}", f"{GUEST_DIR}-{folder}", stream)
-        placed.append(Beside(workload, options, place))
+        slot = WorkloadSlot(f"{GUEST_FOLDER}/{folder}", f"{GUEST_DIR}-{folder}", stream)
+        placed.append(Beside(workload, options, slot))
         stream += workload.streams
     if stream > STREAMS:
         raise UsageError(f"workloads: {stream} processes report, but there are only {STREAMS} streams")

@@ -16,18 +16,18 @@ _BEGIN = 4096
 _BEFORE_TEXT = 2
 
 
-class Place(NamedTuple):
+class CodeLocation(NamedTuple):
     """A function of the kernel and its source file, `fs/ext4/inode.c`; what is no function has no file."""
 
     function: str
     file: str
 
 
-USER = Place("user mode", "")
+USER = CodeLocation("user mode", "")
 # Modules, and what the kernel generates while it runs.
-ELSEWHERE = Place("outside the kernel's text", "")
+ELSEWHERE = CodeLocation("outside the kernel's text", "")
 # The ways into the kernel and out of it, in assembler.
-NO_FUNCTION = Place("in no function", "")
+NO_FUNCTION = CodeLocation("in no function", "")
 
 
 def text_range(kernel: KernelPart) -> str:
@@ -36,10 +36,10 @@ def text_range(kernel: KernelPart) -> str:
     return f"text={vmlinux.text_start:x}:{vmlinux.text_end:x}"
 
 
-def profile(counters: Path, kernel: KernelPart, parts: int) -> list[Counter[Place]]:
+def profile(counters: Path, kernel: KernelPart, parts: int) -> list[Counter[CodeLocation]]:
     """Return the instructions by place in each part of the first work of a guest, without repetitions."""
     vmlinux = Vmlinux(kernel.vmlinux)
-    places = _Places(vmlinux)
+    locations = _Locations(vmlinux)
     size = _BEFORE_TEXT + len(vmlinux.text)
     with counters.open("rb") as file:
         file.seek(_BEGIN)
@@ -48,27 +48,27 @@ def profile(counters: Path, kernel: KernelPart, parts: int) -> list[Counter[Plac
             counts = array("Q")
             counts.fromfile(file, size)
             marks.append({at: count for at, count in enumerate(counts) if count})
-    return [places.sums(begin, end) for begin, end in pairwise(marks)]
+    return [locations.sums(begin, end) for begin, end in pairwise(marks)]
 
 
-class _Places:
+class _Locations:
     """What is at each place of a kernel."""
 
     def __init__(self, vmlinux: Vmlinux) -> None:
         self._vmlinux = vmlinux
         self._functions = vmlinux.functions()
         self._starts = [function.address for function in self._functions]
-        self._of_function: dict[int, Place] = {}
+        self._of_function: dict[int, CodeLocation] = {}
 
-    def sums(self, begin: dict[int, int], end: dict[int, int]) -> Counter[Place]:
+    def sums(self, begin: dict[int, int], end: dict[int, int]) -> Counter[CodeLocation]:
         """Return what was counted between two marks."""
-        found: Counter[Place] = Counter()
+        found: Counter[CodeLocation] = Counter()
         for at, count in end.items():
             if more := count - begin.get(at, 0):
-                found[self._place(at)] += more
+                found[self._location(at)] += more
         return found
 
-    def _place(self, at: int) -> Place:
+    def _location(self, at: int) -> CodeLocation:
         if at < _BEFORE_TEXT:
             return (USER, ELSEWHERE)[at]
         address = self._vmlinux.text_start + at - _BEFORE_TEXT
@@ -77,5 +77,7 @@ class _Places:
             return NO_FUNCTION
         if number not in self._of_function:
             function = self._functions[number]
-            self._of_function[number] = Place(function.name, self._vmlinux.source_file(function.address))
+            self._of_function[number] = CodeLocation(
+                function.name, self._vmlinux.source_file(function.address)
+            )
         return self._of_function[number]

@@ -32,7 +32,7 @@ from riobed.guest import (
     workload_image,
 )
 from riobed.soak.life import go_on, take_turn
-from riobed.soak.midst import take_random_turn
+from riobed.soak.random_reset import take_random_turn
 from riobed.soak.suite import Turn, load_suite, turns
 
 
@@ -72,7 +72,7 @@ def soak(request: Request, form: str, uri: str | None) -> int:
     suite = load_suite(request.suite)
     plan = turns(suite, request.minutes, request.only)
     setup = guest_setup(request.machine(), uri)
-    result = enter(request.folder, environment(request, setup))
+    result = open_soak(request.folder, environment(request, setup))
     setup = replace(setup, workload_image=workload_image(request.suite, suite.build, setup.manifest))
     guest = open_guest(setup, mode, "soak")
     try:
@@ -100,7 +100,7 @@ def environment(request: Request, setup: GuestSetup) -> SoakProvenance:
     )
 
 
-def enter(folder: Path, now: SoakProvenance) -> Soak:
+def open_soak(folder: Path, now: SoakProvenance) -> Soak:
     """The soak to go on with, without its infra errors, or a new one.
 
     UsageError when the folder has one of something else.

@@ -12,7 +12,7 @@ import pytest
 from harness_builders import Clock, manifest
 from riobed.bench import Bench, BenchSpec, PlannedRun, load_bench, plan_runs
 from riobed.bench.clocks import check_clocks
-from riobed.bench.sooner import sooner
+from riobed.bench.writeback import scale_writeback_timers
 from riobed.commands.bench import Told
 from riobed.errors import EnvironmentFault, InfraError, UsageError
 from riobed.guest import Guest, GuestSetup, MachineSpec, Throttle, disk_models
@@ -255,21 +255,21 @@ def test_what_is_wrong_is_told_in_one_line(tmp_path: Path, change: dict[str, Any
     assert "\n" not in str(caught.value)
 
 
-def test_with_a_faster_disk_the_kernel_writes_sooner() -> None:
+def test_with_a_faster_disk_the_kernel_writes_earlier() -> None:
     spec = bench_spec(modes=["memory", "rio"])
     assert spec.limits("rio", "old", 35) == {"": Throttle(iops=2065, bytes_per_s=189_000_000)}
     assert spec.limits("rio", "new", 35) == {}
-    assert sooner(spec.mode("memory"), 35).sysctls == {
+    assert scale_writeback_timers(spec.mode("memory"), 35).sysctls == {
         "vm.dirty_expire_centisecs": 86, "vm.dirty_writeback_centisecs": 14,
     }  # fmt: skip
-    assert sooner(spec.mode("rio"), 35).sysctls.items() > spec.mode("rio").sysctls.items()
+    assert scale_writeback_timers(spec.mode("rio"), 35).sysctls.items() > spec.mode("rio").sysctls.items()
     # Only what commits by itself is told when: no journal, no commits.
-    modes = [sooner(bench_spec(modes=[name], machine={"disk_mib": 512}).mode(name), 3)
+    modes = [scale_writeback_timers(bench_spec(modes=[name], machine={"disk_mib": 512}).mode(name), 3)
              for name in ("rio", "delayed", "delayed-btrfs", "delayed-xfs")]  # fmt: skip
     mounts = [mode.mount for mode in modes]
     assert mounts == ["rio,nodelalloc", "defaults,commit=2", "defaults,commit=10", "defaults"]
     assert modes[-1].sysctls["fs.xfs.xfssyncd_centisecs"] == 1000
-    assert sooner(spec.mode("rio"), 1) == spec.mode("rio")
+    assert scale_writeback_timers(spec.mode("rio"), 1) == spec.mode("rio")
 
 
 def test_a_disk_keeps_pace_with_the_processor_in_each_round(world: World) -> None:

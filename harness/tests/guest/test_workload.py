@@ -66,7 +66,7 @@ def test_andrew_reports_in_streams() -> None:
 def test_workloads_beside_another_have_places_of_their_own() -> None:
     main, andrew = load_workload(MEMTEST), load_workload(ANDREW)
     first, second = put_beside(main, [(andrew, {"files": 9}), (andrew, {})])
-    assert (first.place.stream, second.place.stream) == (0, 4)
+    assert (first.slot.stream, second.slot.stream) == (0, 4)
     assert "--files 9 " in first.text("start", seed=7, sync=False)
     text = second.text("start", seed=7, sync=False)
     assert "cd /workload/beside1 " in text and "/mnt/test/workload-beside1 " in text and "--stream 4" in text

@@ -12,7 +12,7 @@ from riobed.guest import GuestSetup, MachineSpec
 from riobed.guest.guest import Guest
 from riobed.soak import life
 from riobed.soak import session as run
-from riobed.soak.session import Request, enter, environment, run_turns
+from riobed.soak.session import Request, environment, open_soak, run_turns
 from riobed.soak.suite import Turn
 from riobed.vm import AgentLost, ExecResult
 from riobed.vm.fake import FakeMachine
@@ -50,10 +50,10 @@ def test_a_soak_names_the_kernel_of_its_mode(tmp_path: Path, monkeypatch: pytest
 
 def test_a_soak_is_gone_on_with_without_its_infra_errors(tmp_path: Path) -> None:
     rows = [SoakRow(stressor="one", what="", files=1), SoakRow(stressor="two", what="", infra_error="lost")]
-    assert enter(tmp_path, ENVIRONMENT) == Soak(environment=ENVIRONMENT)
+    assert open_soak(tmp_path, ENVIRONMENT) == Soak(environment=ENVIRONMENT)
     save_soak(tmp_path, Soak(environment=ENVIRONMENT, rows=rows))
     later = ENVIRONMENT.model_copy(update={"created": "2027-01-02T03:04:05.000+00:00"})
-    assert enter(tmp_path, later) == Soak(environment=ENVIRONMENT, rows=rows[:1])
+    assert open_soak(tmp_path, later) == Soak(environment=ENVIRONMENT, rows=rows[:1])
 
 
 @pytest.mark.parametrize("what", ["mode", "seed", "kernel_build_id", "vcpus", "accelerator", "minutes"])
@@ -61,7 +61,7 @@ def test_a_soak_of_something_else_is_refused(tmp_path: Path, what: str) -> None:
     save_soak(tmp_path, Soak(environment=ENVIRONMENT))
     other = 2 if what in ("vcpus", "minutes") else "other"
     with pytest.raises(UsageError, match=rf"has a soak of something else: {what} is"):
-        enter(tmp_path, ENVIRONMENT.model_copy(update={what: other}))
+        open_soak(tmp_path, ENVIRONMENT.model_copy(update={what: other}))
 
 
 @pytest.mark.parametrize("fields", [{"memory_mib": 3}, {"disk_mib": 1}, {"vcpus": 9}])

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from riobed.trial.control.extents import place
+from riobed.trial.control.extents import disk_offset
 
 LISTING = b"""Filesystem type is: ef53
 File size of /mnt/test/tree/f000012 is 20000 (20480 blocks of 1 bytes)
@@ -25,18 +25,18 @@ PLACES = {0: 34816000, 8191: 34824191, 12289: 40960001, 8192: None, 16384: None,
 
 @pytest.mark.parametrize("offset", PLACES)
 def test_place_of_a_byte(offset: int) -> None:
-    assert place(LISTING, offset) == PLACES[offset]
+    assert disk_offset(LISTING, offset) == PLACES[offset]
 
 
 @pytest.mark.parametrize("text", [b"", b"Inode 12 is not found\n", b"   0:        0..    : x", b"\xff\x00"])
 def test_a_listing_of_nothing(text: bytes) -> None:
-    assert place(text, 0) is None
+    assert disk_offset(text, 0) is None
 
 
 @pytest.mark.parametrize("flag", [b"inline", b"not_aligned,inline", b"encoded", b"unwritten"])
 def test_what_lies_elsewhere(flag: bytes) -> None:
     line = b"   0:        0..     100:      5000..      5100:    101:             last," + flag + b",eof\n"
-    assert place(line, 50) is None
+    assert disk_offset(line, 50) is None
 
 
 def test_a_real_file_on_a_real_disk(tmp_path: Path) -> None:
@@ -60,5 +60,5 @@ def test_a_real_file_on_a_real_disk(tmp_path: Path) -> None:
     finally:
         assert not run("umount", folder).returncode
     for offset in (0, 4097, 99_999):
-        byte = place(listing, offset)
+        byte = disk_offset(listing, offset)
         assert byte is not None and disk.read_bytes()[byte] == content[offset]

@@ -10,7 +10,7 @@ _EXTENT = re.compile(rb"\s*\d+:\s*(\d+)\.\.\s*(\d+):\s*(\d+)\.\.\s*\d+:\s*\d+:(.
 _ELSEWHERE = (b"inline", b"delalloc", b"unwritten", b"unknown", b"encoded", b"not_aligned")
 
 
-def place(listing: bytes, offset: int) -> int | None:
+def disk_offset(listing: bytes, offset: int) -> int | None:
     """Return the disk offset of the file's byte `offset`; None if the byte has no address of its own."""
     for line in listing.splitlines():
         if not (extent := _EXTENT.match(line)):

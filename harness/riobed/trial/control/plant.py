@@ -29,7 +29,7 @@ from riobed.trial.control import structures
 from riobed.trial.control.blocks import at_once, change_on_disk, freeze_and_thaw, paused
 from riobed.trial.control.change import Plant, files
 from riobed.trial.control.ext4 import Bit
-from riobed.trial.control.extents import place
+from riobed.trial.control.extents import disk_offset
 from riobed.trial.control.writecache import BLOCK_BITS, entry
 from riobed.vm import flip_bit
 
@@ -90,7 +90,7 @@ def _placed(guest: Guest, rng: random.Random) -> Iterator[tuple[int, int, int]]:
         ino, offset, name = _byte_of_a_file(guest, rng)
         freeze_and_thaw(guest)
         extents = guest.machine.run(["/bin/sh", "-c", 'filefrag -e -v -b1 "$0"', name])
-        if (byte := place(extents.stdout, offset)) is not None:
+        if (byte := disk_offset(extents.stdout, offset)) is not None:
             yield ino, offset, byte
 
 

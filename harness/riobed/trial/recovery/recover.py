@@ -167,7 +167,7 @@ def judge(guest: Guest, record: TrialRecord) -> None:
 def check_beside(guest: Guest, record: TrialRecord, beside: Beside) -> dict[str, Any]:
     """Let a workload that ran beside the judged one check its files; return its name and its report."""
     seed = record.planned.workload_seed
-    reports = progress(seed, beside.workload.streams, beside.place.stream)
+    reports = progress(seed, beside.workload.streams, beside.slot.stream)
     reports.feed(record.reported_before + guest.machine.progress.text())
     argv = guest.workload.check_beside(beside, seed=seed, **reports.reported)
     report = read_check(guest.machine.run(argv, timeout=_CHECK_S))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a kernel writes by itself, for a processor that is faster than another by a factor."""
+"""The timers of write-back, for a processor that is faster than another by a factor."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ _SHORTEST = {"fs.xfs.xfssyncd_centisecs": 100}
 _COMMIT_S = {"ext4": 5, "btrfs": 30}
 
 
-def sooner(mode: CacheMode, times: float) -> CacheMode:
+def scale_writeback_timers(mode: CacheMode, times: float) -> CacheMode:
     """Return the mode with its write-back timers divided by `times`, as far as they can be set."""
     if times == 1:
         return mode
