@@ -30,7 +30,7 @@ ALLOWED = {
     "riobed.propagation": ["riobed.trial"],
     "riobed.soak": ["riobed.trial", "riobed_results.tables"],
     "riobed.cost": ["riobed.measure", "riobed.trial", "riobed_results.tables"],
-    "riobed.measure": ["riobed.guest", "riobed.faults"],
+    "riobed.measure": ["riobed.plan"],
     "riobed.trial": ["riobed.trial.recovery"],
     "riobed.trial.recovery": ["riobed.trial.record"],
     "riobed.trial.record": ["riobed.trial.control", "riobed.trial.verdict"],

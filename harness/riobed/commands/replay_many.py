@@ -5,7 +5,6 @@ It can be stopped at any time. Each replay is stored when it is complete, and th
 folder continues with the missing ones.
 """
 
-import random
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from riobed.commands.run import beside
 from riobed.commands.trial_line import columns, ending, fitted, named
 from riobed.errors import UsageError
 from riobed.guest import GuestSetup, provenance
-from riobed.plan import stored_spec
+from riobed.plan import Stream, stored_spec
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ def choose(campaign: CampaignRow, rows: Iterable[TrialRow], count: int) -> list[
     for row in filter(titled, rows):
         of_class.setdefault(row.fault_class, []).append(row)
     for name, crashes in of_class.items():
-        random.Random(f"{campaign.seed}/replays/{name}").shuffle(crashes)
+        Stream.REPLAYS.of(campaign.seed, name).shuffle(crashes)
     ordered = [of_class[name] for name in in_order(campaign, "fault_classes", of_class) if name in of_class]
     if not ordered:
         raise UsageError(f"campaign {campaign.name!r} has no crash to replay; choose another with --campaign")

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs in rounds: each has every guest once, in an order of its own. None always has the warmer host."""
 
-import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Literal, TypeVar
 
 from riobed.guest import CacheMode, Guest, GuestSetup, open_guest
 from riobed.measure.counter import counter
+from riobed.plan import Stream, generator
 from riobed.vm import Plugin, need_memory
 
 # Time is measured in runs of their own: the plugin that counts instructions slows the emulator.
@@ -17,12 +17,12 @@ Compared = TypeVar("Compared")
 
 def order(seed: int, what: str, number: int, of: Sequence[Compared]) -> list[Compared]:
     """Return what is compared in the order of round `number` of the runs called `what`."""
-    return random.Random(f"{seed}/{what}/{number}").sample(of, len(of))
+    return generator(seed, what, number).sample(of, len(of))
 
 
 def workload_seed(seed: int, number: int) -> int:
     """Return the workload's seed in a round, the same for all guests, 0 to 2^63 - 1."""
-    return random.Random(f"{seed}/workload/{number}").getrandbits(63)
+    return Stream.WORKLOAD.of(seed, number).getrandbits(63)
 
 
 @contextmanager

@@ -4,15 +4,18 @@
 from riobed.plan.rounds import PlannedTrial, fault_rng, plan, trial_seed
 from riobed.plan.spec import CampaignSpec, ComparesModes, load_spec, read_spec
 from riobed.plan.stored import comparable, modes_data, spec_data, stored_spec
+from riobed.plan.streams import Stream, generator
 from riobed.plan.vocabulary import campaign_vocabulary, vocabulary
 
 __all__ = [
     "CampaignSpec",
     "ComparesModes",
     "PlannedTrial",
+    "Stream",
     "campaign_vocabulary",
     "comparable",
     "fault_rng",
+    "generator",
     "load_spec",
     "modes_data",
     "plan",

@@ -14,12 +14,12 @@ Clogg et al., Journal of the American Statistical Association 86, 1991. The inte
 """
 
 import math
-import random
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from riobed.plan.spec import PAPER_FAULTS, CampaignSpec
+from riobed.plan.streams import Stream
 
 MOST = 100  # FaultCount
 _STEP = 4
@@ -122,7 +122,7 @@ def stage_spec(
     """
     update = {
         "name": f"{spec.name[:54]}-dose-{number}",
-        "seed": random.Random(f"{spec.seed}/dose/{number}").getrandbits(63),
+        "seed": Stream.DOSE.of(spec.seed, number).getrandbits(63),
         "modes": [mode],
         "fault_classes": list(doses),
         "faults": dict(doses),

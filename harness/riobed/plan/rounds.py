@@ -15,6 +15,7 @@ from riobed_results.store import PANICS, Restart
 from riobed.faults import Kind
 from riobed.plan.kinds import in_turn
 from riobed.plan.spec import CampaignSpec
+from riobed.plan.streams import Stream
 
 # Long compared with the agent's work in the guest, so that the reset comes at a random moment.
 _UNDISTURBED_S = 0.1
@@ -51,22 +52,22 @@ class PlannedTrial:
     def workload_seed(self) -> int:
         """Seed of the workload's stream, 63 bits."""
         seed = self.seed if self.run_on_s is None else self.round_seed
-        return random.Random(f"{seed}/workload").getrandbits(63)
+        return Stream.WORKLOAD.of(seed).getrandbits(63)
 
     @property
     def undisturbed_s(self) -> float:
         """Seconds the guest runs undisturbed before a reset without a fault."""
-        return random.Random(f"{self.seed}/run-on").uniform(0.0, _UNDISTURBED_S)
+        return Stream.UNDISTURBED.of(self.seed).uniform(0.0, _UNDISTURBED_S)
 
     @property
     def noise_seed(self) -> int:
         """Seed of the noise that a loss of power leaves in RAM, 63 bits."""
-        return random.Random(f"{self.seed}/power").getrandbits(63)
+        return Stream.POWER.of(self.seed).getrandbits(63)
 
     @property
     def panic_by(self) -> str:
         """How a trial of class `panic` panics, a key of PANICS."""
-        return random.Random(f"{self.seed}/panic").choice(sorted(PANICS))
+        return Stream.PANIC.of(self.seed).choice(sorted(PANICS))
 
     def fault_rng(self) -> random.Random:
         """Return the generator that the faults are drawn from."""
@@ -80,7 +81,7 @@ def trial_seed(seed: int, fault_class: str, number: int) -> str:
 
 def fault_rng(seed: str) -> random.Random:
     """Return the generator for the faults of the trials with that seed."""
-    return random.Random(f"{seed}/faults")
+    return Stream.FAULTS.of(seed)
 
 
 def plan(spec: CampaignSpec) -> Iterator[PlannedTrial]:
@@ -100,7 +101,7 @@ def plan(spec: CampaignSpec) -> Iterator[PlannedTrial]:
 def planned(spec: CampaignSpec, done: int, fault_class: str, number: int) -> PlannedTrial:
     """Draw a trial of the round after `done` rounds, without position and mode."""
     seed, round_seed = trial_seed(spec.seed, fault_class, number), f"{spec.seed}/round/{done}"
-    rng = random.Random(f"{seed}/trial")
+    rng = Stream.TRIAL.of(seed)
     warmup_s = rng.uniform(*spec.warmup_s)
     fresh_boot = rng.random() < spec.fresh_boot_share
     recovery_reset_s = rng.uniform(*spec.recovery_reset_s) if spec.recovery_reset_s else None
@@ -109,8 +110,8 @@ def planned(spec: CampaignSpec, done: int, fault_class: str, number: int) -> Pla
     trial = replace(trial, restart=draw_restart(spec, seed), round_seed=round_seed)
     if not spec.run_on_s:
         return trial
-    shared = random.Random(f"{round_seed}/trial").uniform(*spec.warmup_s)
-    run_on_s = random.Random(f"{seed}/run-on").uniform(*spec.run_on_s)
+    shared = Stream.TRIAL.of(round_seed).uniform(*spec.warmup_s)
+    run_on_s = Stream.RUN_ON.of(seed).uniform(*spec.run_on_s)
     return replace(trial, warmup_s=shared, run_on_s=run_on_s)
 
 
@@ -129,5 +130,5 @@ def draw_restart(spec: CampaignSpec, seed: str) -> Restart:
     """Return how the machine restarts after the crashes of the trials with that seed."""
     if not spec.parked:
         return spec.restart
-    drawn = random.Random(f"{seed}/restart").random() - spec.parked.reset
+    drawn = Stream.RESTART.of(seed).random() - spec.parked.reset
     return "reset" if drawn < 0 else "both" if drawn < spec.parked.both else "parked"
