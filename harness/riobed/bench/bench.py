@@ -23,7 +23,7 @@ from riobed.bench.writeback import scale_writeback_timers
 from riobed.campaign import open_campaign
 from riobed.errors import EnvironmentFault, InfraError, UsageError
 from riobed.guest import Guest, GuestSetup, Throttle, WorkloadSpec, check_mode, guest_setup, provenance
-from riobed.guest.workload import load_workload
+from riobed.guest.workload.description import load_workload
 from riobed.measure import guests, measure, workload_seed
 from riobed.plan import vocabulary
 from riobed.vm import COUNTED

@@ -28,7 +28,7 @@ from riobed.guest import (
     open_guest,
 )
 from riobed.guest.boot import wait_until
-from riobed.guest.config import BesideSpec
+from riobed.guest.settings.config import BesideSpec
 from riobed.products import KernelPart, Manifest
 from riobed.vm import Plugin, compiled
 

@@ -39,7 +39,7 @@ from riobed.errors import EnvironmentFault, InfraError, UsageError
 from riobed.faults import Fault, catalogue_of
 from riobed.faults.sites.vmlinux import Vmlinux
 from riobed.guest import GuestSetup, guest_setup, open_guest, provenance
-from riobed.guest.registry import mapped
+from riobed.guest.memory.registry import mapped
 from riobed.plan import CampaignSpec, PlannedTrial, plan, stored_spec
 from riobed.propagation import (
     EventLog,

@@ -4,13 +4,13 @@
 from riobed.guest.accelerator import boots
 from riobed.guest.assembly import GuestSetup
 from riobed.guest.boot import BOOT_S, STAGE0, STAGE0_READY, boot_error, boot_production, wait_stage0
-from riobed.guest.commands import ModeWorkload
-from riobed.guest.config import MachineSpec, WorkloadSpec
 from riobed.guest.guest import Guest, WarmStart, open_guest
-from riobed.guest.images import workload_image
-from riobed.guest.layout import ENTRY_SIZE, MIB, PAGE, Layout
-from riobed.guest.meminfo import CacheUse
-from riobed.guest.modes import (
+from riobed.guest.memory.layout import ENTRY_SIZE, MIB, PAGE, Layout
+from riobed.guest.memory.meminfo import CacheUse
+from riobed.guest.parking import Parking
+from riobed.guest.preparing import REMOUNT
+from riobed.guest.settings.config import MachineSpec, WorkloadSpec
+from riobed.guest.settings.modes import (
     CacheMode,
     CacheShare,
     ModeName,
@@ -21,13 +21,13 @@ from riobed.guest.modes import (
     read_modes,
     unfold,
 )
-from riobed.guest.parking import Parking
-from riobed.guest.preparing import REMOUNT
+from riobed.guest.settings.strict import Strict, as_value_error
+from riobed.guest.settings.throttle import Throttle, disk_models
 from riobed.guest.setup import check_mode, guest_setup, provenance
-from riobed.guest.strict import Strict, as_value_error
-from riobed.guest.throttle import Throttle, disk_models
 from riobed.guest.transfer import copy_in
-from riobed.guest.workload import GUEST_DIR, GUEST_FOLDER, PROGRESS_PORT, Beside
+from riobed.guest.workload.commands import ModeWorkload
+from riobed.guest.workload.description import GUEST_DIR, GUEST_FOLDER, PROGRESS_PORT, Beside
+from riobed.guest.workload.images import workload_image
 
 __all__ = [
     "BOOT_S",

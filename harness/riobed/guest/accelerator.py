@@ -11,11 +11,11 @@ from pathlib import Path
 from riobed.errors import InfraError
 from riobed.guest.assembly import GuestSetup
 from riobed.guest.boot import wait_stage0
-from riobed.guest.config import MachineSpec
 from riobed.guest.guest import open_guest
-from riobed.guest.images import make_empty_disk
-from riobed.guest.layout import MIB
-from riobed.guest.modes import cache_mode
+from riobed.guest.memory.layout import MIB
+from riobed.guest.settings.config import MachineSpec
+from riobed.guest.settings.modes import cache_mode
+from riobed.guest.workload.images import make_empty_disk
 from riobed.products import Manifest, cache_dir
 from riobed.vm import SINGLE_THREADED, driver
 

@@ -5,13 +5,13 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from riobed.guest.commands import ModeWorkload
-from riobed.guest.config import MachineSpec
-from riobed.guest.images import make_empty_disk
-from riobed.guest.kernel import kernel_products
-from riobed.guest.layout import LARGE_STAGE0_SIZE, MIB, NVDIMM_START, STAGE0_SIZE, Layout
-from riobed.guest.modes import CacheMode, Device
-from riobed.guest.workload import Beside, Workload
+from riobed.guest.memory.layout import LARGE_STAGE0_SIZE, MIB, NVDIMM_START, STAGE0_SIZE, Layout
+from riobed.guest.settings.config import MachineSpec
+from riobed.guest.settings.kernel import kernel_products
+from riobed.guest.settings.modes import CacheMode, Device
+from riobed.guest.workload.commands import ModeWorkload
+from riobed.guest.workload.description import Beside, Workload
+from riobed.guest.workload.images import make_empty_disk
 from riobed.products import KernelPart, Manifest
 from riobed.vm import (
     REPEATABLE,

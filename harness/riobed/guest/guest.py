@@ -8,12 +8,11 @@ from pathlib import Path
 from riobed.errors import BootError, InfraError, UsageError
 from riobed.guest.assembly import GuestSetup, machine_config, make_disks
 from riobed.guest.boot import BOOT_S, boot_production, wait_stage0
-from riobed.guest.commands import ModeWorkload
-from riobed.guest.kernel import kernel_config
-from riobed.guest.mailbox import open_mailbox, put_command
-from riobed.guest.modes import NVDIMM_DRIVERS, CacheMode
+from riobed.guest.memory.mailbox import open_mailbox, put_command
 from riobed.guest.parking import Parking
 from riobed.guest.preparing import make_file_system, prepare, start_propagation_log
+from riobed.guest.settings.kernel import kernel_config
+from riobed.guest.settings.modes import NVDIMM_DRIVERS, CacheMode
 from riobed.guest.snapshots import (
     NOTHING,
     hash_memory,
@@ -22,6 +21,7 @@ from riobed.guest.snapshots import (
     restore_disks,
     snapshot_folder,
 )
+from riobed.guest.workload.commands import ModeWorkload
 from riobed.vm import (
     REPEATABLE,
     CanaryHits,

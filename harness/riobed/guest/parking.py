@@ -2,8 +2,8 @@
 """Stage 0, parked: kept at the moment before it looks at old memory and disks, and restored after a crash.
 
 Until that moment firmware and stage 0 do the same at every reset, and use nothing but their windows of RAM
-(riobed.guest.layout). So the windows and the machine's state are kept once. Putting them back leaves all
-other RAM and the disks as the crash left them, like a reset.
+(riobed.guest.memory.layout). So the windows and the machine's state are kept once. Putting them back leaves
+all other RAM and the disks as the crash left them, like a reset.
 """
 
 import time
@@ -13,9 +13,9 @@ from pathlib import Path
 
 from riobed.errors import BootError, InfraError
 from riobed.guest.boot import BOOT_S, boot_error, wait_until
-from riobed.guest.layout import PAGE, TOP_SIZE, Layout
-from riobed.guest.mailbox import find_mailbox
-from riobed.guest.registry import mapped
+from riobed.guest.memory.layout import PAGE, TOP_SIZE, Layout
+from riobed.guest.memory.mailbox import find_mailbox
+from riobed.guest.memory.registry import mapped
 from riobed.vm import Machine, SavesDevices, memory_files
 
 _WORD = "park"

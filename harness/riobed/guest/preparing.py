@@ -2,12 +2,12 @@
 """What is done in a booted guest before its snapshot: file system, injector, the workload's files."""
 
 from riobed.errors import BootError, InfraError, UsageError
-from riobed.guest import registry
 from riobed.guest.assembly import GuestSetup
-from riobed.guest.meminfo import cache_use
-from riobed.guest.modes import CacheMode
+from riobed.guest.memory import registry
+from riobed.guest.memory.meminfo import cache_use
+from riobed.guest.settings.modes import CacheMode
 from riobed.guest.snapshots import Known
-from riobed.guest.tree import read_listing
+from riobed.guest.workload.tree import read_listing
 from riobed.vm import Machine
 
 # Preparing a source tree file by file on a disk of 1996 takes many minutes.

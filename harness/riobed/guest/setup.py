@@ -9,12 +9,12 @@ from riobed_results.store import KernelProvenance, Provenance, utc_now
 from riobed.errors import UsageError
 from riobed.guest.accelerator import choose, for_processors
 from riobed.guest.assembly import GuestSetup
-from riobed.guest.config import BesideSpec, MachineSpec, WorkloadSpec
-from riobed.guest.images import workload_image, workload_key
-from riobed.guest.kernel import GUEST_NEEDS, check_config, kernel_config
-from riobed.guest.modes import CacheMode
+from riobed.guest.settings.config import BesideSpec, MachineSpec, WorkloadSpec
+from riobed.guest.settings.kernel import GUEST_NEEDS, check_config, kernel_config
+from riobed.guest.settings.modes import CacheMode
 from riobed.guest.snapshots import kept_guests
-from riobed.guest.workload import Workload, check_options, load_workload, put_beside
+from riobed.guest.workload.description import Workload, check_options, load_workload, put_beside
+from riobed.guest.workload.images import workload_image, workload_key
 from riobed.products import Manifest, content_key, load_manifest
 from riobed.vm import REPEATABLE, driver, qemu_version, reading_qemu
 

@@ -22,8 +22,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from riobed.errors import EnvironmentFault
 from riobed.guest.assembly import GuestSetup
-from riobed.guest.meminfo import CacheUse
-from riobed.guest.modes import CacheMode
+from riobed.guest.memory.meminfo import CacheUse
+from riobed.guest.settings.modes import CacheMode
 from riobed.products import content_key
 from riobed.vm import Machine, MachineConfig, make_nvdimm, memory_files, need_room, qemu_version
 
@@ -48,8 +48,8 @@ class Known(BaseModel):
 
     # Which boot of the production kernel its memory comes from, as 16 hexadecimal digits.
     boot_id: str
-    # What is outside the workloads' folders, as a script of riobed.guest.tree lists it. In Latin-1, because
-    # it may be any bytes.
+    # What is outside the workloads' folders, as a script of riobed.guest.workload.tree lists it. In Latin-1,
+    # because it may be any bytes.
     outside: str
     # The file cache then.
     cache: CacheUse | None

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from riobed.guest import PAGE
-from riobed.guest.registry import FREE, STATE_MASK
+from riobed.guest.memory.registry import FREE, STATE_MASK
 from riobed.propagation.log import Event
 
 # Only the last events of a busy page are kept: the crash is at the end.

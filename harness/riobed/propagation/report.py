@@ -6,7 +6,7 @@ from typing import Any
 
 from riobed.faults import Fault
 from riobed.guest import Guest
-from riobed.guest.registry import CHANGING, METADATA, STATE_MASK
+from riobed.guest.memory.registry import CHANGING, METADATA, STATE_MASK
 from riobed.propagation.damage import Damage, damages
 from riobed.propagation.follower import BlockRef, Follower, PropagationPath
 from riobed.propagation.log import Event, EventLog

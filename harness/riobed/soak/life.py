@@ -8,7 +8,7 @@ from riobed_results.tables.controls.soak import SoakRow
 from riobed.crash import formats
 from riobed.errors import BootError, InfraError
 from riobed.guest import Guest, boot_production, wait_stage0
-from riobed.guest.tree import Tree, differences, list_tree
+from riobed.guest.workload.tree import Tree, differences, list_tree
 from riobed.soak.kernel import complaints, counters, dirty_kib, mismatches, not_settled
 from riobed.soak.suite import Turn
 from riobed.trial import read_recovery

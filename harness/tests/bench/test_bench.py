@@ -17,7 +17,7 @@ from riobed.commands.bench import Told
 from riobed.errors import EnvironmentFault, InfraError, UsageError
 from riobed.guest import Guest, GuestSetup, MachineSpec, Throttle, disk_models
 from riobed.guest import setup as making
-from riobed.guest.workload import load_workload
+from riobed.guest.workload.description import load_workload
 from riobed.measure import Measurement, rounds
 from riobed.products import CHECKOUT
 from riobed.vm import COUNTED

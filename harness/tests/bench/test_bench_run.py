@@ -12,7 +12,7 @@ from riobed.bench import PlannedRun
 from riobed.bench.run import make_run
 from riobed.errors import InfraError
 from riobed.guest import MIB, Guest, Throttle
-from riobed.guest.workload import Workload
+from riobed.guest.workload.description import Workload
 from riobed.vm import DiskUse, ExecResult
 from riobed.vm.fake import FakeMachine
 from riobed_results.store import DiskCounts

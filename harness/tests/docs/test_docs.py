@@ -12,9 +12,9 @@ import pytest
 import typer
 from riobed.cli import app
 from riobed.faults import CLASSES
-from riobed.guest.filesystems import FILE_SYSTEMS
-from riobed.guest.modes import CacheMode, all_modes
-from riobed.guest.workload import Workload
+from riobed.guest.settings.filesystems import FILE_SYSTEMS
+from riobed.guest.settings.modes import CacheMode, all_modes
+from riobed.guest.workload.description import Workload
 from riobed.vm import Machine
 from riobed_results.rules.endpoints import ENDPOINTS
 from riobed_results.store import CONTROLS

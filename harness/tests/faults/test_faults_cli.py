@@ -15,8 +15,8 @@ from riobed.commands import faults as faults_cli
 from riobed.commands import run as run_module
 from riobed.faults import CLASSES, Catalogue
 from riobed.guest.assembly import GuestSetup
-from riobed.guest.config import MachineSpec
-from riobed.guest.kernel import GUEST_NEEDS
+from riobed.guest.settings.config import MachineSpec
+from riobed.guest.settings.kernel import GUEST_NEEDS
 from riobed.plan.rounds import plan
 from riobed.plan.spec import CampaignSpec
 

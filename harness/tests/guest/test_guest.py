@@ -17,10 +17,10 @@ from riobed.guest import MIB, MachineSpec, cache_mode, snapshots
 from riobed.guest import guest as guests
 from riobed.guest.assembly import GuestSetup, machine_config
 from riobed.guest.guest import Guest
-from riobed.guest.meminfo import CacheUse, cache_use
+from riobed.guest.memory.meminfo import CacheUse, cache_use
 from riobed.guest.preparing import read_boot_id
 from riobed.guest.snapshots import Known, trim
-from riobed.guest.workload import load_workload, put_beside
+from riobed.guest.workload.description import load_workload, put_beside
 from riobed.products import CHECKOUT
 from riobed.vm import Plugin, make_nvdimm, memory_files
 from riobed.vm.emulator.command import REPEATABLE

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from riobed.errors import EnvironmentFault, UsageError
-from riobed.guest.images import workload_key
+from riobed.guest.workload.images import workload_key
 from riobed.vm.host.tools import need_memory, need_room, run_tool
 
 

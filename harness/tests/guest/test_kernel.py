@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from harness_builders import shell_program
 from riobed.errors import EnvironmentFault, UsageError
-from riobed.guest import kernel as kernel_module
-from riobed.guest.kernel import build, check_config
+from riobed.guest.settings import kernel as kernel_module
+from riobed.guest.settings.kernel import build, check_config
 from riobed.products import KernelSpec
 
 HARDENED = KernelSpec(config=("hardened",))

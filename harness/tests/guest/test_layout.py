@@ -3,7 +3,7 @@
 
 import pytest
 from riobed.errors import UsageError
-from riobed.guest.layout import MIB, PAGE, Layout
+from riobed.guest.memory.layout import MIB, PAGE, Layout
 
 SIZES = [256, 257, 511, 512, 768, 1024, 2048, 3071, 3072]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from harness_builders import Clock, ScriptedMachine
 from riobed.errors import InfraError
-from riobed.guest.layout import PAGE
-from riobed.guest.mailbox import _MARK, _PAGES, _WAIT, find_mailbox, open_mailbox, put_command
+from riobed.guest.memory.layout import PAGE
+from riobed.guest.memory.mailbox import _MARK, _PAGES, _WAIT, find_mailbox, open_mailbox, put_command
 from riobed.vm.agent import ExecResult
 
 ORDER = [9, 2, 5, 3]

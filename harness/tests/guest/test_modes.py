@@ -9,10 +9,10 @@ from pydantic import ValidationError
 from riobed.errors import UsageError
 from riobed.guest import MIB, Guest, GuestSetup, Layout, MachineSpec, check_mode
 from riobed.guest.assembly import machine_config
-from riobed.guest.filesystems import FILE_SYSTEMS
-from riobed.guest.kernel import GUEST_NEEDS
-from riobed.guest.modes import CacheMode, all_modes, cache_mode, find_mode, read_modes
-from riobed.guest.workload import Workload
+from riobed.guest.settings.filesystems import FILE_SYSTEMS
+from riobed.guest.settings.kernel import GUEST_NEEDS
+from riobed.guest.settings.modes import CacheMode, all_modes, cache_mode, find_mode, read_modes
+from riobed.guest.workload.description import Workload
 from riobed.vm.fake import FakeMachine
 
 LAYOUT = Layout(512 * MIB)

@@ -4,7 +4,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from riobed.guest.layout import MIB
+from riobed.guest.memory.layout import MIB
 from riobed.guest.parking import Copy
 from riobed.vm import Nvdimm, make_nvdimm, memory_files
 from riobed.vm.fake import FakeMachine

@@ -5,8 +5,8 @@ import pytest
 from pydantic import ValidationError
 from riobed.errors import UsageError
 from riobed.guest import CacheMode, MachineSpec, Throttle, disk_models
-from riobed.guest.modes import parse_modes
-from riobed.guest.throttle import DiskModel
+from riobed.guest.settings.modes import parse_modes
+from riobed.guest.settings.throttle import DiskModel
 
 RZ28B = Throttle(iops=59, bytes_per_s=5_400_000)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from riobed.errors import InfraError
-from riobed.guest import tree
-from riobed.guest.tree import Entry, Tree, differences, parse
+from riobed.guest.workload import tree
+from riobed.guest.workload.tree import Entry, Tree, differences, parse
 
 
 def listing_of(folder: Path) -> bytes:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 from riobed.errors import UsageError
-from riobed.guest import workload as workloads
-from riobed.guest.workload import Workload, check_options, command, load_workload, put_beside
+from riobed.guest.workload import description as workloads
+from riobed.guest.workload.description import Workload, check_options, command, load_workload, put_beside
 
 MEMTEST = Path(__file__).parents[3] / "workloads" / "memtest"
 ANDREW = MEMTEST.with_name("andrew")

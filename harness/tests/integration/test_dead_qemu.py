@@ -11,9 +11,9 @@ from dataclasses import replace
 import pytest
 from riobed.errors import InfraError
 from riobed.guest.assembly import GuestSetup
-from riobed.guest.images import make_empty_disk
-from riobed.guest.layout import MIB
-from riobed.guest.modes import cache_mode
+from riobed.guest.memory.layout import MIB
+from riobed.guest.settings.modes import cache_mode
+from riobed.guest.workload.images import make_empty_disk
 from riobed.vm.host.process import qemus_with
 from riobed.vm.qemu import libvirt
 from riobed.vm.qemu.libvirt import LibvirtMachine

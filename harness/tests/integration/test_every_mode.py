@@ -5,9 +5,9 @@ import pytest
 from riobed.campaign import draw_faults
 from riobed.errors import InfraError
 from riobed.faults import CLASSES, Fault, catalogue_of
-from riobed.guest.config import WorkloadSpec
 from riobed.guest.guest import Guest
-from riobed.guest.modes import all_modes
+from riobed.guest.settings.config import WorkloadSpec
+from riobed.guest.settings.modes import all_modes
 from riobed.guest.setup import check_mode, guest_setup
 from riobed.plan.spec import CampaignSpec
 from riobed.products import Manifest

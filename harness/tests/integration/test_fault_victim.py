@@ -21,9 +21,9 @@ from elftools.elf.elffile import ELFFile
 from riobed.faults.classes.rules import RULES
 from riobed.faults.sites.disassembly import Instruction, sweep
 from riobed.faults.sites.flow import Function, target
-from riobed.guest import registry
 from riobed.guest.boot import wait_until
 from riobed.guest.guest import Guest
+from riobed.guest.memory import registry
 from riobed.trial.observe.evidence import Evidence, read_evidence
 from riobed.vm.agent import AgentLost
 

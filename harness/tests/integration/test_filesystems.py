@@ -4,10 +4,10 @@
 from collections.abc import Iterator
 
 import pytest
-from riobed.guest.config import MachineSpec, WorkloadSpec
-from riobed.guest.filesystems import FILE_SYSTEMS
 from riobed.guest.guest import Guest
-from riobed.guest.modes import CacheMode, cache_mode
+from riobed.guest.settings.config import MachineSpec, WorkloadSpec
+from riobed.guest.settings.filesystems import FILE_SYSTEMS
+from riobed.guest.settings.modes import CacheMode, cache_mode
 from riobed.guest.setup import check_mode, guest_setup
 from riobed.plan.spec import CampaignSpec
 from riobed.trial.record import TrialRecord

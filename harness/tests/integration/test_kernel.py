@@ -7,7 +7,7 @@ import pytest
 from riobed.guest.assembly import GuestSetup
 from riobed.guest.boot import wait_until
 from riobed.guest.guest import Guest
-from riobed.guest.modes import cache_mode
+from riobed.guest.settings.modes import cache_mode
 
 from .conftest import GuestIn, opened, reset, shell
 

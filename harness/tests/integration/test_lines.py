@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 from riobed.guest.boot import wait_stage0, wait_until
-from riobed.guest.config import MachineSpec
 from riobed.guest.guest import Guest
-from riobed.guest.modes import cache_mode
+from riobed.guest.settings.config import MachineSpec
+from riobed.guest.settings.modes import cache_mode
 from riobed.guest.setup import guest_setup
 from riobed.vm import LostLines
 from riobed.vm.nvdimm.persistence import LINE

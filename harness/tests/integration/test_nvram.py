@@ -11,11 +11,11 @@ import pytest
 from riobed.faults.sites.vmlinux import Vmlinux
 from riobed.guest.assembly import GuestSetup
 from riobed.guest.boot import boot_production, wait_stage0
-from riobed.guest.config import MachineSpec, WorkloadSpec
 from riobed.guest.guest import Guest
-from riobed.guest.layout import MIB, NVDIMM_START
-from riobed.guest.modes import cache_mode
-from riobed.guest.registry import mapped
+from riobed.guest.memory.layout import MIB, NVDIMM_START
+from riobed.guest.memory.registry import mapped
+from riobed.guest.settings.config import MachineSpec, WorkloadSpec
+from riobed.guest.settings.modes import cache_mode
 from riobed.guest.setup import check_mode, guest_setup
 from riobed.plan.kinds import kinds_in
 from riobed.plan.spec import CampaignSpec

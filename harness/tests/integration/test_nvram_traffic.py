@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from riobed.guest import MachineSpec, WorkloadSpec, guest_setup
-from riobed.guest.modes import cache_mode
+from riobed.guest.settings.modes import cache_mode
 from riobed.measure import guests, measure
 from riobed.vm import COUNTED
 

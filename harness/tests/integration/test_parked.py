@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from riobed.guest.assembly import GuestSetup
 from riobed.guest.guest import Guest
-from riobed.guest.modes import cache_mode
+from riobed.guest.settings.modes import cache_mode
 from riobed.plan.spec import CampaignSpec
 from riobed.trial.control.plant import PLANTED
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from riobed.guest.config import MachineSpec, WorkloadSpec
 from riobed.guest.guest import Guest
-from riobed.guest.layout import PAGE
-from riobed.guest.modes import cache_mode
+from riobed.guest.memory.layout import PAGE
+from riobed.guest.settings.config import MachineSpec, WorkloadSpec
+from riobed.guest.settings.modes import cache_mode
 from riobed.guest.setup import guest_setup
 from riobed.plan.spec import CampaignSpec
 from riobed.trial.control.ext4 import e2fsck_names_journal

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from riobed.guest.config import MachineSpec, WorkloadSpec
 from riobed.guest.guest import Guest
-from riobed.guest.modes import cache_mode
+from riobed.guest.settings.config import MachineSpec, WorkloadSpec
+from riobed.guest.settings.modes import cache_mode
 from riobed.guest.setup import check_mode, guest_setup
-from riobed.guest.workload import GUEST_DIR
+from riobed.guest.workload.description import GUEST_DIR
 from riobed.plan.spec import CampaignSpec
 from riobed.products import CHECKOUT
 from riobed_results.store import CheckReport, Restart

@@ -5,7 +5,7 @@ import random
 
 from riobed.guest.boot import boot_production, wait_stage0
 from riobed.guest.guest import Guest
-from riobed.guest.registry import mapped
+from riobed.guest.memory.registry import mapped
 from riobed.trial.recovery.recover import read_recovery
 from riobed.vm.qemu.libvirt import LibvirtMachine
 

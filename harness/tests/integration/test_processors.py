@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 from riobed.faults import Fault
-from riobed.guest.config import BesideSpec, MachineSpec, WorkloadSpec
 from riobed.guest.guest import Guest
-from riobed.guest.modes import cache_mode
+from riobed.guest.settings.config import BesideSpec, MachineSpec, WorkloadSpec
+from riobed.guest.settings.modes import cache_mode
 from riobed.guest.setup import guest_setup
 from riobed.plan.spec import CampaignSpec
 from riobed.products import CHECKOUT

@@ -11,7 +11,7 @@ import pytest
 from riobed.commands.replay import Request, replay
 from riobed.commands.replay_many import Many, replay_many
 from riobed.commands.run import Where, run_campaign
-from riobed.guest.layout import PAGE
+from riobed.guest.memory.layout import PAGE
 from riobed.plan.spec import CampaignSpec
 from riobed_results.store.queries import trial_rows
 from riobed_results.store.store import open_store

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from riobed.guest import registry
 from riobed.guest.assembly import GuestSetup
 from riobed.guest.boot import boot_production, wait_until
 from riobed.guest.guest import Guest
-from riobed.guest.layout import Layout
-from riobed.guest.modes import cache_mode
+from riobed.guest.memory import registry
+from riobed.guest.memory.layout import Layout
+from riobed.guest.settings.modes import cache_mode
 from riobed.trial.recovery.recover import read_recovery
 
 from .conftest import crash, opened, panicked, reset, shell

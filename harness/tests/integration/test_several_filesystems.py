@@ -9,7 +9,7 @@ from riobed.errors import BootError
 from riobed.guest.assembly import GuestSetup
 from riobed.guest.boot import boot_production
 from riobed.guest.guest import Guest
-from riobed.guest.modes import Device, cache_mode
+from riobed.guest.settings.modes import Device, cache_mode
 from riobed.trial.recovery.recover import read_recovery
 
 from .conftest import crash, opened, shell

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from riobed.crash import formats
-from riobed.guest.config import BesideSpec, MachineSpec, WorkloadSpec
 from riobed.guest.guest import Guest
-from riobed.guest.modes import cache_mode
+from riobed.guest.settings.config import BesideSpec, MachineSpec, WorkloadSpec
+from riobed.guest.settings.modes import cache_mode
 from riobed.guest.setup import guest_setup
 from riobed.plan.spec import CampaignSpec
 from riobed.trial.record import TrialRecord

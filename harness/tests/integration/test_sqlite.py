@@ -4,9 +4,9 @@
 from collections.abc import Iterator
 
 import pytest
-from riobed.guest.config import MachineSpec, WorkloadSpec
 from riobed.guest.guest import Guest
-from riobed.guest.modes import cache_mode
+from riobed.guest.settings.config import MachineSpec, WorkloadSpec
+from riobed.guest.settings.modes import cache_mode
 from riobed.guest.setup import guest_setup
 from riobed.measure import flush_to_disk, measure
 from riobed.products import CHECKOUT

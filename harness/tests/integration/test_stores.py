@@ -8,8 +8,8 @@ import time
 
 import pytest
 from riobed.faults.sites.vmlinux import Vmlinux
-from riobed.guest.config import MachineSpec
-from riobed.guest.modes import cache_mode
+from riobed.guest.settings.config import MachineSpec
+from riobed.guest.settings.modes import cache_mode
 from riobed.guest.setup import guest_setup
 from riobed.propagation import store_plugin, stores_report, stores_so_far
 from riobed.propagation.stores import stores_text

@@ -10,9 +10,9 @@ from functools import partial
 
 import pytest
 from riobed.crash.formats import Crash
-from riobed.guest import registry
 from riobed.guest.guest import Guest
-from riobed.guest.layout import Layout
+from riobed.guest.memory import registry
+from riobed.guest.memory.layout import Layout
 from riobed.plan.spec import CampaignSpec
 from riobed.products import KernelPart
 from riobed.trial.observe.watch import Watcher

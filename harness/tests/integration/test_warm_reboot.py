@@ -9,10 +9,10 @@ import time
 
 import pytest
 from riobed.errors import BootError, InfraError
-from riobed.guest import registry
 from riobed.guest.boot import boot_production, wait_stage0
 from riobed.guest.guest import Guest
-from riobed.guest.layout import Layout
+from riobed.guest.memory import registry
+from riobed.guest.memory.layout import Layout
 from riobed.trial.recovery.recover import read_recovery
 
 from .conftest import crash, reset, shell

@@ -8,7 +8,7 @@ from itertools import islice
 
 import pytest
 from harness_builders import spec
-from riobed.guest.modes import all_modes
+from riobed.guest.settings.modes import all_modes
 from riobed.plan.rounds import plan
 
 MODES = list(all_modes())

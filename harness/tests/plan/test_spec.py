@@ -14,7 +14,7 @@ from riobed.bench import load_bench
 from riobed.errors import UsageError
 from riobed.faults import CLASSES, SiteFilter
 from riobed.guest import all_modes
-from riobed.guest.workload import load_workload
+from riobed.guest.workload.description import load_workload
 from riobed.plan import CampaignSpec, comparable, load_spec, spec_data, stored_spec
 from riobed.products import CHECKOUT, Fragment
 

@@ -8,7 +8,7 @@ import pytest
 from harness_builders import recovery, spec
 from riobed.errors import InfraError
 from riobed.guest.guest import Guest
-from riobed.guest.modes import cache_mode
+from riobed.guest.settings.modes import cache_mode
 from riobed.plan import plan
 from riobed.propagation.damage import Damage, damages
 from riobed.propagation.follower import BlockRef

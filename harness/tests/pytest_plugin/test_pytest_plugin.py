@@ -16,7 +16,7 @@ from pytest_riobed.packages import packages_image
 from pytest_riobed.program import Program
 from riobed.errors import InfraError, UsageError
 from riobed.guest import MIB, Guest, GuestSetup, MachineSpec, cache_mode
-from riobed.guest.registry import mapped
+from riobed.guest.memory.registry import mapped
 from riobed.vm.agent import ExecResult
 from riobed.vm.fake import FakeMachine
 

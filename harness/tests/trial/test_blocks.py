@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from riobed.errors import InfraError
-from riobed.guest.layout import MIB, PAGE
-from riobed.guest.modes import cache_mode
+from riobed.guest.memory.layout import MIB, PAGE
+from riobed.guest.settings.modes import cache_mode
 from riobed.trial.control.blocks import at_once, change_on_disk
 from riobed.trial.control.ext4 import Bit
 from riobed.vm import Nvdimm, make_nvdimm

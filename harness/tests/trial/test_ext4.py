@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from riobed.errors import InfraError
-from riobed.guest.layout import PAGE
+from riobed.guest.memory.layout import PAGE
 from riobed.trial.control import ext4
 from riobed.trial.control.ext4 import Bit
 

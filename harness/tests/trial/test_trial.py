@@ -14,8 +14,8 @@ from riobed.errors import BootError, InfraError
 from riobed.faults import commands
 from riobed.guest import CacheMode, CacheUse, cache_mode
 from riobed.guest.guest import Guest
-from riobed.guest.layout import MIB
-from riobed.guest.registry import mapped
+from riobed.guest.memory.layout import MIB
+from riobed.guest.memory.registry import mapped
 from riobed.guest.snapshots import Known
 from riobed.plan.rounds import PlannedTrial, plan
 from riobed.trial import TrialRecord, read_recovery, trial, trial_row

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from riobed.errors import InfraError
-from riobed.guest.layout import MIB
+from riobed.guest.memory.layout import MIB
 from riobed.vm import CanaryHits, Nvdimm, canary_hits, make_nvdimm
 from riobed.vm.machine import MachineConfig
 from riobed.vm.nvdimm.canary import BLOCK

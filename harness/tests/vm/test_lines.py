@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from riobed.guest.layout import MIB
+from riobed.guest.memory.layout import MIB
 from riobed.products import CHECKOUT
 from riobed.vm import LostLines, Nvdimm, Plugin, make_nvdimm
 from riobed.vm.machine import MachineConfig

@@ -12,8 +12,8 @@ import pytest
 from riobed.errors import BootError, InfraError, UsageError
 from riobed.guest import MIB, PAGE, MachineSpec, cache_mode, guest_setup, open_guest
 from riobed.guest.boot import STAGE0, wait_stage0, wait_until
-from riobed.guest.images import make_empty_disk
-from riobed.guest.registry import mapped
+from riobed.guest.memory.registry import mapped
+from riobed.guest.workload.images import make_empty_disk
 from riobed.vm import Nvdimm, make_nvdimm, memory_files
 from riobed.vm.agent import ExecResult
 from riobed.vm.driver import driver, register

@@ -7,7 +7,8 @@ from mmap import mmap
 from pathlib import PurePosixPath
 
 from riobed.errors import InfraError
-from riobed.guest import GUEST_DIR, PAGE, Guest, Layout, registry
+from riobed.guest import GUEST_DIR, PAGE, Guest, Layout
+from riobed.guest.memory import registry
 from riobed.trial.control.ext4 import Bit
 from riobed.trial.control.writecache import cached
 from riobed.vm import WritesDisk, flip_bit

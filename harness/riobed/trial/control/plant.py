@@ -23,8 +23,9 @@ from dataclasses import replace
 
 from riobed.errors import InfraError
 from riobed.faults import Kind
-from riobed.guest import GUEST_DIR, PAGE, Guest, registry
-from riobed.guest.layout import ENTRY_SIZE
+from riobed.guest import GUEST_DIR, PAGE, Guest
+from riobed.guest.memory import registry
+from riobed.guest.memory.layout import ENTRY_SIZE
 from riobed.trial.control import structures
 from riobed.trial.control.blocks import at_once, change_on_disk, freeze_and_thaw, paused
 from riobed.trial.control.change import Plant, files

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 from riobed.errors import InfraError
 from riobed.guest import GUEST_DIR, PAGE, Guest
-from riobed.guest.filesystems import NVDIMM_DEVICE
+from riobed.guest.settings.filesystems import NVDIMM_DEVICE
 from riobed.trial.control import ext4
 from riobed.trial.control.blocks import MOUNT_POINT, at_once, change_block, change_nvdimm, change_on_disk
 from riobed.trial.control.change import Plant, files, listing

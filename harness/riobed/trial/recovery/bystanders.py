@@ -8,7 +8,7 @@ e2fsck puts into lost+found is not: a file system without a journal may have som
 from typing import Any
 
 from riobed.guest import Guest
-from riobed.guest.tree import TreeError, changes, parse, read_listing
+from riobed.guest.workload.tree import TreeError, changes, parse, read_listing
 
 NAME = "outside"
 _MOST = 100

@@ -10,8 +10,8 @@ import re
 import shlex
 
 from riobed.errors import InfraError
-from riobed.guest.layout import PAGE
-from riobed.guest.registry import mapped
+from riobed.guest.memory.layout import PAGE
+from riobed.guest.memory.registry import mapped
 from riobed.vm import Machine
 
 _PAGES = 4

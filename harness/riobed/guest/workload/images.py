@@ -12,8 +12,8 @@ from pathlib import Path
 from riobed_results.files import replacing
 
 from riobed.errors import UsageError
-from riobed.guest.layout import MIB
-from riobed.guest.workload import beside_folder
+from riobed.guest.memory.layout import MIB
+from riobed.guest.workload.description import beside_folder
 from riobed.products import Manifest, cache_dir
 from riobed.vm import need_room, run_inside, run_tool
 

@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from riobed.guest.layout import MIB, MIN_RAM, Layout
-from riobed.guest.strict import Strict, as_value_error
-from riobed.guest.throttle import Throttle
+from riobed.guest.memory.layout import MIB, MIN_RAM, Layout
+from riobed.guest.settings.strict import Strict, as_value_error
+from riobed.guest.settings.throttle import Throttle
 from riobed.products import CHECKOUT
 
 

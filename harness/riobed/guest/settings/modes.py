@@ -18,11 +18,11 @@ from pydantic import (
 )
 
 from riobed.errors import UsageError, complaint
-from riobed.guest.config import MachineSpec
-from riobed.guest.filesystems import CACHED_DISK, FILE_SYSTEMS, NVDIMM_DEVICE, TEST_DISK, FileSystem
-from riobed.guest.layout import MIB, Layout
-from riobed.guest.strict import Strict
-from riobed.guest.throttle import OneLine, Throttle
+from riobed.guest.memory.layout import MIB, Layout
+from riobed.guest.settings.config import MachineSpec
+from riobed.guest.settings.filesystems import CACHED_DISK, FILE_SYSTEMS, NVDIMM_DEVICE, TEST_DISK, FileSystem
+from riobed.guest.settings.strict import Strict
+from riobed.guest.settings.throttle import OneLine, Throttle
 from riobed.products import KernelSpec
 from riobed.vm import CachePolicy
 from riobed.yamltext import parse_yaml

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from riobed.guest.layout import ENTRY_SIZE, PAGE, Layout
+from riobed.guest.memory.layout import ENTRY_SIZE, PAGE, Layout
 
 # The begin of the header: magic, version, seq, boot_id.
 _HEADER = struct.Struct("<QIIQ")

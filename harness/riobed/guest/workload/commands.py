@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from riobed.errors import InfraError
-from riobed.guest import workload as workloads
-from riobed.guest.layout import MIB
-from riobed.guest.modes import CacheMode
-from riobed.guest.tree import script
-from riobed.guest.workload import GUEST_DIR, Beside, Workload
+from riobed.guest.memory.layout import MIB
+from riobed.guest.settings.modes import CacheMode
+from riobed.guest.workload import description
+from riobed.guest.workload.description import GUEST_DIR, Beside, Workload
+from riobed.guest.workload.tree import script
 
 # Commands that are for all workloads, and what follows each but the last.
 _TOGETHER = {"prepare": " || exit", "start": " >/dev/null 2>&1 &", "stop": ""}
@@ -102,7 +102,7 @@ class ModeWorkload:
         return self.workload
 
     def _filled(self, key: str, template: str, seed: int, **reported: int | str) -> list[str]:
-        argv = workloads.command(
+        argv = description.command(
             template,
             self._needed,
             seed=seed,
@@ -125,4 +125,4 @@ class ModeWorkload:
     def _number(self, template: str | None) -> int | None:
         if template is None:
             return None
-        return sum(map(int, workloads.filled(template, self._needed, self.options).split("+")))
+        return sum(map(int, description.filled(template, self._needed, self.options).split("+")))

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field, StringConstraints, TypeAdapter, model_validator
 
 from riobed.errors import UsageError
-from riobed.guest.strict import Strict, as_value_error
+from riobed.guest.settings.strict import Strict, as_value_error
 from riobed.yamltext import parse_yaml
 
 Limit = Annotated[int, Field(ge=1, lt=2**40)]
