@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Guest: makes a guest of a cache mode: images, memory layout, boot, snapshots, workload."""
+"""Guest: makes a guest of a cache mode: its parts, boot, snapshots and life cycle."""
 
 from riobed.guest.accelerator import boots
 from riobed.guest.assembly import GuestSetup

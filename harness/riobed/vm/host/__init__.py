@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host: its tools and room, scratch folders, QEMU's processes and the user they run as."""
+"""Host: the host's tools and room, scratch folders, QEMU's processes and the user they run as."""

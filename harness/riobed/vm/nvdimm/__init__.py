@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NVDIMM: the file that is one, its canary, and what a loss of power takes of it and of RAM."""
+"""NVDIMM: the file that is a machine's NVDIMM, its canary, and what a loss of power takes."""
