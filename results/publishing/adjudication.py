@@ -11,7 +11,6 @@ from pathlib import Path
 
 from pydantic import BaseModel
 from riobed_results.errors import StoreError, StoreUsageError
-from riobed_results.rules.controls import losing_modes
 from riobed_results.rules.endpoints import differs, result
 from riobed_results.stats.proportions import Share, share_of
 from riobed_results.store import Provenance, Results, Row, TrialRow, in_order, judged
@@ -81,7 +80,7 @@ def cases(results: Results, seed: int) -> dict[str, TrialRow]:
 
     Modes that must lose data are left out. StoreError if there is no corruption.
     """
-    losing = losing_modes(results.campaign)
+    losing = results.campaign.vocabulary.losing
 
     def wanted(row: Row) -> bool:
         return result(row) and judged(row) and differs(row) and row.mode not in losing

@@ -242,7 +242,7 @@ def test_panics_on_request_and_what_came_after(store: Store) -> None:
     # None of three, that which crashed by itself included: the exact interval ends at 1 - 0.025 ** (1 / 3).
     assert (claims["panics_per_mode_min"], claims["false_positive_upper_max"]) == (2, 0.707598)
     assert (claims["kexecs"], claims["kexecs_failed"], claims["kexecs_100_mib"]) == (2, 1, 0)
-    failed = failed_controls(results.rows)
+    failed = failed_controls(results.rows, results.campaign.vocabulary)
     assert ["1 of 3 guests" in failed[0], "after 1 of 2 recoveries" in failed[1]] == [True, True]
 
 

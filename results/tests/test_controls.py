@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from results_builders import Invoke, fill, planted, recovered
-from riobed_results.rules.controls import failed_controls, losing_modes, missing_controls
+from riobed_results.rules.controls import failed_controls, missing_controls
 from riobed_results.store.queries import Results
 from riobed_results.store.store import Store
 from riobed_results.store.trial import PANICS
@@ -83,7 +83,8 @@ def filled(store: Store, *fields: dict[str, Any], spec: str = "") -> Results:
     ],
 )
 def test_which_controls_failed(store: Store, fields: list[dict[str, Any]], sentences: list[str]) -> None:
-    found = failed_controls(filled(store, *fields).rows)
+    results = filled(store, *fields)
+    found = failed_controls(results.rows, results.campaign.vocabulary)
     assert len(found) == len(sentences)
     assert all(said in sentence for said, sentence in zip(sentences, found, strict=True))
 
@@ -92,7 +93,7 @@ def test_a_mode_of_ones_own_may_lose_data(store: Store) -> None:
     own = "own_modes: {kept: {sync_writes: true}, gone: {sync_writes: true, filesystem: tmpfs}, late: {}}\n"
     rows = [reset("unclassified", mode) for mode in ("kept", "gone", "late")]
     results = filled(store, *rows, spec=own)
-    (sentence,) = failed_controls(results.rows, losing_modes(results.campaign))
+    (sentence,) = failed_controls(results.rows, results.campaign.vocabulary)
     assert "mode kept" in sentence
 
 
@@ -102,7 +103,7 @@ def test_after_a_loss_of_power_only_what_is_durable_must_be_there(store: Store) 
     noise = recovered(registry="damaged")
     lost = [reset("unclassified", mode=mode) | {"restart": "power", "recovery": noise} for mode in modes]
     results = fill(store, *lost, modes=modes, spec=own)
-    sentences = failed_controls(results.rows, losing_modes(results.campaign))
+    sentences = failed_controls(results.rows, results.campaign.vocabulary)
     assert sentences == [
         f"Control failed in mode {mode}: 1 of 1 losses of power without a fault lost or changed a file."
         for mode in ("write-through", "kept")
@@ -112,7 +113,7 @@ def test_after_a_loss_of_power_only_what_is_durable_must_be_there(store: Store) 
 @pytest.mark.parametrize(("mode", "steps", "failed"), [("delayed", 4, 0), ("delayed", 0, 1), ("rio", 4, 1)])
 def test_lost_steps_are_a_loss(store: Store, mode: str, steps: int, failed: int) -> None:
     results = filled(store, reset("none", mode=mode) | {"steps_lost": steps})
-    assert len(failed_controls(results.rows)) == failed
+    assert len(failed_controls(results.rows, results.campaign.vocabulary)) == failed
 
 
 ABOUT_FAULTS = [

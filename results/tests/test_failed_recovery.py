@@ -55,7 +55,7 @@ def test_a_reset_without_a_fault_lost_something(results: Results) -> None:
     lines = {name: cells["rio"] for name, cells in mode_table(results, NO_FAULT).lines.items()}
     assert (lines["Resets"], lines["Lost or changed a file"]) == (1, 1)
     assert not lines.keys() & {"Checksum mismatches", "Pages restored, median"}
-    (sentence,) = failed_controls(results.rows)
+    (sentence,) = failed_controls(results.rows, results.campaign.vocabulary)
     assert "mode rio: 1 of 1 resets without a fault lost" in sentence
 
 

@@ -12,13 +12,14 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 from riobed_results.report.live import FreshReport
-from riobed_results.rules.controls import LOSING_MODES, failed_controls, losing_modes
+from riobed_results.rules.controls import failed_controls
 from riobed_results.store import (
     CONTROLS,
     OTHERS,
     REPORT_FILE,
     Row,
     TrialRow,
+    Vocabulary,
     crashed,
     locate,
     locked,
@@ -86,7 +87,7 @@ def run_spec(spec: CampaignSpec, store: str, logs: Path | None, where: Where) ->
         try:
             with fresh:
                 view = ProgressView(spec, campaign, setup.accelerator)
-                show(campaign, workers, view, console, losing_modes(opened.campaign(spec.name)))
+                show(campaign, workers, view, console, opened.campaign(spec.name).vocabulary)
         finally:
             if fresh.error:
                 console.print(f"No report: {fresh.error}", highlight=False, markup=False)
@@ -128,14 +129,14 @@ def show(
     workers: Workers,
     progress: "ProgressView",
     console: Console,
-    losing: frozenset[str] = LOSING_MODES,
+    vocabulary: Vocabulary,
 ) -> None:
-    """Run the campaign with a line per trial and the progress below; `losing` modes may lose data."""
+    """Run the campaign with a line per trial and the progress below; `vocabulary` is its own."""
     with Live(progress, console=console, refresh_per_second=2) as live:
 
         def report(row: TrialRow) -> None:
             progress.count(row)
-            line = describe(row, columns(console.file), losing)
+            line = describe(row, columns(console.file), vocabulary)
             live.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
         campaign.run(workers, report)
@@ -158,7 +159,7 @@ def beside(store: str, name: str) -> Path:
     return locate(store).folder / name
 
 
-def describe(row: TrialRow, width: int, losing: frozenset[str] = LOSING_MODES) -> str:
+def describe(row: TrialRow, width: int, vocabulary: Vocabulary) -> str:
     """Describe a trial that ended, in one line of at most `width` columns."""
     if row.outcome == "infra_error":
         return fitted(f"{named(row)} infra error, attempt {row.attempt}: {row.detail}", width)
@@ -166,20 +167,20 @@ def describe(row: TrialRow, width: int, losing: frozenset[str] = LOSING_MODES) -
     found = found if row.corruption in (None, "none") else "  CORRUPTION"
     if row.recovery and row.recovery.production is False:
         return fitted(f"{named(row)} {ending(row)}", width, "  NO PRODUCTION KERNEL")
-    if control_failed(row, losing):
+    if control_failed(row, vocabulary):
         found = "  CONTROL FAILED"
     elif row.corruption not in (None, "none") and row.fault_class in CONTROLS:
         found = f"  {row.corruption} (expected)"
     return fitted(f"{named(row)} {ending(row)}", width, found)
 
 
-def control_failed(row: TrialRow, losing: frozenset[str]) -> bool:
+def control_failed(row: TrialRow, vocabulary: Vocabulary) -> bool:
     """Whether this is a failed trial of a control.
 
     In a mode that may lose data, a single reset that happens to lose nothing is no failure.
     """
-    lucky = row.mode in losing and row.corruption == "none" and row.crash_kind == "reset"
-    return bool(failed_controls([row], losing)) and not lucky
+    lucky = row.mode in vocabulary.losing and row.corruption == "none" and row.crash_kind == "reset"
+    return bool(failed_controls([row], vocabulary)) and not lucky
 
 
 class ProgressView:

@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from riobed_results.store import Corruption, PlantedKind
 
@@ -31,28 +32,28 @@ def _restores(mode: CacheMode) -> bool:
     return mode.restores_memory
 
 
-def _kind(
-    title: str, found_as: Corruption, is_in: Callable[[CacheMode], bool], elsewhere: bool = False
-) -> _Kind:
-    return _Kind(PlantedKind(title=title, found_as=found_as, elsewhere=elsewhere), is_in)
+def _kind(title: str, found_as: Corruption, is_in: Callable[[CacheMode], bool], **more: Any) -> _Kind:
+    return _Kind(PlantedKind(title=title, found_as=found_as, **more), is_in)
 
 
 KINDS: dict[Kind, _Kind] = {
     "stray": _kind("in a cached page", "direct", _restores),
-    "entry": _kind("in an entry of the registry", "direct", _restores),
+    "entry": _kind(
+        "in an entry of the registry", "direct", _restores, elsewhere="in a step", checks_itself=True
+    ),
     "block": _kind("in a block of the disk", "indirect", lambda mode: mode.file_system.on_disk),
     "written": _kind("written to a file", "indirect", lambda mode: True),
     "directory": _kind("in a directory", "direct", _on_ext4),
     "inode": _kind("in an inode", "direct", _on_ext4),
     "xattr": _kind("in an extended attribute", "direct", _on_ext4),
-    "bitmap": _kind("in a bitmap", "direct", _on_ext4, elsewhere=True),
-    "journal": _kind("in the journal", "unclassified", _has_journal, elsewhere=True),
+    "bitmap": _kind("in a bitmap", "direct", _on_ext4, elsewhere="always"),
+    "journal": _kind("in the journal", "unclassified", _has_journal, elsewhere="always"),
     "writecache": _kind(
         "in the metadata of dm-writecache",
         "unclassified",
         lambda mode: _on_ext4(mode) and mode.nvdimm == "cache",
     ),
-    "canary": _kind("in the canary", "direct", lambda mode: mode.nvdimm is not None, elsewhere=True),
+    "canary": _kind("in the canary", "direct", lambda mode: mode.nvdimm is not None, elsewhere="always"),
 }
 
 

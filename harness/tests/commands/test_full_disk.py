@@ -63,7 +63,7 @@ def disturbed_campaign(folder: Path, what: str) -> dict[str, Any]:
     return {"error": error, "before": before, "after": after, "halves": halves, "lost": lost}
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not can_mount(), reason="no file system of its own can be had")
+@pytest.mark.skipif(os.geteuid() != 0 or not can_mount(), reason="this host lacks mount namespaces")
 @pytest.mark.parametrize(
     ("what", "error"),
     [

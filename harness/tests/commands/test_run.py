@@ -10,10 +10,12 @@ from rich.console import Console
 from riobed.campaign.campaign import Cell
 from riobed.commands import run
 from riobed.commands.run import ProgressView, trials_left
+from riobed.plan import campaign_vocabulary
 from riobed_results.store import CONTROLS
 from riobed_results.store.trial import FaultRow, TrialRow
 
 SPEC = spec(modes=["rio", "delayed"], crashes_per_cell=10)
+TOLD = campaign_vocabulary(SPEC)
 
 
 @pytest.mark.parametrize(
@@ -87,9 +89,9 @@ def test_a_line_says_what_a_corruption_is(mode: str, fault_class: str, corruptio
     if fault_class == "planted":
         ended.faults = [FaultRow(index=0, fault_class="planted", injected=True, params={"kind": "stray"})]
     what = "reset" if outcome == "panic" else outcome
-    assert run.describe(ended, 90).endswith(f"{what} 0.5 s: title{says}")
+    assert run.describe(ended, 90, TOLD).endswith(f"{what} 0.5 s: title{says}")
     ended.crash_title = "page\nfault in " + "long_name" * 9
-    short = run.describe(ended, 80)
+    short = run.describe(ended, 80, TOLD)
     assert len(short) == 80 and short.endswith(f"…{says}") and " 0.5 s: pag" in short
 
 
@@ -97,4 +99,4 @@ def test_a_line_says_what_a_corruption_is(mode: str, fault_class: str, corruptio
 def test_a_line_says_how_many_steps_are_lost(mode: str, says: str) -> None:
     died = {"crash_kind": "reset", "crash_title": "power lost", "time_to_crash_s": 0.5}
     ended = row("survived", "none", mode=mode, fault_class="none", steps_lost=3, **died)
-    assert run.describe(ended, 90).endswith(f"power lost{says}")
+    assert run.describe(ended, 90, TOLD).endswith(f"power lost{says}")

@@ -17,8 +17,8 @@ from riobed.guest.memory.registry import mapped
 from riobed.guest.settings.config import MachineSpec, WorkloadSpec
 from riobed.guest.settings.modes import cache_mode
 from riobed.guest.setup import check_mode, guest_setup
-from riobed.plan.kinds import kinds_in
 from riobed.plan.spec import CampaignSpec
+from riobed.plan.vocabulary import vocabulary
 from riobed.propagation import store_plugin, stores_report, stores_so_far
 from riobed.trial.recovery.recover import read_recovery
 from riobed.trial.rows import trial_row
@@ -32,6 +32,7 @@ from .test_traps import VICTIM, crash_by, store_to
 
 pytestmark = pytest.mark.extended
 # Of a file; 123 is in it.
+TOLD = vocabulary({})
 BLOCK = b"a block of a file with DAX\n" * 200
 
 
@@ -72,15 +73,17 @@ def test_a_changed_bit_of_it_is_found(guest: Guest, spec: CampaignSpec) -> None:
     assert record.plant is not None and record.check.differences[0].offset == record.plant.offset
 
 
-@pytest.mark.parametrize("kind", ["journal", "writecache"])
+@pytest.mark.parametrize(
+    ("guest", "kind"),
+    [("dax", "journal"), ("nv-journal", "journal"), ("nv-cache", "journal"), ("nv-cache", "writecache")],
+    indirect=["guest"],
+)
 def test_a_changed_bit_of_what_a_mode_keeps_there_is_found(
     guest: Guest, spec: CampaignSpec, kind: str
 ) -> None:
-    if kind not in kinds_in(guest.mode, ["journal", "writecache"]):
-        pytest.skip(f"the mode has no {kind}")
     record = trial(guest, spec, f"nvram/{kind}", fault_class="planted", change=kind, warmup_s=0.5)
     row = trial_row(record, 1, 1, "2026-01-02T03:04:05.000+00:00", "")
-    assert found_by(row) and expected(row) == row.corruption, (record.plant, record.check)
+    assert found_by(row, TOLD) and expected(row, TOLD) == row.corruption, (record.plant, record.check)
     # Of the file system's own journal in nv-cache either may have the newest copy.
     assert record.plant is not None and record.plant.where in ("nvdimm", "disk")
 
@@ -240,8 +243,9 @@ def exchange(memory: mmap) -> None:
     memory[1024 + 0x68 : 1024 + 0x78] = bytes(range(16))
 
 
-# Of these damages, which the NVDIMM has to be.
-ONLY = {enlarge: "cache", exchange: "journal"}
+# Of an NVDIMM of each kind, what can be damaged.
+DAMAGES = [(mode, damage) for mode in ("dax", "nv-journal", "nv-cache") for damage in (wreck, erase)]
+DAMAGES += [("nv-cache", enlarge), ("nv-journal", exchange)]
 
 
 def recovered_with(guest: Guest, damage: Callable[[mmap], None]) -> RecoveryReport:
@@ -257,12 +261,10 @@ def recovered_with(guest: Guest, damage: Callable[[mmap], None]) -> RecoveryRepo
     return read_recovery(guest)
 
 
-@pytest.mark.parametrize("damage", [wreck, erase, enlarge, exchange])
+@pytest.mark.parametrize(("guest", "damage"), DAMAGES, indirect=["guest"])
 def test_damage_of_it_is_a_result_and_the_disk_is_not_taken_for_it(
     guest: Guest, damage: Callable[[mmap], None]
 ) -> None:
-    if guest.mode.nvdimm != ONLY.get(damage, guest.mode.nvdimm):
-        pytest.skip(f"the NVDIMM is no {ONLY[damage]}")
     report = recovered_with(guest, damage)
     # e2fsck(8): an operational error.
     assert report.mount_error and report.e2fsck_status & 8

@@ -11,6 +11,7 @@ from riobed.guest.settings.config import MachineSpec, WorkloadSpec
 from riobed.guest.settings.modes import cache_mode
 from riobed.guest.setup import guest_setup
 from riobed.plan.spec import CampaignSpec
+from riobed.plan.vocabulary import vocabulary
 from riobed.trial.control.ext4 import e2fsck_names_journal
 from riobed.trial.control.plant import PLANTED
 from riobed.trial.record import TrialRecord
@@ -21,6 +22,7 @@ from riobed_results.store.trial import TrialRow
 from .conftest import MEMTEST, opened, trial
 
 # Corruption, pages with a wrong checksum, entries that were not followed.
+TOLD = vocabulary({})
 MEMORY = {
     "stray": ("direct", 1, 0),
     "entry": ("direct", 0, 1),
@@ -42,7 +44,11 @@ def planted_trial(guest: Guest, spec: CampaignSpec, **planned: Any) -> tuple[Tri
     assert record.progress.in_flight == (plant.step or 0)
     row = trial_row(record, 1, 1, "2026-01-02T03:04:05.000+00:00", "")
     assert (row.requested, row.injected, row.faults[0].params) == (1, 1, plant.as_stored())
-    assert found_by(row) and expected(row) == row.corruption, (plant, record.check, record.recovery)
+    assert found_by(row, TOLD) and expected(row, TOLD) == row.corruption, (
+        plant,
+        record.check,
+        record.recovery,
+    )
     return record, row
 
 
@@ -90,7 +96,7 @@ def test_planted_in_memory(guest_of: Guest, spec: CampaignSpec, in_step: bool) -
             check_place(record)
         else:
             # Both oracles name it, one of them by the block that lost its bit.
-            assert found_by(row) == "checksum" and row.faults[0].params["e2fsck"] is True
+            assert found_by(row, TOLD) == "checksum" and row.faults[0].params["e2fsck"] is True
 
 
 @pytest.mark.parametrize(
@@ -101,7 +107,7 @@ def test_planted_on_disk(guest_of: Guest, spec: CampaignSpec, in_step: bool) -> 
     found = {}
     for kind in ("block", "written", "directory", "inode", "bitmap", "xattr", "journal"):
         record, row = planted_trial(guest_of, spec, change=kind, in_step=in_step)
-        found[kind] = found_by(row)
+        found[kind] = found_by(row, TOLD)
         log = guest_of.machine.run(["/bin/cat", "/run/e2fsck.log"]).stdout
         assert b"recovering journal" in log or kind not in ("written", "journal")
         assert e2fsck_names_journal(log) == (kind == "journal")

@@ -140,7 +140,7 @@ def check_rows(command: Command) -> None:
 def on_own_disk(folder: Path, size: str) -> tuple[str, ...]:
     """What starts a command for which that folder is a file system of its own; no other process sees it."""
     if subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
-        pytest.skip("no file system of its own can be had")
+        pytest.skip("this host lacks mount namespaces")
     return ("unshare", "-m", "sh", "-c", f'mount -t tmpfs -o size={size} tmpfs {folder} && exec "$@"', "sh")
 
 

@@ -3,15 +3,14 @@
 
 import statistics
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from riobed_results.rules.controls import (
     expected,
     found_by,
     kind,
-    losing_modes,
     lost_something,
-    must_lose,
     powerless,
 )
 from riobed_results.stats.proportions import share_of
@@ -79,7 +78,7 @@ def _alarm(row: TrialRow) -> bool:
 
 
 def _resets(results: Results) -> list[TrialRow]:
-    losing = losing_modes(results.campaign)
+    losing = results.campaign.vocabulary.losing
     return [
         row
         for row in filter(NO_FAULT.wants, results.rows)
@@ -89,7 +88,7 @@ def _resets(results: Results) -> list[TrialRow]:
 
 def _sound(results: Results) -> list[TrialRow]:
     """Return the runs without a fault, those included that crashed by themselves."""
-    losing = losing_modes(results.campaign)
+    losing = results.campaign.vocabulary.losing
     return [
         row
         for row in filter(judged, results.rows)
@@ -120,7 +119,7 @@ def _losses(rows: list[TrialRow]) -> Iterator[Claim]:
 
 
 def _panics(results: Results) -> list[TrialRow]:
-    losing = losing_modes(results.campaign)
+    losing = results.campaign.vocabulary.losing
     return [row for row in filter(PANIC.wants, results.rows) if row.mode not in losing]
 
 
@@ -162,7 +161,7 @@ def power(*campaigns: Results) -> Iterator[Claim]:
     if not (rows := [row for results in campaigns for row in filter(POWER.wants, results.trials)]):
         return
     yield count("power_losses", how_many(rows), "loss of power", "losses of power")
-    alone = [_without_a_fault(results) for results in campaigns if not must_lose(results.campaign)]
+    alone = [_without_a_fault(results) for results in campaigns if not results.campaign.vocabulary.must_lose]
     sound = [row for kept, _ in alone for row in kept]
     volatile = [row for _, losing in alone for row in losing]
     yield count("power_no_fault_runs", how_many(sound), "loss without a fault", "losses without a fault")
@@ -175,14 +174,14 @@ def power(*campaigns: Results) -> Iterator[Claim]:
 
 def _without_a_fault(results: Results) -> tuple[list[Row], list[Row]]:
     """Return a campaign's losses of power without a fault in modes that promise every step, and in others."""
-    losing = losing_modes(results.campaign)
+    losing = results.campaign.vocabulary.losing
     rows = [row for row in results.trials if POWER.wants(row) and row.fault_class == "none"]
     return [row for row in rows if row.mode not in losing], [row for row in rows if row.mode in losing]
 
 
 def caught(results: Results) -> Iterator[Claim]:
     """Return after how many losses of power the oracles found a bug that was planted in the workload."""
-    if not must_lose(results.campaign):
+    if not results.campaign.vocabulary.must_lose:
         return
     rows = sorted(filter(judged, results.rows), key=lambda row: row.position)
     found = [number for number, row in enumerate(rows, 1) if lost_something(row)]
@@ -224,21 +223,29 @@ def resets_in_recovery(results: Results) -> Iterator[Claim]:
         yield Claim(key=slug("resets_in", name), value=phases[name], text=f"{name} {phases[name]}")
 
 
+Finds = Callable[[TrialRow], str | None]
+
+
 def planted(*campaigns: Results) -> Iterator[Claim]:
     """Return how many planted changes were found, and how many were classified correctly."""
     rows = [row for results in campaigns for row in _planted(results)]
     if not rows:
         return
-    found = list(filter(found_by, rows))
+    # Campaigns that are summed up have the same kinds.
+    vocabulary = campaigns[0].campaign.vocabulary
+    finds = partial(found_by, vocabulary=vocabulary)
+    found = list(filter(finds, rows))
     missed = len(rows) - len(found)
     yield count("planted", len(rows), "planted change")
     yield part("planted_found", len(found), len(rows))
-    yield part("planted_classed", sum(row.corruption == expected(row) for row in found), len(rows))
+    yield part(
+        "planted_classed", sum(row.corruption == expected(row, vocabulary) for row in found), len(rows)
+    )
     yield count("planted_missed", missed, "planted change missed", "planted changes missed")
-    yield from _planted_by_place(rows)
+    yield from _planted_by_place(rows, finds)
     # In stores of one kind after another in turn, at rest and in a step.
     if any(map(during, rows)):
-        yield from _planted_by_mode(rows)
+        yield from _planted_by_mode(rows, finds)
         least = min(Counter((row.mode, kind(row)) for row in rows).values())
         yield count("planted_kinds", len(set(map(kind, rows))), "kind")
         yield Claim(key="planted_kinds_min", value=least, text=f"{least} of each kind in each mode")
@@ -248,22 +255,22 @@ def planted(*campaigns: Results) -> Iterator[Claim]:
 
 def _planted(results: Results) -> list[TrialRow]:
     # After a loss of power that takes everything, a change is not found but gone.
-    losing = losing_modes(results.campaign)
+    losing = results.campaign.vocabulary.losing
     rows = filter(PLANTED.wants, results.rows)
     return [row for row in rows if not (powerless(row) and row.mode in losing)]
 
 
-def _planted_by_place(rows: list[TrialRow]) -> Iterator[Claim]:
+def _planted_by_place(rows: list[TrialRow], finds: Finds) -> Iterator[Claim]:
     """Return how many changes of each kind on each device were found; old stores do not say where."""
     places: dict[tuple[str, str], list[TrialRow]] = {}
     for row in rows:
         if where := row.faults[0].params.get("where"):
             places.setdefault((kind(row), where), []).append(row)
     for (name, where), mine in places.items():
-        yield of(slug("planted_found", name, where), how_many(filter(found_by, mine)), len(mine))
+        yield of(slug("planted_found", name, where), how_many(filter(finds, mine)), len(mine))
 
 
-def _planted_by_mode(rows: list[TrialRow]) -> Iterator[Claim]:
+def _planted_by_mode(rows: list[TrialRow], finds: Finds) -> Iterator[Claim]:
     """Return how many changes of each mode and kind were found, and what share may be missed at most."""
     of_mode: dict[str, list[TrialRow]] = {}
     of_kind: dict[tuple[str, str], list[TrialRow]] = {}
@@ -271,10 +278,10 @@ def _planted_by_mode(rows: list[TrialRow]) -> Iterator[Claim]:
         of_mode.setdefault(row.mode, []).append(row)
         of_kind.setdefault((kind(row), row.mode), []).append(row)
     for mode, mine in of_mode.items():
-        yield of(slug("planted_found_in", mode), how_many(filter(found_by, mine)), len(mine))
+        yield of(slug("planted_found_in", mode), how_many(filter(finds, mine)), len(mine))
     for names, mine in of_kind.items():
-        yield of(slug("planted_found", *names), how_many(filter(found_by, mine)), len(mine))
-    missed = ((len(mine) - how_many(filter(found_by, mine)), len(mine)) for mine in of_kind.values())
+        yield of(slug("planted_found", *names), how_many(filter(finds, mine)), len(mine))
+    missed = ((len(mine) - how_many(filter(finds, mine)), len(mine)) for mine in of_kind.values())
     upper = max(share_of(*each).high or 0.0 for each in missed)
     yield number("planted_missed_upper_max", upper, f"{100 * upper:.1f} %")
 

@@ -5,7 +5,6 @@ import statistics
 from collections import Counter
 from collections.abc import Iterator
 
-from riobed_results.rules.controls import losing_modes
 from riobed_results.store import (
     CONTROLS,
     Counts,
@@ -77,7 +76,7 @@ def corruption(results: Results) -> Iterator[Claim]:
             key = slug(row.fault_class, mode)
             yield of(f"corrupted_{key}", cell.corrupted, cell.crashes)
             yield _ends(key, cell, table.judges_all)
-    losing = losing_modes(results.campaign)
+    losing = results.campaign.vocabulary.losing
     for story in filter(told, results.rows):
         if story.fault_class not in CONTROLS and story.mode not in losing:
             where = f"{story.mode}, {story.fault_class}"

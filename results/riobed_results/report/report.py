@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from riobed_results.report import plots
 from riobed_results.report.completion import Progress, progress
-from riobed_results.rules.controls import failed_controls, losing_modes, missing_controls, tells
+from riobed_results.rules.controls import failed_controls, missing_controls, tells
 from riobed_results.store import (
     OTHERS,
     CampaignRow,
@@ -80,9 +80,9 @@ def report(store: Store, name: str | None, link: Links, reload_s: int | None = N
         written=utc_now(),
         reload_s=reload_s,
         progress=progress(results),
-        failed=failed_controls(rows, losing_modes(campaign)),
+        failed=failed_controls(rows, campaign.vocabulary),
         missing=missing_controls(results),
-        controls_ran=any(map(tells, rows)),
+        controls_ran=any(tells(row, campaign.vocabulary) for row in rows),
         link=link,
     )
     ended = [run.outcome == "measured" for run in results.runs]

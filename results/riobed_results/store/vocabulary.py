@@ -5,7 +5,7 @@ Tables and controls read it and know no names, so a user's own mode is judged li
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -16,15 +16,21 @@ class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
+Elsewhere = Literal["never", "in a step", "always"]
+
+
 class PlantedKind(_Part):
     """A kind of planted change: its name in tables, and how a check must class the corruption.
 
-    After a change `elsewhere` no file needs to differ: recovery may put it right, or it is in no file.
+    `elsewhere` is when no file needs to differ after it: always if recovery may put it right, or if it is in
+    no file. Of what a step in flight writes any part may be missing, so a change may go with it.
+    What `checks_itself` is told apart without checksums of cached pages.
     """
 
     title: str
     found_as: Corruption
-    elsewhere: bool = False
+    elsewhere: Elsewhere = "never"
+    checks_itself: bool = False
 
 
 class Vocabulary(_Part):
@@ -82,7 +88,12 @@ _PLANTED: dict[str, tuple[str, Corruption]] = {
     "writecache": ("in the metadata of dm-writecache", "unclassified"),
     "canary": ("in the canary", "direct"),
 }
-_ELSEWHERE = frozenset({"bitmap", "journal", "canary"})
+_ELSEWHERE: dict[str, Elsewhere] = {
+    "bitmap": "always",
+    "journal": "always",
+    "canary": "always",
+    "entry": "in a step",
+}
 
 
 def before_vocabularies(spec: Mapping[str, Any]) -> Vocabulary:
@@ -104,7 +115,12 @@ def before_vocabularies(spec: Mapping[str, Any]) -> Vocabulary:
         must_lose=spec.get("must_lose") is True,
         run_time_classes=tuple(sorted(_RUN_TIME_CLASSES)),
         planted={
-            name: PlantedKind(title=title, found_as=found_as, elsewhere=name in _ELSEWHERE)
+            name: PlantedKind(
+                title=title,
+                found_as=found_as,
+                elsewhere=_ELSEWHERE.get(name, "never"),
+                checks_itself=name == "entry",
+            )
             for name, (title, found_as) in _PLANTED.items()
         },
     )

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from riobed_results.rules.controls import on_request, powerless
-from riobed_results.store import Row, how_many, judged, numbers
+from riobed_results.store import Row, Vocabulary, how_many, judged, numbers
 from riobed_results.tables.framework.by_mode import ModeCounts, Value
 
 # In the order in which riorecover runs them.
@@ -45,11 +45,11 @@ _LOSSES = {
 }
 
 
-def _no_fault_lines(rows: Sequence[Row]) -> dict[str, Value]:
+def _no_fault_lines(rows: Sequence[Row], _: Vocabulary) -> dict[str, Value]:
     return {"Resets": how_many(rows), **loss_lines(rows)}
 
 
-def _recovery_crash_lines(rows: Sequence[Row]) -> dict[str, Value]:
+def _recovery_crash_lines(rows: Sequence[Row], _: Vocabulary) -> dict[str, Value]:
     hit = [row for row in rows if not row.late]
     phases: Counter[str] = Counter()
     for row in hit:
@@ -80,7 +80,7 @@ NO_FAULT = ModeCounts(
 )
 
 
-def _power_lines(rows: Sequence[Row]) -> dict[str, Value]:
+def _power_lines(rows: Sequence[Row], _: Vocabulary) -> dict[str, Value]:
     steps, seconds = numbers(rows, "steps_lost"), numbers(rows, "seconds_lost")
     return {
         "Losses of power": how_many(rows),
@@ -116,7 +116,7 @@ POWER = ModeCounts(
 )
 
 
-def _panic_lines(rows: Sequence[Row]) -> dict[str, Value]:
+def _panic_lines(rows: Sequence[Row], _: Vocabulary) -> dict[str, Value]:
     shares = [100 * share for share in numbers(rows, "registry_dirty_share")]
     # Dirty pages are not counted without a registry; with one, some always are.
     shares = shares if any(shares) else []
@@ -144,7 +144,7 @@ PANIC = ModeCounts(
 )
 
 
-def _restart_lines(rows: Sequence[Row]) -> dict[str, Value]:
+def _restart_lines(rows: Sequence[Row], _: Vocabulary) -> dict[str, Value]:
     dirty = [found / MIB for found in numbers(rows, "registry_dirty_bytes")]
     return {
         "Warm recoveries": how_many(rows),

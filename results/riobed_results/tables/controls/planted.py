@@ -3,8 +3,8 @@
 
 from collections.abc import Sequence
 
-from riobed_results.rules.controls import KINDS, expected, found_by, kind, planted
-from riobed_results.store import Row, how_many
+from riobed_results.rules.controls import expected, found_by, kind, planted
+from riobed_results.store import Row, Vocabulary, how_many
 from riobed_results.tables.framework.by_mode import ModeCounts, Value
 
 # The only kinds of stores that do not say when the change was made.
@@ -23,32 +23,41 @@ def during(row: Row) -> str | None:
     return row.planted_during
 
 
-def _lines(rows: Sequence[Row]) -> dict[str, Value]:
-    found = list(filter(found_by, rows))
+def _lines(rows: Sequence[Row], vocabulary: Vocabulary) -> dict[str, Value]:
+    by = {id(row): found_by(row, vocabulary) for row in rows}
+    found = [row for row in rows if by[id(row)]]
     in_turn = any(map(during, rows))
-    oracles = {name: how_many(row for row in found if found_by(row) == by) for by, name in _ORACLES.items()}
+    oracles = {
+        name: how_many(row for row in found if by[id(row)] == oracle) for oracle, name in _ORACLES.items()
+    }
     return {
         "Changes": how_many(rows),
-        **(_groups(rows) if in_turn else _old_kinds(rows)),
+        **(_groups(rows, vocabulary) if in_turn else _old_kinds(rows, vocabulary)),
         "Found": how_many(found),
         **(oracles if in_turn else {}),
-        "Found and rightly classed": how_many(row for row in found if row.corruption == expected(row)),
+        "Found and rightly classed": how_many(
+            row for row in found if row.corruption == expected(row, vocabulary)
+        ),
         "Not found": how_many(rows) - how_many(found),
     }
 
 
-def _old_kinds(rows: Sequence[Row]) -> dict[str, Value]:
-    return {KINDS[name][0]: how_many(row for row in rows if kind(row) == name) for name in _OLD_KINDS}
+def _old_kinds(rows: Sequence[Row], vocabulary: Vocabulary) -> dict[str, Value]:
+    return {
+        vocabulary.kind(name).title: how_many(row for row in rows if kind(row) == name) for name in _OLD_KINDS
+    }
 
 
-def _groups(rows: Sequence[Row]) -> dict[str, Value]:
+def _groups(rows: Sequence[Row], vocabulary: Vocabulary) -> dict[str, Value]:
     """Count the changes of each kind and moment, and those found; None where there were none."""
-    groups = {where: [row for row in rows if kind(row) == name] for name, (where, _) in KINDS.items()}
+    groups = {
+        each.title: [row for row in rows if kind(row) == name] for name, each in vocabulary.planted.items()
+    }
     groups |= {name: [row for row in rows if during(row) == moment] for moment, name in _MOMENTS.items()}
     lines: dict[str, Value] = {}
     for name, some in groups.items():
         lines[name] = how_many(some) or None
-        lines[f"{name}: found"] = how_many(filter(found_by, some)) if some else None
+        lines[f"{name}: found"] = how_many(row for row in some if found_by(row, vocabulary)) if some else None
     return lines
 
 

@@ -87,7 +87,7 @@ def _lines(results: Results) -> list[ProcessorsLine]:
         ProcessorsLine(
             vcpus=vcpus(results.campaign),
             mode=mode,
-            counts=NO_FAULT.lines([row for row in rows if row.mode == mode]),
+            counts=NO_FAULT.lines([row for row in rows if row.mode == mode], results.campaign.vocabulary),
         )
         for mode in in_order(results.campaign, "modes", (row.mode for row in rows))
         if any(row.mode == mode for row in rows)

@@ -3,7 +3,7 @@
 
 from collections.abc import Sequence
 
-from riobed_results.store import Row, how_many
+from riobed_results.store import Row, Vocabulary, how_many
 from riobed_results.tables.controls.starts import difference_p
 from riobed_results.tables.framework.by_mode import ModeCounts, Value
 
@@ -12,7 +12,7 @@ def _corrupted(row: Row) -> bool:
     return row.corruption != "none"
 
 
-def _lines(rows: Sequence[Row]) -> dict[str, Value]:
+def _lines(rows: Sequence[Row], _: Vocabulary) -> dict[str, Value]:
     how = {name: [row for row in rows if row.restart == name] for name in ("reset", "parked", "both")}
     p = difference_p(how["reset"] + how["parked"], lambda row: row.restart == "parked", _corrupted)
     return {

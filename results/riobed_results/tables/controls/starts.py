@@ -4,7 +4,7 @@
 from collections.abc import Callable, Sequence
 
 from riobed_results.stats.strata import Stratum, exact_p
-from riobed_results.store import CONTROLS, Row, crashed, how_many
+from riobed_results.store import CONTROLS, Row, Vocabulary, crashed, how_many
 from riobed_results.tables.framework.by_mode import ModeCounts, Value
 
 
@@ -30,7 +30,7 @@ def difference_p(
     return exact_p([Stratum(*counts) for counts in by_class.values()])
 
 
-def _lines(rows: Sequence[Row]) -> dict[str, Value]:
+def _lines(rows: Sequence[Row], _: Vocabulary) -> dict[str, Value]:
     restored = [row for row in rows if not row.fresh_boot]
     booted = [row for row in rows if row.fresh_boot]
     p = difference_p(rows)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from pydantic import BaseModel, Field
 
-from riobed_results.rules.controls import failed_controls, losing_modes, missing_controls, powerless
+from riobed_results.rules.controls import failed_controls, missing_controls, powerless
 from riobed_results.stats.proportions import CONFIDENCE, MeanTime, Share, mean_time
 from riobed_results.stats.two_shares import ALPHA, POWER
 from riobed_results.store import (
@@ -171,7 +171,7 @@ def corruption_table(results: Results) -> CorruptionTable:
         mean_time={mode: mean_time(share) for mode, share in shares.items()},
         comparisons=compare(totals, fault_crashes(results)),
         paper=beside_paper({row.fault_class: row.cells for row in faulty}, modes),
-        failed_controls=failed_controls(results.trials, losing_modes(results.campaign)),
+        failed_controls=failed_controls(results.trials, results.campaign.vocabulary),
         missing_controls=missing_controls(results),
         environment=campaign.provenance,
         kernels=kernels(campaign),

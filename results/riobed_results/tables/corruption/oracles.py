@@ -3,11 +3,11 @@
 
 from collections.abc import Sequence
 
-from riobed_results.store import CONTROLS, Row, crashed, how_many
+from riobed_results.store import CONTROLS, Row, Vocabulary, crashed, how_many
 from riobed_results.tables.framework.by_mode import ModeCounts, Value
 
 
-def _lines(rows: Sequence[Row]) -> dict[str, Value]:
+def _lines(rows: Sequence[Row], _: Vocabulary) -> dict[str, Value]:
     def found(differs: bool, direct: bool) -> int:
         said = (differs, direct)
         return how_many(row for row in rows if (row.corruption != "none", bool(row.direct)) == said)

@@ -4,7 +4,7 @@
 import statistics
 from collections.abc import Callable, Sequence
 
-from riobed_results.store import CONTROLS, Row, counted, how_many, judged, numbers
+from riobed_results.store import CONTROLS, Row, Vocabulary, counted, how_many, judged, numbers
 from riobed_results.tables.framework.by_mode import ModeCounts, Value
 
 _GROUPS: dict[str, Callable[[Row], bool]] = {
@@ -32,7 +32,7 @@ def severity_lines(rows: Sequence[Row]) -> dict[str, Value]:
     return found
 
 
-def _lines(rows: Sequence[Row]) -> dict[str, Value]:
+def _lines(rows: Sequence[Row], _: Vocabulary) -> dict[str, Value]:
     return {
         f"{group}: {name[0].lower()}{name[1:]}": value
         for group, belongs in _GROUPS.items()

@@ -4,7 +4,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from riobed_results.store import CONTROLS, Row, crashed, how_many
+from riobed_results.store import CONTROLS, Row, Vocabulary, crashed, how_many
 from riobed_results.tables.framework.by_mode import ModeCounts, Value
 
 # Programs that only the harness runs in a guest: the agent, its shells and what they call, and init. A fault
@@ -22,7 +22,7 @@ def wanted(row: Row) -> bool:
     return crashed(row) and row.fault_class not in CONTROLS and bool(row.task)
 
 
-def _lines(rows: Sequence[Row]) -> dict[str, Value]:
+def _lines(rows: Sequence[Row], _: Vocabulary) -> dict[str, Value]:
     tasks: Counter[str] = Counter()
     for row in rows:
         tasks[row.task or ""] += row.times

@@ -4,7 +4,7 @@
 import statistics
 from collections.abc import Sequence
 
-from riobed_results.store import Row, counted, numbers
+from riobed_results.store import Row, Vocabulary, counted, numbers
 from riobed_results.tables.framework.by_mode import ModeCounts, Value
 
 
@@ -13,7 +13,7 @@ def open_pages(rows: Sequence[Row]) -> list[int]:
     return numbers(filter(counted, rows), "open_pages")
 
 
-def _lines(rows: Sequence[Row]) -> dict[str, Value]:
+def _lines(rows: Sequence[Row], _: Vocabulary) -> dict[str, Value]:
     pages = open_pages(rows)
     listed = numbers(rows, "listed_pages")
     return {

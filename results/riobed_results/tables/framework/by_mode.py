@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel
 
-from riobed_results.store import Provenance, Results, Row, RowType, Tally, in_order, judges_all
+from riobed_results.store import Provenance, Results, Row, RowType, Tally, Vocabulary, in_order, judges_all
 from riobed_results.tables.framework.render import Grid, Page, csv_text
 from riobed_results.tables.framework.table import CampaignTable, Section, campaign_page
 from riobed_results.text import printable
@@ -16,7 +16,8 @@ Value = int | float | None
 
 @dataclass(frozen=True)
 class ModeCounts:
-    """The definition of such a table: which rows it `wants`, and the `lines` counted from one mode's rows.
+    """The definition of such a table: which rows it `wants`, and the `lines` counted from one mode's rows
+    by the campaign's vocabulary.
 
     It is empty without a row that it `needs` (None: any row that it wants). `old_note` and
     `old_legend` are for stores in which not every run is judged; empty and None if they are the same.
@@ -30,7 +31,7 @@ class ModeCounts:
     note: str
     section: Section
     wants: Callable[[Row], bool]
-    lines: Callable[[Sequence[Row]], dict[str, Value]]
+    lines: Callable[[Sequence[Row], Vocabulary], dict[str, Value]]
     numbers: tuple[str, ...] = ()
     sums: tuple[str, ...] = ()
     needs: Callable[[Row], bool] | None = None
@@ -85,7 +86,9 @@ def mode_table(results: Results, counts: ModeCounts) -> ModeTable:
     modes = in_order(campaign, "modes", (row.mode for row in rows))
     of_mode = {mode: [row for row in rows if row.mode == mode] for mode in modes}
     # No zeros where nothing was counted: they would be a claim.
-    columns = {mode: counts.lines(found) if found else {} for mode, found in of_mode.items()}
+    columns = {
+        mode: counts.lines(found, campaign.vocabulary) if found else {} for mode, found in of_mode.items()
+    }
     names = dict.fromkeys(name for column in columns.values() for name in column)
     lines = {name: {mode: columns[mode].get(name) for mode in modes} for name in names}
     return ModeTable(
