@@ -35,7 +35,7 @@ Before = Callable[[Any, int], object]
 
 
 class Machine(FakeMachine):
-    """Counts how it is used; two trials in one guest at once are an error."""
+    """CellCounts how it is used; two trials in one guest at once are an error."""
 
     def __init__(self, config: MachineConfig) -> None:
         super().__init__(config)

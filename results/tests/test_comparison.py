@@ -12,7 +12,7 @@ from results_builders import Invoke, fill
 from riobed_results.errors import StoreError, StoreUsageError
 from riobed_results.stats.strata import Stratum
 from riobed_results.stats.two_shares import crashes_needed, fisher_p, mcnemar_p
-from riobed_results.store.queries import Counts, read_results
+from riobed_results.store.queries import CellCounts, read_results
 from riobed_results.store.store import Store
 from riobed_results.tables.corruption.comparison import compare, comparison_page, comparison_table
 from riobed_results.tables.corruption.corruption import corruption_page, corruption_table
@@ -21,8 +21,8 @@ MODES = ["write-through", "rio", "rio-protected"]
 DISCARD = {"outcome": "survived"}
 
 
-def counts(corrupted: int, crashes: int) -> Counts:
-    return Counts(crashes=crashes, corrupted=corrupted)
+def counts(corrupted: int, crashes: int) -> CellCounts:
+    return CellCounts(crashes=crashes, corrupted=corrupted)
 
 
 def fisher_by_hand(a: int, n: int, b: int, m: int) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from results_builders import campaign, fill, recovered, trial
 from riobed_results.report.completion import progress
-from riobed_results.store.queries import Counts, read_results
+from riobed_results.store.queries import CellCounts, read_results
 from riobed_results.store.store import Store
 from riobed_results.store.trial import Outcome, TrialRow
 from riobed_results.tables.corruption.comparison import comparison_table
@@ -102,7 +102,7 @@ def test_a_spec_without_lists_leaves_the_order_of_appearance(store: Store, spec:
 def test_the_modes_of_the_spec_are_columns_before_their_first_trial(store: Store) -> None:
     survived = {"outcome": "survived", "mode": "delayed", "fault_class": "copy_overrun"}
     table = corruption_table(fill(store, survived, modes=["rio", "delayed", "rio"], classes=CLASSES))
-    assert table.totals == {"rio": Counts(), "delayed": Counts(trials=1, survived=1)}
+    assert table.totals == {"rio": CellCounts(), "delayed": CellCounts(trials=1, survived=1)}
     assert table.modes == ["rio", "delayed"]
     assert table.statistics.totals["delayed"].model_dump() == {"share": None, "low": None, "high": None}
 
@@ -110,8 +110,8 @@ def test_the_modes_of_the_spec_are_columns_before_their_first_trial(store: Store
 @pytest.mark.parametrize("crashes", [1, 2, 25, 650])
 def test_intervals_at_the_ends_have_a_closed_form(crashes: int) -> None:
     end = 0.025 ** (1 / crashes)
-    none = corrupted_share(Counts(crashes=crashes))
-    every = corrupted_share(Counts(crashes=crashes, corrupted=crashes))
+    none = corrupted_share(CellCounts(crashes=crashes))
+    every = corrupted_share(CellCounts(crashes=crashes, corrupted=crashes))
     assert none.model_dump() == pytest.approx({"share": 0, "low": 0, "high": 1 - end})
     assert every.model_dump() == pytest.approx({"share": 1, "low": end, "high": 1})
 
@@ -121,7 +121,7 @@ def test_intervals_leave_a_fortieth_on_either_side(corrupted: int, crashes: int)
     """The definition: at an end of the interval what was seen, or worse, has probability 1/40."""
     from scipy.stats import binom
 
-    share = corrupted_share(Counts(crashes=crashes, corrupted=corrupted))
+    share = corrupted_share(CellCounts(crashes=crashes, corrupted=corrupted))
     assert binom.sf(corrupted - 1, crashes, share.low) == pytest.approx(0.025)
     assert binom.cdf(corrupted, crashes, share.high) == pytest.approx(0.025)
 
@@ -133,7 +133,7 @@ def test_a_reset_in_recovery_that_came_too_late_is_a_trial_but_no_crash(store: S
     rows = [late | trap, late | trap, hit, {"mode": "delayed"} | trap]
     spec = {"modes": ["rio", "delayed"], "classes": ["kernel_text"], "spec": "crashes_per_cell: 2"}
     results = fill(store, *rows, **spec)  # type: ignore[arg-type]
-    assert corruption_table(results).rows[0].cells["rio"] == Counts(trials=3, crashes=1)
+    assert corruption_table(results).rows[0].cells["rio"] == CellCounts(trials=3, crashes=1)
     found = progress(results)
     assert (found.crashes, found.corrupted, found.others, found.have) == (2, 1, "0 stuck, 0 survived", 2)
     assert comparison_table(results).comparisons[0].pairs == 0

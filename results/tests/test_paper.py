@@ -3,7 +3,7 @@
 
 import pytest
 from results_builders import fill
-from riobed_results.store.queries import Counts
+from riobed_results.store.queries import CellCounts
 from riobed_results.store.store import Store
 from riobed_results.tables.corruption.corruption import corruption_page, corruption_table
 from riobed_results.tables.framework.render import render
@@ -20,7 +20,7 @@ TOTALS = {
 @pytest.mark.parametrize("mode", TOTALS)
 def test_the_totals_are_those_the_paper_prints(mode: str) -> None:
     counts = [paper_counts(mode, name) for name in FAULT_CLASSES]
-    assert total_text(sum(counts, Counts())) == TOTALS[mode]
+    assert total_text(sum(counts, CellCounts())) == TOTALS[mode]
     assert set(CORRUPTED[mode]) <= set(FAULT_CLASSES) and len(FAULT_CLASSES) == 13
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from riobed_results.rules.endpoints import result
-from riobed_results.store import CampaignRow, Row, Store, TrialRow, counted, kernels, read_results
+from riobed_results.store import CampaignRow, Row, Store, TrialRow, is_counted_crash, kernels, read_results
 
 from riobed.campaign.entry import open_campaign
 from riobed.campaign.workers import Attempt, Workers
@@ -39,8 +39,8 @@ class Cell:
 
     def count(self, row: Row) -> None:
         """Count trials; a crash in recovery whose reset came too late is not a counted crash."""
-        self.trials += row.times
-        self.crashes += row.times * counted(row)
+        self.trials += row.weight
+        self.crashes += row.weight * is_counted_crash(row)
 
 
 @dataclass

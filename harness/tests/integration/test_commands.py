@@ -73,7 +73,7 @@ def test_doctor_says_what_boots() -> None:
 
 
 def test_a_workload_from_outside_the_repository(tmp_path: Path) -> None:
-    """Counts in a file, durable by rename; the check compares with nothing but itself."""
+    """CellCounts in a file, durable by rename; the check compares with nothing but itself."""
     folder = tmp_path / "counter"
     folder.mkdir()
     (folder / "count.sh").write_text(

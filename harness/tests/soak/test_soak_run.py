@@ -29,7 +29,7 @@ def request(folder: Path, **fields: Any) -> Request:
 
 
 class FakeGuest(Guest):
-    """Counts power-ons; its machine is a console that was written by hand."""
+    """CellCounts power-ons; its machine is a console that was written by hand."""
 
     def __init__(self, folder: Path) -> None:
         self.machine = ScriptedMachine(folder, Clock())

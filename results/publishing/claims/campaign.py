@@ -89,7 +89,7 @@ def _judged_by_cell(results: Results) -> list[int]:
     """Return how many judged runs each cell has, those without any included."""
     found: Counter[tuple[str, str]] = Counter()
     for row in results.trials:
-        found[row.mode, row.fault_class] += row.times * (judged(row) and not row.late)
+        found[row.mode, row.fault_class] += row.weight * (judged(row) and not row.late)
     return [found[cell] for cell in product(*axes(results))]
 
 

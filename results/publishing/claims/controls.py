@@ -19,9 +19,9 @@ from riobed_results.store import (
     Results,
     Row,
     TrialRow,
-    counted,
     cut_short,
     how_many,
+    is_counted_crash,
     is_direct,
     judged,
     vcpus,
@@ -98,7 +98,7 @@ def _sound(results: Results) -> list[TrialRow]:
 
 
 def _hits(results: Results) -> list[TrialRow]:
-    return list(filter(counted, filter(RECOVERY_CRASH.wants, results.rows)))
+    return list(filter(is_counted_crash, filter(RECOVERY_CRASH.wants, results.rows)))
 
 
 def _lost(key: str, rows: list[TrialRow]) -> Iterator[Claim]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from riobed_results.store import (
     CONTROLS,
-    Counts,
+    CellCounts,
     Results,
     TrialRow,
     crashed,
@@ -70,7 +70,7 @@ def corruption(results: Results) -> Iterator[Claim]:
     for mode, found in table.totals.items():
         yield from _share(slug("corrupted", mode), found)
         yield _ends(slug(mode), found, table.judges_all)
-    yield from _share("corrupted", sum(table.totals.values(), Counts()))
+    yield from _share("corrupted", sum(table.totals.values(), CellCounts()))
     for row in table.rows:
         for mode, cell in row.cells.items() if row.fault_class not in CONTROLS else ():
             key = slug(row.fault_class, mode)
@@ -83,12 +83,12 @@ def corruption(results: Results) -> Iterator[Claim]:
             yield Claim(key=f"corruption_{story.position}", value=where, text=f"{story.position} | {where}")
 
 
-def _ends(key: str, found: Counts, judges_all: bool) -> Claim:
+def _ends(key: str, found: CellCounts, judges_all: bool) -> Claim:
     key = f"{'ends' if judges_all else 'crashes_discards'}_{key}"
     return Claim(key=key, value=found.crashes, text=ends_text(found, judges_all))
 
 
-def _share(key: str, found: Counts) -> Iterator[Claim]:
+def _share(key: str, found: CellCounts) -> Iterator[Claim]:
     yield part(key, found.corrupted, found.crashes)
     yield interval(f"{key}_interval", found.corrupted, found.crashes)
 

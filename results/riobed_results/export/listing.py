@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from riobed_results.export.follows import follows
-from riobed_results.store import CorruptionWhere, Results, Row, Tally, TrialRow, values
+from riobed_results.store import CorruptionWhere, Group, Results, Row, TrialRow, values
 from riobed_results.text import printable
 
 _AT_ONCE = 1000  # rows that are laid out together
@@ -57,7 +57,7 @@ def trials_text(results: Results, width: int) -> Iterator[str]:
         first = False
 
 
-def _widths(trials: list[Tally]) -> list[int]:
+def _widths(trials: list[Group]) -> list[int]:
     """Return the widths of columns with facts of trials: the same in each part of a long table."""
     cells = [_FACTS, *(_facts(trial, _LONGEST_PLACE) for trial in trials)]
     return [max(map(len, column)) for column in zip(*cells, strict=True)]

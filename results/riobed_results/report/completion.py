@@ -5,12 +5,20 @@ import math
 from dataclasses import dataclass
 
 from riobed_results.rules.controls import control_rates
-from riobed_results.store import CONTROLS, CampaignRow, Counts, Results, cell_counts, judges_all, stored_spec
+from riobed_results.store import (
+    CONTROLS,
+    CampaignRow,
+    CellCounts,
+    Results,
+    cell_counts,
+    judges_all,
+    stored_spec,
+)
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Counts of trials by outcome; `controls` are trials of controls, `infra_errors` failed attempts.
+    """CellCounts of trials by outcome; `controls` are trials of controls, `infra_errors` failed attempts.
 
     `others` says in words how many trials with faults ended otherwise than by a crash.
 
@@ -34,8 +42,8 @@ def progress(results: Results) -> Progress:
     rows = results.trials
     cells, wanted = cell_counts(rows), _wanted(results.campaign)
     first, last = results.span()
-    faults = sum((cell for (_, name), cell in cells.items() if name not in CONTROLS), Counts())
-    none = Counts()
+    faults = sum((cell for (_, name), cell in cells.items() if name not in CONTROLS), CellCounts())
+    none = CellCounts()
     return Progress(
         crashes=faults.crashes,
         corrupted=faults.corrupted,

@@ -15,7 +15,7 @@ from riobed_results.rules.controls import failed_controls, missing_controls, tel
 from riobed_results.store import (
     OTHERS,
     CampaignRow,
-    Counts,
+    CellCounts,
     Links,
     Results,
     Store,
@@ -128,7 +128,7 @@ def _host(stored: object) -> dict[str, str]:
 
 
 def _plots(table: CorruptionTable, results: Results) -> dict[str, Markup]:
-    timed = results.tally("time_to_crash_s", wants=titled)
+    timed = results.groups("time_to_crash_s", wants=titled)
     crashes: dict[str, list[float]] = {}
     for line in table.rows:
         seconds = numbers((row for row in timed if row.fault_class == line.fault_class), "time_to_crash_s")
@@ -220,7 +220,7 @@ def _outcomes(table: CorruptionTable) -> list[plots.Outcomes]:
     ]
 
 
-def _cell(table: CorruptionTable, outcome: str, fault_class: str, mode: str) -> Counts:
+def _cell(table: CorruptionTable, outcome: str, fault_class: str, mode: str) -> CellCounts:
     """Return the counts of the trials of a cell that ended in this way."""
     rows = table.outcomes.get(outcome, [])
-    return next((row.cells[mode] for row in rows if row.fault_class == fault_class), Counts())
+    return next((row.cells[mode] for row in rows if row.fault_class == fault_class), CellCounts())

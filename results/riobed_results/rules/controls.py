@@ -10,8 +10,8 @@ from riobed_results.store import (
     Results,
     Row,
     Vocabulary,
-    counted,
     how_many,
+    is_counted_crash,
     judged,
     stored_spec,
 )
@@ -156,7 +156,7 @@ def missing_controls(results: Results) -> list[str]:
     vocabulary = results.campaign.vocabulary
     ran = {(row.fault_class, row.mode) for row in results.trials if tells(row, vocabulary)}
     faulty = dict.fromkeys(
-        row.mode for row in results.trials if counted(row) and row.fault_class not in CONTROLS
+        row.mode for row in results.trials if is_counted_crash(row) and row.fault_class not in CONTROLS
     )
     missing = {
         "none": [mode for mode in faulty if ("none", mode) not in ran],

@@ -4,6 +4,7 @@
 from riobed_results.store.base import Base, utc_now, values
 from riobed_results.store.campaign import CampaignRow, stored_spec
 from riobed_results.store.check_report import CheckReport, Difference
+from riobed_results.store.group import Group, Row, RowType, how_many, numbers
 from riobed_results.store.jsonl import add_line, read_lines
 from riobed_results.store.location import (
     DEFAULT_STORE,
@@ -21,14 +22,14 @@ from riobed_results.store.queries import (
     CONTROLS,
     CRASHES,
     OTHERS,
-    Counts,
+    CellCounts,
     CrashesBySeed,
     Results,
     cell_counts,
-    counted,
     crashed,
     crashes_by_seed,
     in_order,
+    is_counted_crash,
     judged,
     judges_all,
     kernels,
@@ -43,14 +44,13 @@ from riobed_results.store.recovery_report import (
     Interruption,
     Mismatch,
     RecoveryReport,
-    counts,
+    came_in_time,
     cut_short,
     is_direct,
 )
 from riobed_results.store.run import DiskCounts, RunKind, RunRow
 from riobed_results.store.store import Store, open_store, try_store
 from riobed_results.store.summary import SUMMARIES, GroupRow
-from riobed_results.store.tally import Row, RowType, Tally, how_many, numbers
 from riobed_results.store.trial import (
     LOSSES_OF_POWER,
     PANICS,
@@ -83,15 +83,16 @@ __all__ = [
     "WORKER",
     "Base",
     "CampaignRow",
+    "CellCounts",
     "CheckReport",
     "Corruption",
     "CorruptionWhere",
-    "Counts",
     "CrashKind",
     "CrashesBySeed",
     "Difference",
     "DiskCounts",
     "FaultRow",
+    "Group",
     "GroupRow",
     "Interruption",
     "KernelProvenance",
@@ -109,18 +110,17 @@ __all__ = [
     "RunKind",
     "RunRow",
     "Store",
-    "Tally",
     "TrialRow",
     "Vocabulary",
     "add_line",
+    "came_in_time",
     "cell_counts",
-    "counted",
-    "counts",
     "crashed",
     "crashes_by_seed",
     "cut_short",
     "how_many",
     "in_order",
+    "is_counted_crash",
     "is_direct",
     "judged",
     "judges_all",

@@ -12,15 +12,15 @@ from sqlalchemy.orm import selectinload
 
 from riobed_results.errors import StoreError
 from riobed_results.store.campaign import CampaignRow, stored_spec
+from riobed_results.store.group import Group, Row, group_of
 from riobed_results.store.location import explained
 from riobed_results.store.run import RunRow
 from riobed_results.store.store import Store
 from riobed_results.store.summary import SUMMARIES, GroupRow
-from riobed_results.store.tally import Row, Tally, tally_of
 from riobed_results.store.trial import FaultRow, TrialRow
 
 
-class Counts(BaseModel):
+class CellCounts(BaseModel):
     """The counts of one cell; `corrupted` counts crashes only.
 
     `trials` = `crashes` + `stuck` + `survived` + `discards` + trials whose reset in recovery came too late to
@@ -37,9 +37,9 @@ class Counts(BaseModel):
     infra_errors: int = 0
     traps: int = 0
 
-    def __add__(self, other: "Counts") -> "Counts":
-        sums = {name: getattr(self, name) + getattr(other, name) for name in Counts.model_fields}
-        return Counts(**sums)
+    def __add__(self, other: "CellCounts") -> "CellCounts":
+        sums = {name: getattr(self, name) + getattr(other, name) for name in CellCounts.model_fields}
+        return CellCounts(**sums)
 
 
 # Which trials' faults to load: all, none, or those of some fault classes.
@@ -71,7 +71,7 @@ class Results:
 
     @cached_property
     def rows(self) -> list[TrialRow]:
-        """All trials with everything that is stored; `tally` takes far less time and memory."""
+        """All trials with everything that is stored; `groups` takes far less time and memory."""
         return list(self.stream())
 
     def stream(self) -> Iterator[TrialRow]:
@@ -87,29 +87,29 @@ class Results:
         return self.source.runs(self.campaign.id)
 
     @cached_property
-    def trials(self) -> list[Tally]:
+    def trials(self) -> list[Group]:
         """All trials, counted by their facts."""
         return self._counted((), titles=False)
 
     def each(
-        self, column: str, wants: Callable[[Tally], bool] | None = None
-    ) -> Iterator[tuple[Tally, int, Any]]:
-        """Read a column of summaries, trial by trial: an empty tally with its facts, its id, and the value.
+        self, column: str, wants: Callable[[Group], bool] | None = None
+    ) -> Iterator[tuple[Group, int, Any]]:
+        """Read a column of summaries, trial by trial: an empty group with its facts, its id, and the value.
 
-        Only of those that it `wants`. Trials with equal facts have the same tally.
+        Only of those that it `wants`. Trials with equal facts have the same group.
         """
         wanted = self._wanted(wants)
         for trial, group_id, value in self._summaries(("group_id", column), wanted):
             if row := wanted.get(group_id):
                 yield row, trial, value
 
-    def tally(
+    def groups(
         self,
         *columns: str,
         sums: Sequence[str] = (),
         titles: bool = False,
-        wants: Callable[[Tally], bool] | None = None,
-    ) -> list[Tally]:
+        wants: Callable[[Group], bool] | None = None,
+    ) -> list[Group]:
         """Count the trials with the same facts, in order of first appearance; StoreError if one is malformed.
 
         Only those that it `wants`. `columns` and `sums` are the `numbers` to collect: their values, or only
@@ -128,23 +128,23 @@ class Results:
                     add(value)
         return rows
 
-    def _counted(self, sums: Sequence[str], titles: bool) -> list[Tally]:
+    def _counted(self, sums: Sequence[str], titles: bool) -> list[Group]:
         key = [_SUMMARIES.group_id, *[_SUMMARIES.crash_title] * titles]
         first = sa.func.min(_SUMMARIES.trial_id)
-        found: dict[Any, Tally] = {}
+        found: dict[Any, Group] = {}
         query = sa.select(sa.func.count(), first, *(sa.func.sum(_SUMMARIES[name]) for name in sums), *key)
         for after in range(0, self.last, _COUNTED_AT_ONCE):
             upto = min(after + _COUNTED_AT_ONCE, self.last)
             mine = (_SUMMARIES.campaign_id == self.campaign.id) & _SUMMARIES.trial_id.between(after + 1, upto)
             with self.source.session() as session:
                 rows = session.execute(query.where(mine).group_by(*key).order_by(first)).fetchall()
-            for times, trial, *values in rows:
+            for weight, trial, *values in rows:
                 at = tuple(values[len(sums) :])
                 row = found.get(at)
                 if row is None:
                     row = found[at] = self._empty(at[0], trial, sums)
                     row.crash_title = at[1] if titles else None
-                row.times += times
+                row.weight += weight
                 for name, value in zip(sums, values, strict=False):
                     if value is not None:
                         row.numbers[name].append(int(value))
@@ -184,13 +184,13 @@ class Results:
         with self.source.session() as session:
             return {row.id: row.text for row in session.execute(query)}
 
-    def _wanted(self, wants: Callable[[Tally], bool] | None) -> dict[int, Tally]:
+    def _wanted(self, wants: Callable[[Group], bool] | None) -> dict[int, Group]:
         empty = {number: self._empty(number) for number in self._keys}
         return {number: row for number, row in empty.items() if not wants or wants(row)}
 
-    def _empty(self, group_id: int, first: int = 0, columns: Iterable[str] = ()) -> Tally:
+    def _empty(self, group_id: int, first: int = 0, columns: Iterable[str] = ()) -> Group:
         with explained(self.source.location):
-            row = tally_of(self._keys[group_id])
+            row = group_of(self._keys[group_id])
         return replace(row, group_id=group_id, first=first, numbers={name: [] for name in columns})
 
     def _summaries(self, columns: Sequence[str], facts: Collection[int]) -> Iterator[Any]:
@@ -244,7 +244,7 @@ def judged(row: Row) -> bool:
     return crashed(row) or row.outcome in OTHERS
 
 
-def counted(row: Row) -> bool:
+def is_counted_crash(row: Row) -> bool:
     """Whether the row counts for its cell: a crash, of a control any judged trial.
 
     It does not count if its reset in recovery came too late.
@@ -254,7 +254,7 @@ def counted(row: Row) -> bool:
 
 
 def other(row: Row) -> bool:
-    """Whether a trial with faults was judged, but was no crash; it does not count as `counted` has it."""
+    """Whether a trial with faults was judged, but was no crash, so that it is no counted one."""
     return row.outcome in OTHERS and row.fault_class not in CONTROLS and not row.late
 
 
@@ -264,24 +264,24 @@ def judges_all(rows: Iterable[Row]) -> bool:
 
 
 def cell_counts(
-    rows: Iterable[Row], counting: Callable[[Row], bool] = counted
-) -> dict[tuple[str, str], Counts]:
+    rows: Iterable[Row], counting: Callable[[Row], bool] = is_counted_crash
+) -> dict[tuple[str, str], CellCounts]:
     """Return the counts by (mode, fault class), in order of first appearance.
 
     `counting` says which rows count as crashes. The schema allows one result per position, so each row except
     infra errors is a position.
     """
-    cells: dict[tuple[str, str], Counts] = {}
+    cells: dict[tuple[str, str], CellCounts] = {}
     for row in rows:
-        cell = cells.setdefault((row.mode, row.fault_class), Counts())
-        cell.trials += row.times * (row.outcome != "infra_error")
-        cell.crashes += row.times * counting(row)
-        cell.corrupted += row.times * (counting(row) and row.corruption != "none")
-        cell.stuck += row.times * (row.outcome == "stuck" and other(row))
-        cell.survived += row.times * (row.outcome == "survived" and other(row))
-        cell.discards += row.times * (row.outcome == "discard")
-        cell.infra_errors += row.times * (row.outcome == "infra_error")
-        cell.traps += row.times * (counting(row) and row.crash_kind == "trap")
+        cell = cells.setdefault((row.mode, row.fault_class), CellCounts())
+        cell.trials += row.weight * (row.outcome != "infra_error")
+        cell.crashes += row.weight * counting(row)
+        cell.corrupted += row.weight * (counting(row) and row.corruption != "none")
+        cell.stuck += row.weight * (row.outcome == "stuck" and other(row))
+        cell.survived += row.weight * (row.outcome == "survived" and other(row))
+        cell.discards += row.weight * (row.outcome == "discard")
+        cell.infra_errors += row.weight * (row.outcome == "infra_error")
+        cell.traps += row.weight * (counting(row) and row.crash_kind == "trap")
     return cells
 
 
@@ -296,7 +296,9 @@ def crashes_by_seed(results: Results, kernels: Mapping[str, str]) -> CrashesBySe
     """
     crashes: CrashesBySeed = {}
     run_time = results.campaign.vocabulary.run_time_classes
-    for row, _, seed in results.each("seed", lambda row: row.fault_class not in CONTROLS and counted(row)):
+    for row, _, seed in results.each(
+        "seed", lambda row: row.fault_class not in CONTROLS and is_counted_crash(row)
+    ):
         of_mode = crashes.setdefault(row.mode, {})
         kernel = "" if row.fault_class in run_time else kernels.get(row.mode, "")
         of_mode.setdefault((row.fault_class, seed, kernel), row.corruption != "none")

@@ -19,7 +19,7 @@ class _Part(BaseModel):
 
 
 class Entries(_Part):
-    """Counts of the registry's entries, one for each page of RAM; every entry is counted once.
+    """CellCounts of the registry's entries, one for each page of RAM; every entry is counted once.
 
     `rejected`: its word or its identity is damaged. `inconsistent`: it is undamaged, but no file system has
     such a page, so it was written the legal way; riorecover before 2026-11-22 counted these as rejected.
@@ -45,7 +45,7 @@ class Entries(_Part):
 
 
 class Log(_Part):
-    """Counts of what the operation log had for this file system.
+    """CellCounts of what the operation log had for this file system.
 
     `operations` had not ended. `undone` records were put back, `superseded` ones were not, because a later
     operation had changed the same bytes. `rejected` counts damaged words and records of the whole log,
@@ -70,7 +70,7 @@ class Mismatch(_Part):
 
 
 class Checksums(_Part):
-    """Counts of cached pages by checksum; `changing` pages were in the middle of a legal write.
+    """CellCounts of cached pages by checksum; `changing` pages were in the middle of a legal write.
 
     `mismatches` lists the first of the `corrupt` pages.
     """
@@ -91,14 +91,14 @@ class Saved(_Part):
 
 
 class Metadata(_Part):
-    """Counts of metadata blocks written to the device."""
+    """CellCounts of metadata blocks written to the device."""
 
     written: Count = 0
     failed: Count = 0
 
 
 class Data(_Part):
-    """Counts of file data written through system calls."""
+    """CellCounts of file data written through system calls."""
 
     pages: Count = 0
     bytes: Count = 0
@@ -251,7 +251,7 @@ def is_direct(report: RecoveryReport | None) -> bool | None:
     return None if mismatches is None else mismatches > 0
 
 
-def counts(report: RecoveryReport | None) -> bool:
+def came_in_time(report: RecoveryReport | None) -> bool:
     """Return whether a crash counts for its cell: not if its reset in recovery came after recovery's end."""
     return cut_short(report) != ENDED
 

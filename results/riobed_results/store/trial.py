@@ -15,7 +15,7 @@ from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from riobed_results.store.base import AnyText, Base, Json, JsonOf, Seconds, fact, one_of, used_as
 from riobed_results.store.check_report import CheckReport
-from riobed_results.store.recovery_report import RecoveryReport, counts, cut_short, is_direct
+from riobed_results.store.recovery_report import RecoveryReport, came_in_time, cut_short, is_direct
 
 # How a trial ended; docs/decisions/034-every-run-judged.md defines the first four. `crash` and `discard` are
 # of stores before schema 3: a crash was a panic, a hang or stuck, a discard survived and was not judged.
@@ -255,8 +255,8 @@ class TrialRow(Base):
     faults: Mapped[list["FaultRow"]] = relationship(default_factory=list, order_by="FaultRow.index")
 
     @property
-    def times(self) -> int:
-        """A row and a Tally are counted by the same functions."""
+    def weight(self) -> int:
+        """A row and a Group are counted by the same functions."""
         return 1
 
     @property
@@ -385,7 +385,7 @@ class TrialRow(Base):
     @used_as("group")
     def late(self) -> bool:
         """Whether the reset in recovery came after its end, so that the trial counts for nothing."""
-        return not counts(self.recovery)
+        return not came_in_time(self.recovery)
 
     @property
     @used_as("group")

@@ -53,7 +53,7 @@ def _recovery_crash_lines(rows: Sequence[Row], _: Vocabulary) -> dict[str, Value
     hit = [row for row in rows if not row.late]
     phases: Counter[str] = Counter()
     for row in hit:
-        phases[str(row.cut_short)] += row.times
+        phases[str(row.cut_short)] += row.weight
     named = dict.fromkeys([*(name for name in FIRST_PHASES if phases[name]), *PHASES, *phases])
     return {
         "Resets in recovery": how_many(hit),

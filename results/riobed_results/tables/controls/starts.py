@@ -25,8 +25,8 @@ def difference_p(
     by_class: dict[str, list[int]] = {}
     for row in rows:
         counts, at = by_class.setdefault(row.fault_class, [0, 0, 0, 0]), 0 if group(row) else 2
-        counts[at] += row.times * event(row)
-        counts[at + 1] += row.times
+        counts[at] += row.weight * event(row)
+        counts[at + 1] += row.weight
     return exact_p([Stratum(*counts) for counts in by_class.values()])
 
 

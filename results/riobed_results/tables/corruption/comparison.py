@@ -10,7 +10,7 @@ from riobed_results.errors import StoreUsageError
 from riobed_results.stats.two_shares import ALPHA, POWER, crashes_needed, fisher_p, mcnemar_p
 from riobed_results.store import (
     CONTROLS,
-    Counts,
+    CellCounts,
     CrashesBySeed,
     Provenance,
     Results,
@@ -77,10 +77,10 @@ def comparison_table(results: Results, power: Power = POWER) -> ComparisonTable:
     )
 
 
-def fault_totals(results: Results) -> dict[str, Counts]:
+def fault_totals(results: Results) -> dict[str, CellCounts]:
     """Return the counts of each mode over its fault classes, without the controls."""
     cells = cell_counts(results.trials)
-    totals = {mode: Counts() for mode in in_order(results.campaign, "modes", (mode for mode, _ in cells))}
+    totals = {mode: CellCounts() for mode in in_order(results.campaign, "modes", (mode for mode, _ in cells))}
     for (mode, fault_class), cell in cells.items():
         if fault_class not in CONTROLS:
             totals[mode] += cell
@@ -92,7 +92,7 @@ def fault_crashes(results: Results) -> CrashesBySeed:
     return crashes_by_seed(results, kernels(results.campaign))
 
 
-def compare(totals: dict[str, Counts], crashes: CrashesBySeed, power: float = POWER) -> list[Comparison]:
+def compare(totals: dict[str, CellCounts], crashes: CrashesBySeed, power: float = POWER) -> list[Comparison]:
     """Compare all pairs of modes in `totals`; StoreUsageError if `power` is not between ALPHA and 1."""
     if not ALPHA < power < 1:
         raise StoreUsageError(f"power {power:g}: want a number between {ALPHA} and 1, as 0.8")
@@ -102,7 +102,7 @@ def compare(totals: dict[str, Counts], crashes: CrashesBySeed, power: float = PO
 
 
 def _compare(
-    totals: dict[str, Counts], crashes: CrashesBySeed, first: str, second: str, power: float
+    totals: dict[str, CellCounts], crashes: CrashesBySeed, first: str, second: str, power: float
 ) -> Comparison:
     mine, theirs = crashes.get(first, {}), crashes.get(second, {})
     pairs = [(mine[key], theirs[key]) for key in mine.keys() & theirs.keys()]

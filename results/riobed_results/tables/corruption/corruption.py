@@ -14,7 +14,7 @@ from riobed_results.stats.proportions import CONFIDENCE, MeanTime, Share, mean_t
 from riobed_results.stats.two_shares import ALPHA, POWER
 from riobed_results.store import (
     CONTROLS,
-    Counts,
+    CellCounts,
     Provenance,
     Results,
     cell_counts,
@@ -91,14 +91,14 @@ CONTROL_NAMES = {
 }
 
 
-Cells = dict[tuple[str, str], Counts]
+Cells = dict[tuple[str, str], CellCounts]
 
 
 class Row(BaseModel):
     """One fault class; `cells` has every mode of the table, even those without a trial."""
 
     fault_class: str
-    cells: dict[str, Counts]
+    cells: dict[str, CellCounts]
 
 
 class Statistics(BaseModel):
@@ -133,7 +133,7 @@ class CorruptionTable(BaseModel):
     campaign: str
     modes: list[str]
     rows: list[Row]
-    totals: dict[str, Counts]
+    totals: dict[str, CellCounts]
     outcomes: dict[str, list[Row]]
     judges_all: bool
     # Trials whose crash was followed by a loss of power.
@@ -190,7 +190,7 @@ def corruption_table(results: Results) -> CorruptionTable:
 
 def _rows(classes: list[str], modes: list[str], cells: Cells) -> list[Row]:
     return [
-        Row(fault_class=name, cells={mode: cells.get((mode, name), Counts()) for mode in modes})
+        Row(fault_class=name, cells={mode: cells.get((mode, name), CellCounts()) for mode in modes})
         for name in classes
     ]
 
@@ -227,7 +227,7 @@ def _notes(table: CorruptionTable) -> Iterator[str]:
         yield said
 
 
-def cell_text(counts: Counts) -> str:
+def cell_text(counts: CellCounts) -> str:
     """Return a cell in the paper's form: the number of corruptions, blank for none."""
     return UNKNOWN if not counts.crashes else str(counts.corrupted or "")
 
@@ -238,10 +238,10 @@ def grids(table: CorruptionTable) -> list[Grid]:
     shares = [table.statistics.totals[mode] for mode in table.modes]
     head = ["Fault class", *map(printable, table.modes)]
 
-    def trials(counts: Counts) -> str:
+    def trials(counts: CellCounts) -> str:
         return ends_text(counts, table.judges_all)
 
-    def body(cell: Callable[[Counts], str]) -> list[list[str]]:
+    def body(cell: Callable[[CellCounts], str]) -> list[list[str]]:
         return [
             [printable(row.fault_class), *(cell(row.cells[mode]) for mode in table.modes)]
             for row in table.of_faults()
@@ -272,7 +272,7 @@ def grids(table: CorruptionTable) -> list[Grid]:
 
 def _outcome_grid(modes: list[str], title: str, rows: list[Row]) -> Grid:
     """Return the block of one outcome: corruptions of the trials that ended so."""
-    totals = [sum((row.cells[mode] for row in rows), Counts()) for mode in modes]
+    totals = [sum((row.cells[mode] for row in rows), CellCounts()) for mode in modes]
     body = [[printable(row.fault_class), *(_of_text(row.cells[mode]) for mode in modes)] for row in rows]
     foot = [
         ["Total", *map(total_text, totals)],
@@ -281,7 +281,7 @@ def _outcome_grid(modes: list[str], title: str, rows: list[Row]) -> Grid:
     return Grid(title, ["Fault class", *map(printable, modes)], body, foot)
 
 
-def _of_text(counts: Counts) -> str:
+def _of_text(counts: CellCounts) -> str:
     return f"{counts.corrupted} of {counts.crashes}" if counts.crashes else UNKNOWN
 
 
@@ -294,12 +294,12 @@ def _controls_grid(table: CorruptionTable) -> Grid:
     return Grid("Controls", ["Control", *map(printable, table.modes)], body, [])
 
 
-def _control_text(counts: Counts) -> str:
+def _control_text(counts: CellCounts) -> str:
     discards = f" + {counts.discards} discards" if counts.discards else ""
     return _of_text(counts) + discards
 
 
-def ends_text(counts: Counts, judges_all: bool) -> str:
+def ends_text(counts: CellCounts, judges_all: bool) -> str:
     """Return how many trials ended in which way, in the words that hold for the campaign."""
     others = (counts.stuck, counts.survived) if judges_all else (counts.discards,)
     return " + ".join(map(str, (counts.crashes, *others)))

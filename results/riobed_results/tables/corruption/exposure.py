@@ -63,7 +63,7 @@ def exposed(row: Row) -> bool:
 
 def exposure_table(results: Results) -> ExposureTable:
     """Compute the table of a campaign; StoreError if no run's share of RAM is known."""
-    campaign, rows = results.campaign, results.tally("cache_share", "dirty_share", wants=exposed)
+    campaign, rows = results.campaign, results.groups("cache_share", "dirty_share", wants=exposed)
     if not rows:
         raise results.without("runs of which the file cache's share of RAM is known")
     targets = _targets(campaign)

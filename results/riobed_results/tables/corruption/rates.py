@@ -112,8 +112,8 @@ def strata(runs: Sequence[Row], endpoint: Endpoint, first: str, other: str) -> l
         if run.mode in (first, other) and endpoint.runs(run):
             counts = found.setdefault(run.fault_class, [0, 0, 0, 0])
             at = 0 if run.mode == first else 2
-            counts[at] += run.times * endpoint.hit(run)
-            counts[at + 1] += run.times
+            counts[at] += run.weight * endpoint.hit(run)
+            counts[at + 1] += run.weight
     return [Stratum(*counts) for counts in found.values()]
 
 

@@ -4,12 +4,12 @@
 import statistics
 from collections.abc import Callable, Sequence
 
-from riobed_results.store import CONTROLS, Row, Vocabulary, counted, how_many, judged, numbers
+from riobed_results.store import CONTROLS, Row, Vocabulary, how_many, is_counted_crash, judged, numbers
 from riobed_results.tables.framework.by_mode import ModeCounts, Value
 
 _GROUPS: dict[str, Callable[[Row], bool]] = {
-    "Crashes": counted,
-    "Stuck, survived": lambda row: not counted(row),
+    "Crashes": is_counted_crash,
+    "Stuck, survived": lambda row: not is_counted_crash(row),
 }
 
 

@@ -63,7 +63,7 @@ def timed(row: Row) -> bool:
 
 def survival_table(results: Results) -> SurvivalTable:
     """Compute the curves of a campaign; StoreError if no run's guest time is known."""
-    campaign, rows = results.campaign, results.tally("guest_s", wants=timed)
+    campaign, rows = results.campaign, results.groups("guest_s", wants=timed)
     if not rows:
         raise results.without("runs of which the guest's time is known")
     modes = in_order(campaign, "modes", (row.mode for row in rows))

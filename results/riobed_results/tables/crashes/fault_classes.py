@@ -8,10 +8,10 @@ from pydantic import BaseModel
 
 from riobed_results.store import (
     CONTROLS,
+    Group,
     Provenance,
     Results,
     Row,
-    Tally,
     crashed,
     how_many,
     in_order,
@@ -74,12 +74,12 @@ class ClassTable(BaseModel):
 def class_table(results: Results) -> ClassTable:
     """Compute the table of a campaign; StoreError if no trial of it requested a fault."""
     campaign = results.campaign
-    rows = results.tally("time_to_crash_s", sums=_SUMS, titles=True, wants=asked)
+    rows = results.groups("time_to_crash_s", sums=_SUMS, titles=True, wants=asked)
     if not rows:
         raise results.without("trials with faults")
     modes = in_order(campaign, "modes", (row.mode for row in rows))
     classes = in_order(campaign, "fault_classes", (row.fault_class for row in rows))
-    cells: dict[tuple[str, str], list[Tally]] = {}
+    cells: dict[tuple[str, str], list[Group]] = {}
     for row in rows:
         cells.setdefault((row.mode, row.fault_class), []).append(row)
     lines = {

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from riobed_results.store import CONTROLS, Provenance, Results, Row, Tally, crashed, in_order
+from riobed_results.store import CONTROLS, Group, Provenance, Results, Row, crashed, in_order
 from riobed_results.tables.framework.render import Grid, Page, csv_text
 from riobed_results.tables.framework.table import CampaignTable, campaign_page
 from riobed_results.text import printable
@@ -50,7 +50,7 @@ class PhaseTable(BaseModel):
 def phase_table(results: Results) -> PhaseTable:
     """Compute the phase times of a campaign; StoreError if it has no result."""
     campaign = results.campaign
-    rows = results.tally("phase_seconds", wants=timed)
+    rows = results.groups("phase_seconds", wants=timed)
     if not rows:
         raise results.without("results yet")
     modes = in_order(campaign, "modes", (row.mode for row in rows))
@@ -64,7 +64,7 @@ def phase_table(results: Results) -> PhaseTable:
     for row in rows:
         seconds = _seconds(row)
         for name, column in zip(
-            (*phases_of(row), WHOLE), (*seconds, sum(seconds, np.zeros(row.times))), strict=True
+            (*phases_of(row), WHOLE), (*seconds, sum(seconds, np.zeros(row.weight))), strict=True
         ):
             cells[group(row), row.mode, name].append(column)
     spreads = {
@@ -86,14 +86,14 @@ def phases_of(row: Row) -> tuple[str, ...]:
     return tuple(restore if name == "restore" else name for name in row.phase_names)
 
 
-def _seconds(row: Tally) -> Any:
+def _seconds(row: Group) -> Any:
     """Return an array for each phase, with the seconds of all trials."""
     import numpy as np
 
     if not row.phase_names:
         return []
     every = np.fromstring(" ".join(row.numbers["phase_seconds"]), sep=" ")
-    return every.reshape(row.times, len(row.phase_names)).T
+    return every.reshape(row.weight, len(row.phase_names)).T
 
 
 def timed(row: Row) -> bool:

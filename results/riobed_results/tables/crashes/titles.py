@@ -3,7 +3,7 @@
 
 from pydantic import BaseModel
 
-from riobed_results.store import CONTROLS, Provenance, Results, Row, Tally, crashed, how_many, in_order
+from riobed_results.store import CONTROLS, Group, Provenance, Results, Row, crashed, how_many, in_order
 from riobed_results.tables.framework.render import Grid, Page, csv_text
 from riobed_results.tables.framework.table import CampaignTable, campaign_page
 from riobed_results.text import printable
@@ -57,10 +57,10 @@ def has_title(row: Row) -> bool:
 def title_table(results: Results) -> TitleTable:
     """Count the crash titles of a campaign without controls; StoreError if it has no crash."""
     campaign = results.campaign
-    rows = results.tally(titles=True, wants=has_title)
+    rows = results.groups(titles=True, wants=has_title)
     if not rows:
         raise results.without("crashes yet")
-    groups: dict[tuple[str, str], list[Tally]] = {}
+    groups: dict[tuple[str, str], list[Group]] = {}
     for row in rows:
         kind = row.crash_kind if crashed(row) else row.outcome
         groups.setdefault((row.crash_title or "", kind or ""), []).append(row)
@@ -76,7 +76,7 @@ def title_table(results: Results) -> TitleTable:
     )
 
 
-def _title(title: str, kind: str, rows: list[Tally], modes: list[str], log: str | None) -> Title:
+def _title(title: str, kind: str, rows: list[Group], modes: list[str], log: str | None) -> Title:
     return Title(
         title=title,
         kind=kind,

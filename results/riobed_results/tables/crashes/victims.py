@@ -25,7 +25,7 @@ def wanted(row: Row) -> bool:
 def _lines(rows: Sequence[Row], _: Vocabulary) -> dict[str, Value]:
     tasks: Counter[str] = Counter()
     for row in rows:
-        tasks[row.task or ""] += row.times
+        tasks[row.task or ""] += row.weight
     ours = how_many(filter(of_harness, rows))
     return {"Crashes": how_many(rows), "Of the harness": ours, **dict(tasks.most_common())}
 

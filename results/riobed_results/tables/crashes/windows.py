@@ -4,13 +4,13 @@
 import statistics
 from collections.abc import Sequence
 
-from riobed_results.store import Row, Vocabulary, counted, numbers
+from riobed_results.store import Row, Vocabulary, is_counted_crash, numbers
 from riobed_results.tables.framework.by_mode import ModeCounts, Value
 
 
 def open_pages(rows: Sequence[Row]) -> list[int]:
     """Return the number of open pages of each counted crash of which it is known."""
-    return numbers(filter(counted, rows), "open_pages")
+    return numbers(filter(is_counted_crash, rows), "open_pages")
 
 
 def _lines(rows: Sequence[Row], _: Vocabulary) -> dict[str, Value]:
@@ -37,7 +37,7 @@ WINDOWS = ModeCounts(
         "trapped.",
         "Cached pages": "all pages that the registry listed.",
     },
-    wants=lambda row: counted(row) and row.opens,
+    wants=lambda row: is_counted_crash(row) and row.opens,
     lines=_lines,
     numbers=("open_pages", "listed_pages"),
 )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel
 
-from riobed_results.store import Provenance, Results, Row, RowType, Tally, Vocabulary, in_order, judges_all
+from riobed_results.store import Group, Provenance, Results, Row, RowType, Vocabulary, in_order, judges_all
 from riobed_results.tables.framework.render import Grid, Page, csv_text
 from riobed_results.tables.framework.table import CampaignTable, Section, campaign_page
 from riobed_results.text import printable
@@ -40,9 +40,9 @@ class ModeCounts:
     legend: Mapping[str, str] = field(default_factory=dict)
     old_legend: Mapping[str, str] | None = None
 
-    def read(self, results: Results) -> list[Tally]:
+    def read(self, results: Results) -> list[Group]:
         """Read the trials that it wants of a campaign."""
-        return results.tally(*self.numbers, sums=self.sums, wants=self.wants)
+        return results.groups(*self.numbers, sums=self.sums, wants=self.wants)
 
     def of(self, rows: Iterable[RowType]) -> list[RowType]:
         """Return the rows that it wants; empty if the rows that it needs are missing."""

@@ -5,7 +5,7 @@ from pydantic import BaseModel
 
 from riobed_results.stats.proportions import MeanTime, Share, share_of
 from riobed_results.stats.strata import Stratum
-from riobed_results.store import Counts
+from riobed_results.store import CellCounts
 
 UNKNOWN = "-"  # stands for a value without any crash behind it
 
@@ -18,17 +18,17 @@ class CountedShare(BaseModel):
     share: Share
 
 
-def corrupted_share(counts: Counts) -> Share:
+def corrupted_share(counts: CellCounts) -> Share:
     """Return the proportion corrupted / crashes with its exact interval."""
     return share_of(counts.corrupted, counts.crashes)
 
 
-def side_by_side(first: Counts, second: Counts) -> Stratum:
+def side_by_side(first: CellCounts, second: CellCounts) -> Stratum:
     """Return two proportions of crashes with corruption, to be compared."""
     return Stratum(first.corrupted, first.crashes, second.corrupted, second.crashes)
 
 
-def total_text(counts: Counts) -> str:
+def total_text(counts: CellCounts) -> str:
     """Return `n of N (p %)` over crashes, without the percentage if there was no crash."""
     return count_text(counts.corrupted, counts.crashes)
 

@@ -106,7 +106,7 @@ _NUMBERS = ("steps_lost", "seconds_lost", "lines_open", "lines_lost", "unknown_f
 def nvram_table(results: Results) -> NvramTable:
     """Compute the table; StoreError if the campaign's machines have no NVDIMM, or nothing was judged."""
     campaign = results.campaign
-    rows = results.tally(*_NUMBERS, wants=wanted) if has_nvdimm(campaign) else []
+    rows = results.groups(*_NUMBERS, wants=wanted) if has_nvdimm(campaign) else []
     if not rows:
         raise results.without("judged runs of machines with an NVDIMM")
     modes = in_order(campaign, "modes", (row.mode for row in rows))

@@ -8,7 +8,7 @@ of each of 13 fault types on each of three systems.
 from pydantic import BaseModel
 
 from riobed_results.stats.two_shares import fisher_p
-from riobed_results.store import Counts
+from riobed_results.store import CellCounts
 from riobed_results.tables.framework.render import Grid
 from riobed_results.tables.framework.shares import (
     corrupted_share,
@@ -69,8 +69,8 @@ LEGEND = {
     "mixes them otherwise than the paper's.",
 }
 
-# Counts by fault class and mode.
-Cells = dict[str, dict[str, Counts]]
+# CellCounts by fault class and mode.
+Cells = dict[str, dict[str, CellCounts]]
 
 
 class Beside(BaseModel):
@@ -83,10 +83,10 @@ class Beside(BaseModel):
     fisher_p: dict[str, float | None]
 
 
-def paper_counts(mode: str, fault_class: str) -> Counts:
+def paper_counts(mode: str, fault_class: str) -> CellCounts:
     """Return a cell of the paper's table 1; KeyError if it has no such mode."""
     corrupted = CORRUPTED[mode].get(fault_class, 0)
-    return Counts(trials=CRASHES, crashes=CRASHES, corrupted=corrupted)
+    return CellCounts(trials=CRASHES, crashes=CRASHES, corrupted=corrupted)
 
 
 def beside_paper(cells: Cells, modes: list[str]) -> Beside | None:
@@ -106,9 +106,9 @@ def beside_paper(cells: Cells, modes: list[str]) -> Beside | None:
     )
 
 
-def total(cells: Cells, mode: str) -> Counts:
+def total(cells: Cells, mode: str) -> CellCounts:
     """Return the sum over the fault classes."""
-    return sum((by_mode[mode] for by_mode in cells.values()), Counts())
+    return sum((by_mode[mode] for by_mode in cells.values()), CellCounts())
 
 
 def paper_grid(beside: Beside) -> Grid:
@@ -131,5 +131,5 @@ def paper_grid(beside: Beside) -> Grid:
     )
 
 
-def _text(counts: Counts) -> str:
+def _text(counts: CellCounts) -> str:
     return f"{counts.corrupted} of {counts.crashes}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tallies and summaries: they count what the rows say, in every kind of store, and cost little."""
+"""Groups and summaries: they count what the rows say, in every kind of store, and cost little."""
 
 import random
 import sqlite3
@@ -15,11 +15,11 @@ from results_builders import as_schema_4, campaign, faults, fill, planted, recov
 from riobed_results.errors import StoreError
 from riobed_results.store import queries
 from riobed_results.store.base import Base
+from riobed_results.store.group import how_many, numbers
 from riobed_results.store.migrations import SCHEMA_VERSION
 from riobed_results.store.queries import Results, read_results
 from riobed_results.store.store import Store, open_store
 from riobed_results.store.summary import SUMMARIES, GroupKey
-from riobed_results.store.tally import how_many, numbers
 
 NAMES = [field.name for field in fields(GroupKey)]
 ADDED = ("canary_hits", "canary_offset", "lines_open", "lines_lost", "seconds_lost", "unknown_flushes")
@@ -62,18 +62,20 @@ def facts(row: Any) -> tuple[Any, ...]:
 
 
 def test_a_tally_counts_what_the_rows_say(results: Results) -> None:
-    counted = {facts(row): row.times for row in results.trials}
+    counted = {facts(row): row.weight for row in results.trials}
     assert counted == Counter(map(facts, results.rows)) and len(counted) == len(results.trials)
     assert [facts(row) for row in results.trials] == list(dict.fromkeys(map(facts, results.rows)))
-    found = results.tally("restored_pages", "phase_seconds", sums=COUNTS, wants=lambda row: row.mode == "rio")
+    found = results.groups(
+        "restored_pages", "phase_seconds", sums=COUNTS, wants=lambda row: row.mode == "rio"
+    )
     mine = [row for row in results.rows if row.mode == "rio"]
     for name in COUNTS:
         assert sum(numbers(found, name)) == sum(numbers(mine, name))
     assert sorted(numbers(found, "phase_seconds")) == sorted(numbers(mine, "phase_seconds"))
     kept = sorted(min(pages, (1 << 63) - 1) for pages in numbers(mine, "restored_pages"))
     assert sorted(numbers(found, "restored_pages")) == kept
-    titled = results.tally(titles=True)
-    assert {(*facts(row), row.crash_title): row.times for row in titled} == Counter(
+    titled = results.groups(titles=True)
+    assert {(*facts(row), row.crash_title): row.weight for row in titled} == Counter(
         (*facts(row), row.crash_title) for row in results.rows
     )
     ids = [trial for _, trial, _ in results.each("seed", lambda row: bool(row.corruption == "direct"))]
@@ -110,18 +112,18 @@ def test_a_store_without_summaries_gets_them(store: Store, path: Path, lacks: tu
 
 def test_a_store_of_schema_4_is_completed_once_it_is_written_to(store: Store, path: Path) -> None:
     results = fill(store, {"crash_title": "old"}, {"mode": "delayed"})
-    counted = [(row.mode, row.times) for row in results.trials]
+    counted = [(row.mode, row.weight) for row in results.trials]
     as_schema_4(path, trials=ADDED, digests=("lines_open", "lines_lost", "seconds_lost", "unknown_flushes"))
     before = path.read_bytes()
     old = read_results(open_store(str(path)))
     assert (old.rows[0].crash_title, old.rows[0].canary) == ("old", None) and path.read_bytes() == before
-    assert [(row.mode, row.times) for row in old.trials] == counted
+    assert [(row.mode, row.weight) for row in old.trials] == counted
     added = trial(1, 2, canary_hits=2, canary_offset=1 << 33, lines_open=3)
     open_store(str(path), create=True).add_trial(added)
     new = read_results(open_store(str(path)))
     last = new.rows[-1]
     assert (last.canary_hits, last.canary_offset, last.canary, last.lines_open) == (2, 1 << 33, True, 3)
-    assert numbers(new.tally("lines_open"), "lines_open") == [3] and how_many(new.trials) == 3
+    assert numbers(new.groups("lines_open"), "lines_open") == [3] and how_many(new.trials) == 3
 
 
 # Of the tables, columns and checks. The version changes with it: who knows the older one must not write.
