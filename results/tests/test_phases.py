@@ -14,9 +14,9 @@ from riobed_results.tables.framework.render import render
 def results(store: Store) -> Results:
     return fill(
         store,
-        {"phases": {"restore": 1.0, "check": 4.0}},
+        {"phases": {"restore": 1.0, "check": 4.0}, "steal_s": 0.25},
         {"outcome": "survived", "phases": {"restore": 9.0}},
-        {"phases": {"restore": 2.0, "check": 8.0}},
+        {"phases": {"restore": 2.0, "check": 8.0}, "steal_s": 0.75},
         {"phases": {"restore": 6.0, "check": 1.0}},
         {"phases": {"restore": 99.0, "check": 99.0}, "fresh_boot": True},
         {"outcome": "infra_error", "phases": {"restore": 99.0}},
@@ -54,8 +54,11 @@ def test_as_text(results: Results) -> None:
     text = render(page, "md")
     assert "| check |  | 4.00 (2.50 to 6.00; 3) |" in text
     assert f"| {WHOLE} |  | 9.00 (9.00 to 9.00; 1) |" in text
-    assert [grid.title.split("(")[0].split()[-1] for grid in page.grids] == ["crash", "down", "controls"]
-    assert [[line[0] for line in grid.foot] for grid in page.grids] == [[WHOLE]] * 3
+    *grids, steal = page.grids
+    assert [grid.title.split("(")[0].split()[-1] for grid in grids] == ["crash", "down", "controls"]
+    assert [[line[0] for line in grid.foot] for grid in grids] == [[WHOLE]] * 3
+    # Two trials of rio say how long their guests waited for the host.
+    assert steal.body == [["waited for the host", "", "0.50 (0.38 to 0.62; 2)"]]
 
 
 def test_a_campaign_without_results(store: Store) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from results_builders import Invoke, faults, fill
 from riobed_results.errors import StoreError
+from riobed_results.store.migrations import SCHEMA_VERSION
 from riobed_results.store.store import Store, open_store
 
 COMMANDS = [("table", "corruption"), ("trials",)]
@@ -164,7 +165,7 @@ def test_a_writer_leaves_alone_what_is_no_sound_store(
         (not_a_database, "is not an SQLite database"),
         (Path.touch, "is not a riobed store"),
         (another_database, "is not a riobed store"),
-        (ANOTHER_VERSION, "has schema version 99, this riobed works with 5"),
+        (ANOTHER_VERSION, f"has schema version 99, this riobed works with {SCHEMA_VERSION}"),
         (NO_VERSION, "has schema version None"),
         (DAMAGED, "is damaged"),
         (no_campaign, "holds no campaign"),

@@ -32,6 +32,8 @@ class TrialRecord:
     progress: Progress | Streams = field(default_factory=lambda: Progress(0))
     # When observation began, by the clock of the trial: all faults are in place.
     begun: float | None = None
+    # How long the guest waited for a processor of the host from then on, until the observation ended.
+    steal_s: float | None = None
     # What the workload had reported before the trial's own start.
     reported_before: bytes = b""
     evidence: Evidence = field(default_factory=Evidence)

@@ -62,8 +62,10 @@ def run_trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
             # For a negative control, a crash without a fault is the finding.
             record.observation = Observation(crash_outcome(early.crash), early.crash, 0.0, "running")
         else:
+            stolen_s = guest.machine.steal_time()
             with record.phase("watch"):
                 record.observation = observe(guest, spec, record, pid)
+            record.steal_s = guest.machine.steal_time() - stolen_s
         if not record.observation.crash:
             with record.phase("bring_down"):
                 record.observation = bring_down(guest.machine, record.observation)

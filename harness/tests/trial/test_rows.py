@@ -99,12 +99,12 @@ def test_what_hit_the_canary_is_stored(rows: Rows, hits: CanaryHits | None, stor
 def test_what_is_known_without_asking_the_guest(rows: Rows) -> None:
     record = crashed()
     record.worker, record.snapshot, record.boot, record.crash_guest_s = "w0-rio", "feed", "beef", 9.5
-    record.steps_at_injection = 30
+    record.steps_at_injection, record.steal_s = 30, 0.12345
     error: Any = "EIO"
     record.progress.error, record.progress.errors = "EIO write", [error] * 3
     row = rows.stored(record)
     assert (row.worker, row.snapshot, row.boot) == ("w0-rio", "feed", "beef")
-    assert (row.steps_at_injection, row.steps_done) == (30, 41)
+    assert (row.steps_at_injection, row.steps_done, row.steal_s) == (30, 41, 0.123)
     assert (row.injection_guest_s, row.crash_guest_s) == (1.0, 9.5)
     assert (row.workload_status, row.workload_error, row.workload_errors) == ("exit 4", "EIO write", 3)
 

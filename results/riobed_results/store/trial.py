@@ -187,6 +187,15 @@ class TrialRow(Base):
     crash_guest_s: Mapped[float | None] = mapped_column(
         default=None, info=fact("guest's time of the first line of the crash report", "s", since=3)
     )
+    steal_s: Mapped[float | None] = mapped_column(
+        default=None,
+        info=fact(
+            "time that the guest waited for a processor of the host while it was watched",
+            "s",
+            since=6,
+            use="value",
+        ),
+    )
     victim: Mapped[str | None] = mapped_column(
         default=None, info=fact("task that ran at the crash, by the crash report", since=4)
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from riobed_results.store import CONTROLS, Group, Provenance, Results, Row, crashed, in_order
+from riobed_results.store import CONTROLS, Group, Provenance, Results, Row, crashed, in_order, numbers
 from riobed_results.tables.framework.render import Grid, Page, csv_text
 from riobed_results.tables.framework.table import CampaignTable, campaign_page
 from riobed_results.text import printable
@@ -24,7 +24,8 @@ GROUPS = {
 }
 NOTE = (
     "Host seconds: median (first to third quartile; number of trials). The whole trial is the sum of its "
-    "phases, so its median is not the sum of theirs. Trials that began with a fresh boot are left out."
+    "phases, so its median is not the sum of theirs. Trials that began with a fresh boot are left out. "
+    "The trial's clock does not run while a guest waits for a processor of the host, as it may in watch."
 )
 
 
@@ -38,19 +39,23 @@ class Spread(BaseModel):
 
 
 class PhaseTable(BaseModel):
-    """`spreads` by group, mode and phase; the last phase is the whole trial."""
+    """`spreads` by group, mode and phase; the last phase is the whole trial.
+
+    `steal` has by mode how long guests waited for a processor of the host; empty if no row says so.
+    """
 
     campaign: str
     modes: list[str]
     phases: list[str]
     spreads: dict[str, dict[str, dict[str, Spread]]]
+    steal: dict[str, Spread]
     environment: Provenance
 
 
 def phase_table(results: Results) -> PhaseTable:
     """Compute the phase times of a campaign; StoreError if it has no result."""
     campaign = results.campaign
-    rows = results.groups("phase_seconds", wants=timed)
+    rows = results.groups("phase_seconds", "steal_s", wants=timed)
     if not rows:
         raise results.without("results yet")
     modes = in_order(campaign, "modes", (row.mode for row in rows))
@@ -74,9 +79,14 @@ def phase_table(results: Results) -> PhaseTable:
         }
         for g in GROUPS
     }
-    environment = campaign.provenance
+    waited = {mode: numbers((row for row in rows if row.mode == mode), "steal_s") for mode in modes}
     return PhaseTable(
-        campaign=campaign.name, modes=modes, phases=phases, spreads=spreads, environment=environment
+        campaign=campaign.name,
+        modes=modes,
+        phases=phases,
+        spreads=spreads,
+        steal={mode: _spread([np.array(seconds)]) for mode, seconds in waited.items() if seconds},
+        environment=campaign.provenance,
     )
 
 
@@ -118,6 +128,9 @@ def phase_page(table: PhaseTable) -> Page:
         ]
         if lines:
             grids.append(Grid(GROUPS[name], head, lines[:-1], lines[-1:]))
+    if table.steal:
+        cells = [_cell(table.steal.get(mode)) for mode in table.modes]
+        grids.append(Grid("All of these trials", head, [["waited for the host", *cells]], []))
     return campaign_page(table, grids, NOTE, _csv(table))
 
 
