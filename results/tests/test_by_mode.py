@@ -176,8 +176,8 @@ def test_which_oracle_found_what(store: Store) -> None:
     assert column(results, ORACLES) == {
         "Crashes": 6,
         "Protection traps": 1,
-        "Direct: check and checksums": 1,
-        "Indirect: check alone": 2,
+        "Wrong file and wrong checksum": 1,
+        "Wrong file alone": 2,
         "Checksums alone": 1,
         "Nothing found": 2,
     }
@@ -279,7 +279,11 @@ def test_a_campaign_has_the_tables_that_say_something_of_it(store: Store) -> Non
     for name, fields, pages in [
         ("none", {"recovery": OLD}, {"no-fault"}),
         ("cut", {"recovery": recovered(phase="data")}, {"recovery-crash"}),
-        ("faults", {"fault_class": "kernel_text"}, {"corruption", "titles", "oracles", "direct", *counted}),
+        (
+            "faults",
+            {"fault_class": "kernel_text"},
+            {"corruption", "titles", "oracles", "wrong-checksum", *counted},
+        ),
         ("before", {"fault_class": "kernel_text", "recovery": OLD}, {"corruption", "titles", *counted}),
     ]:
         assert set(campaign_pages(filled(store, fields, name=name))) == {"phases", *pages}

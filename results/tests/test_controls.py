@@ -120,7 +120,7 @@ ABOUT_FAULTS = [
     "corruption",
     "protocol",
     "outcomes",
-    "direct",
+    "wrong-checksum",
     "nvram",
     "severity",
     "exposure",

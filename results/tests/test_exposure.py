@@ -41,7 +41,13 @@ def test_corruption_against_exposure(store: Store) -> None:
     lines = {(line.fault_class, line.mode): line for line in table.lines}
 
     def counted(line: Exposure) -> tuple[int, ...]:
-        return line.runs, line.crashes, line.direct.count, line.direct.total, line.corrupted.count
+        return (
+            line.runs,
+            line.crashes,
+            line.wrong_checksum.count,
+            line.wrong_checksum.total,
+            line.corrupted.count,
+        )
 
     assert [line.mode for line in table.lines if line.fault_class == ALL] == MODES
     assert counted(lines[ALL, "rio-3pct"]) == (2, 1, 0, 2, 1)
@@ -50,7 +56,7 @@ def test_corruption_against_exposure(store: Store) -> None:
     assert counted(lines[ALL, "write-through"]) == (1, 1, 0, 0, 1)
     full = lines[ALL, "rio-60pct"]
     assert (full.arm, full.target, full.cache, full.dirty) == ("rio", 0.6, (0.61, 0.63, 0.65), 0.315)
-    assert full.direct.share == share_of(2, 3) and ("kernel_heap", "rio-3pct") not in lines
+    assert full.wrong_checksum.share == share_of(2, 3) and ("kernel_heap", "rio-3pct") not in lines
     assert lines[ALL, "write-through"].arm == "write-through"
     page = render(EXPOSURE.page(table), "md")
     assert "| rio-60pct | 3 | 2 | 63.0 (61.0 to 65.0) | 31.5 | 2 of 3 (66.7 %) |" in page

@@ -56,10 +56,16 @@ def test_each_kind_of_crash_is_a_line(store: Store) -> None:
         ("dax", "power-lines", True),
     ]  # fmt: skip
     line = lines["dax", "reset", True]
-    assert (line.runs, line.corrupted, line.direct, line.indirect, line.unclassified) == (6, 3, 1, 1, 1)
+    assert (line.runs, line.corrupted, line.wrong_checksum, line.right_checksums, line.unclassified) == (
+        6,
+        3,
+        1,
+        1,
+        1,
+    )
     assert (line.canary, line.canary_hit, line.hit_alone, line.steps_lost_most) == (6, 2, 1, None)
     # scipy.stats.beta.ppf(0.025, k, 6 - k + 1) and ppf(0.975, k + 1, 6 - k), by hand.
-    assert (line.share.low, line.direct_share.low) == pytest.approx((0.118, 0.0042), abs=0.001)
+    assert (line.share.low, line.wrong_checksum_share.low) == pytest.approx((0.118, 0.0042), abs=0.001)
     assert (line.hit_share.low, line.hit_share.high, line.trapped) == pytest.approx(
         (0.043, 0.777, 1), abs=0.001
     )

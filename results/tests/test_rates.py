@@ -11,7 +11,7 @@ from riobed_results.stats.strata import Difference, Stratum, difference, exact_p
 from riobed_results.store import Results, open_store, read_results
 from riobed_results.store.store import Store
 from riobed_results.tables.corruption.noninferiority import inferiority_table
-from riobed_results.tables.corruption.rates import Rate, direct, outcomes, sensitivity
+from riobed_results.tables.corruption.rates import Rate, outcomes, sensitivity, wrong_checksum
 
 TABLE1 = Path(__file__).parents[1] / "published/table1"
 MODES = ["write-through", "rio", "rio-protected"]
@@ -51,9 +51,9 @@ def test_each_definition_gives_what_an_audit_counted(table1: Results) -> None:
 
 
 def test_direct_corruption_of_table1(table1: Results) -> None:
-    found = {rate.name: (counted(rate)[1:], rate.pairs[0].p) for rate in direct(table1).rates}
-    assert found["direct"][0] == [(7, 650), (1, 651)]
-    assert found["direct-dirty"] == ([(6, 650), (0, 651)], pytest.approx(0.015, abs=0.0005))
+    found = {rate.name: (counted(rate)[1:], rate.pairs[0].p) for rate in wrong_checksum(table1).rates}
+    assert found["wrong-checksum"][0] == [(7, 650), (1, 651)]
+    assert found["wrong-checksum-dirty"] == ([(6, 650), (0, 651)], pytest.approx(0.015, abs=0.0005))
     assert found["wrong-page"] == ([(12, 650), (1, 651)], pytest.approx(0.0017, abs=0.00005))
     assert found["read-wrong"][0] == [(25, 650), (2, 651)]
     kinds = {rate.title: sum(cell.total for cell in rate.cells.values()) for rate in outcomes(table1).rates}
@@ -94,10 +94,11 @@ def test_in_a_store_of_today_ends_are_outcomes(store: Store) -> None:
     }  # fmt: skip
     found = {
         rate.name: (rate.cells["rio"].count, rate.cells["rio"].total)
-        for rate in (*sensitivity(results).rates, *direct(results).rates)
+        for rate in (*sensitivity(results).rates, *wrong_checksum(results).rates)
     }
-    expected = {"corruption": (1, 2), "panics": (1, 1), "judged": (3, 5), "visible": (4, 5), "direct": (1, 2),
-                "direct-judged": (2, 5), "damage-seen": (4, 5), "per-run": (1, 5)}  # fmt: skip
+    expected = {"corruption": (1, 2), "panics": (1, 1), "judged": (3, 5), "visible": (4, 5),
+                "wrong-checksum": (1, 2), "wrong-checksum-judged": (2, 5),
+                "damage-seen": (4, 5), "per-run": (1, 5)}  # fmt: skip
     assert {name: found[name] for name in expected} == expected
     assert found.keys() <= ENDPOINTS.keys()
 
@@ -112,7 +113,7 @@ def test_hits_of_the_canary_are_counted_where_there_is_one(store: Store) -> None
         {"canary_hits": 2, "outcome": "survived", "recovery": unkept},
         {"mode": "delayed", "recovery": unkept},
     ]
-    rates = {rate.name: rate.cells for rate in direct(fill(store, *rows)).rates}
+    rates = {rate.name: rate.cells for rate in wrong_checksum(fill(store, *rows)).rates}
     names = ("canary", "canary-corrupted", "canary-judged", "canary-corrupted-judged")
     assert tuple(rates) == names
     counts = [(rates[name]["rio"].count, rates[name]["rio"].total) for name in names]

@@ -19,7 +19,7 @@ from riobed_results.store import (
     stored_spec,
 )
 from riobed_results.tables.controls.starts import STARTS, difference_p
-from riobed_results.tables.crashes.phases import GROUPS, group, timed
+from riobed_results.tables.crashes.phases import ENDINGS, ending, timed
 from riobed_results.tables.crashes.titles import titled
 from riobed_results.tables.framework.shares import count_text
 
@@ -150,8 +150,8 @@ def times(results: Results) -> Iterator[Claim]:
         yield number("crashes_an_hour", crashes / hours, f"{crashes / hours:.0f} crashes an hour")
     if judges_all(results.rows) and hours and (runs := sum(map(judged, rows_of(results)))):
         yield number("judged_runs_per_hour", runs / hours, f"{runs / hours:.0f} judged runs an hour")
-    for outcome in GROUPS:
-        if mine := [row for row in rows_of(results) if timed(row) and group(row) == outcome]:
+    for outcome in ENDINGS:
+        if mine := [row for row in rows_of(results) if timed(row) and ending(row) == outcome]:
             median = statistics.median(map(seconds_of, mine))
             yield number(f"{outcome}_median_s", median, f"{median:.1f} s")
 

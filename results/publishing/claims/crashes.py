@@ -203,7 +203,7 @@ def doses(results: Results) -> Iterator[Claim]:
     for line in lines if any(line.target is not None for line in lines) else ():
         key = slug("exposure", "all" if line.fault_class == ALL else line.fault_class, line.mode)
         yield count(f"{key}_runs", line.runs, "judged run")
-        for end, found in (("direct", line.direct), ("corrupted", line.corrupted)):
+        for end, found in (("direct", line.wrong_checksum), ("corrupted", line.corrupted)):
             yield part(f"{key}_{end}", found.count, found.total)
             yield interval(f"{key}_{end}_interval", found.count, found.total)
         yield number(f"{key}_cache", line.cache[1], f"{100 * line.cache[1]:.1f} %")

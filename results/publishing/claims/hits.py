@@ -100,7 +100,7 @@ def slopes(results: Results) -> Iterator[Claim]:
     for name in dict.fromkeys(line.fault_class for line in lines):
         arms = [line for line in lines if line.fault_class == name]
         for end, hits in (
-            ("checksum", [line.direct.count for line in arms]),
+            ("checksum", [line.wrong_checksum.count for line in arms]),
             ("corrupted", [line.corrupted.count for line in arms]),
             ("crashed", [line.crashes for line in arms]),
         ):

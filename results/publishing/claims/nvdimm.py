@@ -37,8 +37,8 @@ def nvdimm(results: Results) -> Iterator[Claim]:
         yield count(f"{key}_runs", line.runs, "judged run")
         for end, found, total in (
             ("corrupted", line.corrupted, line.runs),
-            ("direct", line.direct, line.runs),
-            ("indirect", line.indirect, line.runs),
+            ("direct", line.wrong_checksum, line.runs),
+            ("indirect", line.right_checksums, line.runs),
             ("unclassified", line.unclassified, line.runs),
             ("canary_hit", line.canary_hit, line.canary),
             ("hit_alone", line.hit_alone, line.canary),

@@ -11,7 +11,7 @@ from riobed_results.stats.strata import Stratum
 from riobed_results.stats.two_shares import fisher_p
 from riobed_results.store import CONTROLS, Results, TrialRow
 from riobed_results.tables.controls.planted import PLANTED
-from riobed_results.tables.corruption.rates import direct
+from riobed_results.tables.corruption.rates import wrong_checksum
 from riobed_results.tables.crashes.phases import timed
 from riobed_results.tables.crashes.titles import titled
 
@@ -114,8 +114,8 @@ def _table1(results: Results) -> Iterator[Claim]:
 
 
 def _direct(results: Results, crashes: list[TrialRow]) -> Iterator[Claim]:
-    """Return what the table `direct` says of rio and rio-protected."""
-    for rate in direct(results).rates:
+    """Return what the table `wrong-checksum` says of rio and rio-protected."""
+    for rate in wrong_checksum(results).rates:
         for mode, cell in rate.cells.items():
             if cell.total:
                 yield part(slug(rate.name, mode), cell.count, cell.total)

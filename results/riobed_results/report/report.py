@@ -145,7 +145,7 @@ def _plots(table: CorruptionTable, results: Results) -> dict[str, Markup]:
 
 
 def _exposure(lines: list[Exposure]) -> Markup:
-    """Plot direct corruption (full) and all corruption (hollow): a series for each arm and class.
+    """Plot corruption with a wrong checksum (full) and all of it (hollow): a series for each arm and class.
 
     With more of these than there are colours, a series has all classes of an arm.
     """
@@ -158,7 +158,7 @@ def _exposure(lines: list[Exposure]) -> Markup:
         for line in lines
         if (name := line.arm if together else f"{line.arm}, {line.fault_class}") in shown
         and together == (line.fault_class == ALL)
-        for end, hollow in ((line.direct, False), (line.corrupted, True))
+        for end, hollow in ((line.wrong_checksum, False), (line.corrupted, True))
     ]
     return plots.exposure(points, series)
 

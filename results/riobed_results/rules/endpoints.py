@@ -109,16 +109,16 @@ def _judged_told(row: Row) -> bool:
     return judged(row) and row.direct is not None
 
 
-DIRECT = Endpoint(
-    "direct",
+WRONG_CHECKSUM = Endpoint(
+    "wrong-checksum",
     "a file differs, and a checksum is wrong or the canary was hit",
     _crash_told,
     lambda row: row.corruption == "direct",
 )
-DIRECTS = (
-    DIRECT,
+WRONG_CHECKSUMS = (
+    WRONG_CHECKSUM,
     Endpoint(
-        "direct-dirty",
+        "wrong-checksum-dirty",
         "a file differs, and a dirty page has a wrong checksum",
         _crash_told,
         lambda row: differs(row) and row.wrong_dirty_page,
@@ -128,9 +128,9 @@ DIRECTS = (
         "read-wrong", "the workload read wrong bytes before", _crash_told, lambda row: row.workload_mismatch
     ),
 )
-DIRECTS_JUDGED = tuple(
+WRONG_CHECKSUMS_JUDGED = tuple(
     Endpoint(f"{each.name}-judged", f"{each.title} (all judged runs)", _judged_told, each.hit)
-    for each in DIRECTS
+    for each in WRONG_CHECKSUMS
 )
 # Of modes with a canary, whose files have no checksums.
 CANARIES = (
@@ -178,7 +178,8 @@ ENDS = (
     Endpoint("ended-survived", "survived, brought down", lambda row: row.outcome == "survived", differs),
 )
 ENDPOINTS = {
-    each.name: each for each in (*CORRUPTIONS, *DIRECTS, *DIRECTS_JUDGED, *CANARIES, *CANARIES_JUDGED)
+    each.name: each
+    for each in (*CORRUPTIONS, *WRONG_CHECKSUMS, *WRONG_CHECKSUMS_JUDGED, *CANARIES, *CANARIES_JUDGED)
 }
 
 

@@ -17,7 +17,7 @@ from riobed_results.tables.corruption.exposure import EXPOSURE
 from riobed_results.tables.corruption.noninferiority import NONINFERIORITY
 from riobed_results.tables.corruption.oracles import ORACLES
 from riobed_results.tables.corruption.protocol import PROTOCOL
-from riobed_results.tables.corruption.rates import DIRECT, OUTCOMES, SENSITIVITY
+from riobed_results.tables.corruption.rates import OUTCOMES, SENSITIVITY, WRONG_CHECKSUM
 from riobed_results.tables.corruption.severity import SEVERITY
 from riobed_results.tables.corruption.survival import SURVIVAL
 from riobed_results.tables.cost.cost import COST
@@ -38,7 +38,7 @@ CAMPAIGN_TABLES: tuple[CampaignTable[Any], ...] = (
     CORRUPTION,
     PROTOCOL,
     OUTCOMES,
-    DIRECT,
+    WRONG_CHECKSUM,
     NVRAM,
     by_mode(SEVERITY),
     EXPOSURE,

@@ -33,7 +33,7 @@ class Exposure(BaseModel):
 
     `arm` is the mode without the percentage that an arm has in its name, and `target` the share of RAM that
     the arm aimed at. `cache` has the smallest, median and largest share of RAM that the cache had, `dirty`
-    the median of its dirty pages. `direct` counts only runs of which checksums tell whether it was.
+    the median of its dirty pages. `wrong_checksum` counts only runs of which checksums tell whether it was.
     """
 
     fault_class: str
@@ -44,7 +44,7 @@ class Exposure(BaseModel):
     crashes: int
     cache: tuple[float, float, float]
     dirty: float | None
-    direct: CountedShare
+    wrong_checksum: CountedShare
     corrupted: CountedShare
 
 
@@ -97,7 +97,7 @@ def _line(fault_class: str, mode: str, target: float | None, rows: Sequence[Row]
         crashes=how_many(filter(crashed, rows)),
         cache=(min(shares), statistics.median(shares), max(shares)),
         dirty=statistics.median(dirty) if dirty else None,
-        direct=_endpoint([row for row in checked if row.corruption == "direct"], checked),
+        wrong_checksum=_endpoint([row for row in checked if row.corruption == "direct"], checked),
         corrupted=_endpoint([row for row in rows if row.corruption != "none"], rows),
     )
 
@@ -113,7 +113,8 @@ LEGEND = {
     "listed at the crash; in other modes what the kernel counted when the snapshot was taken, with the "
     "files of programs.",
     "Dirty": "the median of its dirty pages, which only memory has.",
-    "Direct": "a file differs, and a checksum is wrong or the canary was hit; -: no checksums are kept.",
+    "Wrong checksum": "a file differs, and a checksum is wrong or the canary was hit; "
+    "-: no checksums are kept.",
     "Corrupted": "a file differs, whatever the way.",
 }
 
@@ -128,7 +129,7 @@ def exposure_page(table: ExposureTable) -> Page:
         "Crashes",
         "Cache, % of RAM",
         "Dirty",
-        "Direct",
+        "Wrong checksum",
         "Interval",
         "Corrupted",
         "Interval",
@@ -147,7 +148,7 @@ def exposure_page(table: ExposureTable) -> Page:
 
 def _cells(line: Exposure) -> list[str]:
     low, median, high = (f"{100 * share:.1f}" for share in line.cache)
-    ends = (line.direct, line.corrupted)
+    ends = (line.wrong_checksum, line.corrupted)
     cells = [count_text(end.count, end.total) if end.total else UNKNOWN for end in ends]
     return [
         printable(line.mode),
@@ -162,7 +163,9 @@ def _cells(line: Exposure) -> list[str]:
 def _csv(table: ExposureTable) -> str:
     plain = ["fault_class", "mode", "arm", "target", "runs", "crashes"]
     shares = [
-        f"{end}_{part}" for end in ("direct", "corrupted") for part in ("count", "total", *Share.model_fields)
+        f"{end}_{part}"
+        for end in ("wrong_checksum", "corrupted")
+        for part in ("count", "total", *Share.model_fields)
     ]
     lines = (
         [
@@ -171,7 +174,7 @@ def _csv(table: ExposureTable) -> str:
             line.dirty,
             *(
                 value
-                for end in (line.direct, line.corrupted)
+                for end in (line.wrong_checksum, line.corrupted)
                 for value in (end.count, end.total, *end.share.model_dump().values())
             ),
         ]
@@ -183,7 +186,7 @@ def _csv(table: ExposureTable) -> str:
 EXPOSURE = CampaignTable(
     name="exposure",
     title="Exposure",
-    help="Direct and all corruption against the share of RAM that the file cache had.",
+    help="All corruption, and that with a wrong checksum, against the file cache's share of RAM.",
     compute=exposure_table,
     page=exposure_page,
     present=lambda rows: any(map(exposed, rows)),

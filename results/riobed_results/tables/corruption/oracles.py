@@ -15,8 +15,8 @@ def _lines(rows: Sequence[Row], _: Vocabulary) -> dict[str, Value]:
     return {
         "Crashes": how_many(rows),
         "Protection traps": how_many(row for row in rows if row.crash_kind == "trap"),
-        "Direct: check and checksums": found(True, True),
-        "Indirect: check alone": found(True, False),
+        "Wrong file and wrong checksum": found(True, True),
+        "Wrong file alone": found(True, False),
         "Checksums alone": found(False, True),
         "Nothing found": found(False, False),
     }
@@ -31,9 +31,10 @@ ORACLES = ModeCounts(
     note="Crashes by faults after which block checksums could be compared. A file system that could not be "
     "mounted counts as a file that differs.",
     legend={
-        "Direct": "a file differs and a cached page had another checksum than its last legal writer left, "
+        "Wrong file and wrong checksum": "a file differs and a cached page had another checksum than its "
+        "last legal writer left, "
         "or the registry is damaged.",
-        "Indirect": "a file differs and neither is so.",
+        "Wrong file alone": "a file differs and neither is so.",
         "Checksums alone": "one is so, and yet all files are as they must be.",
     },
     wants=lambda row: crashed(row) and row.fault_class not in CONTROLS and row.direct is not None,

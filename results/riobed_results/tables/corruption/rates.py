@@ -16,9 +16,9 @@ from riobed_results.rules.endpoints import (
     CANARIES,
     CANARIES_JUDGED,
     CORRUPTIONS,
-    DIRECTS,
-    DIRECTS_JUDGED,
     ENDS,
+    WRONG_CHECKSUMS,
+    WRONG_CHECKSUMS_JUDGED,
     Endpoint,
     result,
     results_of,
@@ -241,14 +241,14 @@ def sensitivity(results: Results) -> RateTable:
     return rate_table(results, CORRUPTIONS)
 
 
-def direct(results: Results) -> RateTable:
-    """Compute the endpoints of direct corruption, of crashes and of all judged runs."""
-    endpoints: tuple[Endpoint, ...] = (*DIRECTS, *CANARIES)
+def wrong_checksum(results: Results) -> RateTable:
+    """Compute the endpoints of wrong checksums and the canary, of crashes and of all judged runs."""
+    endpoints: tuple[Endpoint, ...] = (*WRONG_CHECKSUMS, *CANARIES)
     if judges_all(results.trials):
-        endpoints = (*DIRECTS, *DIRECTS_JUDGED, *CANARIES, *CANARIES_JUDGED)
+        endpoints = (*WRONG_CHECKSUMS, *WRONG_CHECKSUMS_JUDGED, *CANARIES, *CANARIES_JUDGED)
     runs = results_of(results.trials)
     found = [each for each in endpoints if any(map(each.runs, runs))]
-    return rate_table(results, found or DIRECTS)
+    return rate_table(results, found or WRONG_CHECKSUMS)
 
 
 def _present(*endpoints: Endpoint) -> Callable[[Sequence[Row]], bool]:
@@ -285,9 +285,9 @@ SENSITIVITY_NOTE = (
     "workload, too. An error without a crash may be damage in memory that a reboot heals: those two lines "
     "are upper bounds, no verdicts. In stores before schema 3 the files of these runs were not checked."
 )
-DIRECT_TITLE = "Direct corruption"
-DIRECT_NOTE = (
-    "Direct corruption as an endpoint of its own, among runs with faults of which checksums were kept. "
+CHECKSUM_TITLE = "Corruption with a wrong checksum or a hit canary"
+CHECKSUM_NOTE = (
+    "Wrong checksums as endpoints of their own, among runs with faults of which checksums were kept. "
     "Protection can stop a stray store, not a wrong request that goes the legal way. The first line is what "
     "the corruption table calls direct. It does not match the page with the file. Protection changes what "
     "checksums see: compare protected with unprotected modes by judged runs instead."
@@ -312,12 +312,12 @@ SENSITIVITY = CampaignTable(
     present=_present(CORRUPTIONS[0]),
     section="corruptions",
 )
-DIRECT = CampaignTable(
-    name="direct",
-    title=DIRECT_TITLE,
+WRONG_CHECKSUM = CampaignTable(
+    name="wrong-checksum",
+    title=CHECKSUM_TITLE,
     help="Wrong checksums and hits of the canary, as endpoints of their own.",
-    compute=direct,
-    page=partial(rate_page, title=DIRECT_TITLE, note=DIRECT_NOTE, legend=_INTERVAL | _TESTS | _CANARY),
-    present=_present(DIRECTS[0], CANARIES[0]),
+    compute=wrong_checksum,
+    page=partial(rate_page, title=CHECKSUM_TITLE, note=CHECKSUM_NOTE, legend=_INTERVAL | _TESTS | _CANARY),
+    present=_present(WRONG_CHECKSUMS[0], CANARIES[0]),
     section="corruptions",
 )

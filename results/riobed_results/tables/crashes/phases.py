@@ -14,8 +14,8 @@ from riobed_results.tables.framework.table import CampaignTable, campaign_page
 from riobed_results.text import printable
 
 WHOLE = "whole trial"
-# The groups of trials, with titles. Controls are apart: they are reset at once and would shorten crashes.
-GROUPS = {
+# How trials ended, with titles. Controls are apart: they are reset at once and would shorten crashes.
+ENDINGS = {
     "crash": "Trials that ended in a crash",
     "stuck": "Trials whose workload was stuck",
     "survived": "Trials that survived and were brought down",
@@ -39,7 +39,7 @@ class Spread(BaseModel):
 
 
 class PhaseTable(BaseModel):
-    """`spreads` by group, mode and phase; the last phase is the whole trial.
+    """`spreads` by ending, mode and phase; the last phase is the whole trial.
 
     `steal` has by mode how long guests waited for a processor of the host; empty if no row says so.
     """
@@ -71,13 +71,13 @@ def phase_table(results: Results) -> PhaseTable:
         for name, column in zip(
             (*phases_of(row), WHOLE), (*seconds, sum(seconds, np.zeros(row.weight))), strict=True
         ):
-            cells[group(row), row.mode, name].append(column)
+            cells[ending(row), row.mode, name].append(column)
     spreads = {
         g: {
             mode: {name: _spread(found) for name in phases if (found := cells.get((g, mode, name)))}
             for mode in modes
         }
-        for g in GROUPS
+        for g in ENDINGS
     }
     waited = {mode: numbers((row for row in rows if row.mode == mode), "steal_s") for mode in modes}
     return PhaseTable(
@@ -111,8 +111,8 @@ def timed(row: Row) -> bool:
     return row.outcome != "infra_error" and not row.fresh_boot
 
 
-def group(row: Row) -> str:
-    """Return the group of a trial, a key of GROUPS."""
+def ending(row: Row) -> str:
+    """Return how a trial ended, a key of ENDINGS."""
     return "control" if row.fault_class in CONTROLS else "crash" if crashed(row) else row.outcome
 
 
@@ -127,7 +127,7 @@ def phase_page(table: PhaseTable) -> Page:
             if any(phase in spreads for spreads in by_mode.values())
         ]
         if lines:
-            grids.append(Grid(GROUPS[name], head, lines[:-1], lines[-1:]))
+            grids.append(Grid(ENDINGS[name], head, lines[:-1], lines[-1:]))
     if table.steal:
         cells = [_cell(table.steal.get(mode)) for mode in table.modes]
         grids.append(Grid("All of these trials", head, [["waited for the host", *cells]], []))

@@ -47,9 +47,9 @@ class NvdimmRow(BaseModel):
     runs: int
     corrupted: int
     share: Share
-    direct: int
-    direct_share: Share
-    indirect: int
+    wrong_checksum: int
+    wrong_checksum_share: Share
+    right_checksums: int
     unclassified: int
     canary: int
     canary_hit: int
@@ -99,7 +99,7 @@ def wanted(row: Row) -> bool:
     return judged(row) and not planted(row) and not row.late
 
 
-_SHARES = ("share", "direct_share", "hit_share")
+_SHARES = ("share", "wrong_checksum_share", "hit_share")
 _NUMBERS = ("steps_lost", "seconds_lost", "lines_open", "lines_lost", "unknown_flushes")
 
 
@@ -148,7 +148,7 @@ def _line(rows: Sequence[Row], mode: str, crash: Crash, faults: bool) -> NvdimmR
     runs = how_many(rows)
     steps, seconds, opened, lost, unknown = (numbers(rows, name) for name in _NUMBERS)
     bad = [row for row in rows if row.corruption != "none"]
-    direct = how_many(row for row in bad if row.corruption == "direct")
+    wrong = how_many(row for row in bad if row.corruption == "direct")
     canary = how_many(row for row in rows if row.canary is not None)
     hit = [row for row in rows if row.canary]
     return NvdimmRow(
@@ -158,9 +158,9 @@ def _line(rows: Sequence[Row], mode: str, crash: Crash, faults: bool) -> NvdimmR
         runs=runs,
         corrupted=how_many(bad),
         share=share_of(how_many(bad), runs),
-        direct=direct,
-        direct_share=share_of(direct, runs),
-        indirect=how_many(row for row in bad if row.corruption == "indirect"),
+        wrong_checksum=wrong,
+        wrong_checksum_share=share_of(wrong, runs),
+        right_checksums=how_many(row for row in bad if row.corruption == "indirect"),
         unclassified=how_many(row for row in bad if row.corruption == "unclassified"),
         canary=canary,
         canary_hit=how_many(hit),
@@ -188,9 +188,9 @@ _HEAD = [
     "Faults",
     "Corrupted",
     "95 % interval",
-    "Direct",
+    "Wrong checksum or canary",
     "95 % interval",
-    "Indirect",
+    "Right checksums",
     "Unclassified",
     "Canary hit",
     "95 % interval",
@@ -213,8 +213,8 @@ LEGEND = {
     "Faults": "no: nothing was injected (classes none and panic).",
     "Corrupted": "runs after which a file differs, of all runs. A mode that may lose the newest steps is "
     "corrupted by a loss of power only if no step left such files.",
-    "Direct": "a checksum is wrong or the canary was hit.",
-    "Indirect": "checksums were kept and are right.",
+    "Wrong checksum or canary": "a checksum is wrong or the canary was hit.",
+    "Right checksums": "checksums were kept and are right.",
     "Unclassified": "neither is known.",
     "Canary hit": "runs after which it differs, of those with one. It is a part of the NVDIMM that nothing "
     "uses.",
@@ -278,9 +278,9 @@ def _cells(line: NvdimmRow) -> list[str]:
         "yes" if line.faults else "no",
         count_text(line.corrupted, line.runs),
         interval_text(line.share),
-        str(line.direct),
-        interval_text(line.direct_share),
-        *map(str, (line.indirect, line.unclassified)),
+        str(line.wrong_checksum),
+        interval_text(line.wrong_checksum_share),
+        *map(str, (line.right_checksums, line.unclassified)),
         *canary,
         *map(str, (line.trapped, line.lost_steps)),
         *map(_number, (line.steps_lost_median, line.steps_lost_most)),
