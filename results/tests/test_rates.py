@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables by definition: outcomes, direct, sensitivity, noninferiority; and the tests within strata."""
+"""Tables by endpoint: outcomes, wrong-checksum, sensitivity, noninferiority; tests within strata."""
 
 from pathlib import Path
 from typing import Any

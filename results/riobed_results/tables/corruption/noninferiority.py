@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import BaseModel
 
 from riobed_results.errors import StoreUsageError
-from riobed_results.rules.endpoints import CORRUPTION, ENDPOINTS, results_of
+from riobed_results.rules.endpoints import ENDPOINTS, results_of
 from riobed_results.stats.proportions import CONFIDENCE
 from riobed_results.stats.strata import Difference, difference, score
 from riobed_results.stats.two_shares import normal_p
@@ -20,7 +20,9 @@ from riobed_results.text import printable
 
 MARGIN = 1.0
 Margin = Annotated[float, Option("Margin in percentage points.")]
-EndpointName = Annotated[str, Option("What counts, by the names in docs/results.md.")]
+EndpointName = Annotated[
+    str | None, Option("What counts, by the names in docs/results.md: by default the campaign's endpoint.")
+]
 NOTE = (
     "A mode is not worse than the other within the margin if the 95 % interval of the difference ends below "
     "it. A margin that is chosen after the data proves nothing: a spec's protocol fixes it."
@@ -62,14 +64,16 @@ class InferiorityTable(BaseModel):
 
 
 def inferiority_table(
-    results: Results, margin: Margin = MARGIN, endpoint: EndpointName = CORRUPTION.name
+    results: Results, margin: Margin = MARGIN, endpoint: EndpointName = None
 ) -> InferiorityTable:
-    """Compare each mode with each other; StoreUsageError if an option has no such value.
+    """Compare each mode with each other, by default by the campaign's endpoint.
 
-    Raises StoreError if no two modes have runs of one fault class.
+    Raises StoreUsageError if an option has no such value, StoreError if no two modes have runs of one fault
+    class.
     """
     if not 0 < margin < 100:
         raise StoreUsageError(f"margin {margin:g}: want a number of percentage points between 0 and 100")
+    endpoint = endpoint or results.campaign.vocabulary.endpoint
     if endpoint not in ENDPOINTS:
         raise StoreUsageError(f"endpoint {endpoint!r}: want one of {', '.join(ENDPOINTS)}")
     counted, runs = ENDPOINTS[endpoint], results_of(results.trials)
