@@ -15,6 +15,7 @@ from typing import Any
 
 from riobed_results.store import RunRow, Store, utc_now
 
+from riobed.bench.before import Steps
 from riobed.bench.pace import Measure, paced
 from riobed.bench.plan import PlannedRun, Series, plan_runs
 from riobed.bench.run import make_run
@@ -25,7 +26,7 @@ from riobed.errors import EnvironmentFault, InfraError, UsageError
 from riobed.guest import Guest, GuestSetup, Throttle, WorkloadSpec, check_mode, guest_setup, provenance
 from riobed.guest.workload.description import load_workload
 from riobed.measure import guests, measure, workload_seed
-from riobed.plan import vocabulary
+from riobed.plan import generator, vocabulary
 from riobed.vm import COUNTED
 
 # Attempts at a run that fails for our own reasons; after the last, this bench goes on without it.
@@ -40,8 +41,9 @@ _BEFORE = -1
 
 # By workload and number of processors; of what says a disk's pace, by the disk and no processor.
 Setups = Mapping[tuple[str, int], GuestSetup]
-# Makes a run in a guest, with limits of its disks; returns columns of its row. InfraError if it fails.
-Make = Callable[[PlannedRun, Guest, Mapping[str, Throttle]], dict[str, Any]]
+# Makes a run in a guest, with limits of its disks, after what comes before the work; returns columns of its
+# row. InfraError if it fails.
+Make = Callable[[PlannedRun, Guest, Mapping[str, Throttle], Steps], dict[str, Any]]
 # How many times as fast the disk under test is in a round.
 Times = Callable[[int], float]
 
@@ -79,7 +81,7 @@ class Bench:
     """One run of a bench, new or resumed: all of it, or what it measures with some workloads.
 
     `make` makes one run, `pace` does a piece of work to see how fast the processor is. UsageError if the
-    store has another bench of that name.
+    store has another bench of that name, or a kernel too few places for the probes of a mode.
     """
 
     def __init__(
@@ -95,8 +97,13 @@ class Bench:
         self._setups = setups
         self._make, self._pace = make, pace
         self._store = store
+        any_setup = next(iter(setups.values()))
+        self._before = {
+            name: each.steps(any_setup.products(spec.mode(name)).kernel, generator(spec.seed, "probes", name))
+            for name, each in spec.before.items()
+        }
         folders = [each.path for each in spec.workloads.values()]
-        here = provenance(next(iter(setups.values())), str(spec.seed), folders, spec.cache_modes)
+        here = provenance(any_setup, str(spec.seed), folders, spec.cache_modes)
         self._campaign = open_campaign(
             store, spec.name, bench_data(spec), vocabulary(spec.cache_modes), here, comparable
         ).id
@@ -186,7 +193,7 @@ class Bench:
         try:
             timed = planned.kind == "time"
             limits = self.spec.limits(planned.mode, planned.disk, times) if timed else {}
-            found = self._make(planned, guest, limits)
+            found = self._make(planned, guest, limits, self._before.get(planned.mode, Steps()))
             # One guest runs at a time.
             guest.machine.pause()
         except InfraError as error:

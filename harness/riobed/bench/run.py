@@ -7,22 +7,28 @@ from typing import Any
 
 from riobed_results.store import DiskCounts
 
+from riobed.bench.before import Steps, prepare
 from riobed.bench.clocks import check_clocks
 from riobed.bench.judge import judge, rehearse
 from riobed.bench.plan import PlannedRun
 from riobed.guest import Guest, Throttle
 from riobed.measure import disk_time, flush_to_disk, full_speed, measure, slow_down
 
+_NOTHING = Steps()
 
-def make_run(planned: PlannedRun, guest: Guest, disks: Mapping[str, Throttle]) -> dict[str, Any]:
+
+def make_run(
+    planned: PlannedRun, guest: Guest, disks: Mapping[str, Throttle], before: Steps = _NOTHING
+) -> dict[str, Any]:
     """Do the work once, wait until the disk has everything and let the workload check what is there.
 
-    `disks` are the limits of slow ones by serial number. Returns columns of the run's row. InfraError if that
-    fails or clocks differ.
+    `disks` are the limits of slow ones by serial number, `before` is done before the work. Returns columns of
+    the run's row. InfraError if that fails or clocks differ.
     """
     if planned.rehearsed and (wrong := rehearse(guest, planned.seed)):
         return {"outcome": "wrong", "detail": wrong}
     guest.ready()
+    prepare(guest, before)
     slow_down(guest, disks)
     found = measure(guest, planned.seed)
     if planned.kind == "time":

@@ -4,8 +4,9 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Discriminator, Field, StringConstraints, Tag, model_validator
+from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag, model_validator
 
+from riobed.bench.before import Before
 from riobed.errors import UsageError
 from riobed.guest import CacheMode, MachineSpec, ModeName, Strict, Throttle, WorkloadSpec
 from riobed.measure import UNDER_TEST, can_be_slow
@@ -17,6 +18,7 @@ from riobed.yamltext import parse_yaml
 WorkloadName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}$")]
 # The name that stored runs give to a disk without limits.
 NO_LIMITS = "none"
+_FEWEST = 5
 
 
 class Pace(Strict):
@@ -28,6 +30,12 @@ class Pace(Strict):
     workload: WorkloadSpec
     mode: ModeName
     seconds: Annotated[float, Field(gt=0)]
+
+
+def _none_or_some(rounds: int) -> int:
+    if 0 < rounds < _FEWEST:
+        raise ValueError(f"want 0, or at least {_FEWEST}: the interval of a median needs some")
+    return rounds
 
 
 # A number, or how it is measured. Errors are those of what was given.
@@ -51,13 +59,17 @@ class BenchSpec(ComparesModes):
     # writes dirty data. For a processor that is faster by this factor than those of the disk's time.
     # That number is given, or measured.
     times: dict[ModeName, Times] = Field(default_factory=dict)
-    # Runs of each mode that measure time. The interval of a median needs some.
-    rounds: Annotated[int, Field(ge=5, le=1000)] = 5
+    # Runs of each mode that measure time; 0: instructions are counted, and nothing else.
+    rounds: Annotated[int, Field(ge=0, le=1000), AfterValidator(_none_or_some)] = 5
     # Runs of each mode that count instructions: on a disk without limits, because a disk takes time only.
     counted_rounds: Annotated[int, Field(ge=0, le=1000)] = 3
     vcpus: Annotated[tuple[Annotated[int, Field(ge=1, le=4)], ...], Field(min_length=1)] = (1,)
     # Whether Rio's modes have its checksums: an instrument of trials, which no user would pay for.
     checksums: bool = False
+    # By mode, another one of which it differs in one thing: `riobed table cost` tells its cost over that one.
+    over: dict[str, str] = Field(default_factory=dict)
+    # By mode, what is done in its guests before the work.
+    before: dict[str, Before] = Field(default_factory=dict)
     # Without what is compared: throttle and vcpus.
     machine: MachineSpec = MachineSpec()
 
@@ -82,6 +94,11 @@ class BenchSpec(ComparesModes):
                 raise ValueError(f"workloads: {name}: a measured workload runs alone; leave `beside` out")
         if len(set(self.vcpus)) != len(self.vcpus):
             raise ValueError("vcpus: duplicate number")
+        if not self.rounds and not self.counted_rounds:
+            raise ValueError("rounds: nothing is measured; set rounds or counted_rounds")
+        for key, names in (("over", [*self.over, *self.over.values()]), ("before", [*self.before])):
+            if strange := [name for name in names if name not in self.modes]:
+                raise ValueError(f"{key}: {strange[0]} is none of the bench's modes")
         for name, mode in self.cache_modes.items():
             limited = any(self.limits(name, disk) for disk in self.disks)
             if limited and not can_be_slow(mode):
@@ -141,12 +158,18 @@ def load_bench(path: Path) -> BenchSpec:
 
 
 def bench_data(spec: BenchSpec) -> dict[str, Any]:
-    """Return a spec as it is stored: a workload of the project goes by its path in the project."""
+    """Return a spec as it is stored: folders of the project go by their paths in the project."""
     data = modes_data(spec)
     for each in _workloads(data):
-        if Path(each["path"]).is_relative_to(CHECKOUT):
-            each["path"] = str(Path(each["path"]).relative_to(CHECKOUT))
+        each["path"] = _in_project(each["path"])
+    for mode in data["own_modes"].values():
+        if series := mode.get("kernel", {}).get("series"):
+            mode["kernel"]["series"] = _in_project(series)
     return data
+
+
+def _in_project(path: str) -> str:
+    return str(Path(path).relative_to(CHECKOUT)) if Path(path).is_relative_to(CHECKOUT) else path
 
 
 def comparable(text: str) -> object:
@@ -156,7 +179,8 @@ def comparable(text: str) -> object:
         each["path"] = Path(each["path"]).name
     # Its modes are stored themselves.
     data.pop("modes_file", None)
-    return data
+    # A bench begun before there were these keys had none of them.
+    return {"over": {}, "before": {}} | data
 
 
 def _workloads(data: Any) -> list[Any]:

@@ -9,13 +9,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
 from harness_builders import Clock, manifest
 from riobed.bench import Bench, BenchSpec, PlannedRun, load_bench, plan_runs
+from riobed.bench.before import Steps
 from riobed.bench.clocks import check_clocks
+from riobed.bench.spec import bench_data, comparable
 from riobed.bench.writeback import scale_writeback_timers
 from riobed.commands.bench import Told
 from riobed.errors import EnvironmentFault, InfraError, UsageError
-from riobed.guest import Guest, GuestSetup, MachineSpec, Throttle, disk_models
+from riobed.guest import MIB, Guest, GuestSetup, Layout, MachineSpec, Throttle, disk_models
 from riobed.guest import setup as making
 from riobed.guest.workload.description import load_workload
 from riobed.measure import Measurement, rounds
@@ -39,6 +42,8 @@ class World:
         self.folder = folder
         self.fails: list[Exception | type[BaseException]] = []
         self.made: list[tuple[PlannedRun, Guest, Mapping[str, Throttle]]] = []
+        # By mode, what came before the work.
+        self.before: dict[str, Steps] = {}
         self.discarded = 0
         # Seconds of the work that says the pace; it fails where there are none.
         self.paces: list[float] = []
@@ -57,8 +62,11 @@ class World:
         self.discarded += 1
         self.discard()
 
-    def _make(self, planned: PlannedRun, guest: Guest, disks: Mapping[str, Throttle]) -> dict[str, Any]:
+    def _make(
+        self, planned: PlannedRun, guest: Guest, disks: Mapping[str, Throttle], before: Steps
+    ) -> dict[str, Any]:
         self.made.append((planned, guest, disks))
+        self.before[planned.mode] = before
         if self.fails:
             raise self.fails.pop()
         return self.found
@@ -127,6 +135,12 @@ def test_checksums_are_measured_only_if_asked_for() -> None:
     asked = spec.model_copy(update={"checksums": True})
     parameters = [{n: m.kernel_parameters for n, m in each.cache_modes.items()} for each in (asked, spec)]
     assert parameters[1] == parameters[0] | {"rio": (*parameters[0]["rio"], "rio.checksum=0")}
+
+
+def test_what_comes_before_the_work_is_done_in_the_guests_of_its_mode(world: World) -> None:
+    before = {"rio": {"script": "insmod x", "batch": ["heap 0 0 slab", "heap 1 1 slab"]}}
+    world.run(bench_spec(modes=["rio", "memory"], before=before))
+    assert world.before == {"memory": Steps(), "rio": Steps("insmod x", "heap 0 0 slab\nheap 1 1 slab\ngo\n")}
 
 
 def stopped_after(world: World, spec: BenchSpec, made: int) -> list[RunRow]:
@@ -229,9 +243,15 @@ def test_clocks_that_differ_are_no_result(guest_s: float, host_s: float, good: b
 
 PACE = {"workload": {"path": CHECKOUT / "workloads/cp_rm"}, "mode": "rio", "seconds": 8.0}
 READY = {"bzimage": "bzImage", "vmlinux": "vmlinux", "modules": "modules"}
+PROBES = {"fault_class": "kernel_text", "count": 1}
 # What is wrong in a spec, and what is said of it.
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"rounds": 4}, "rounds: .*greater than or equal to 5"), ({"disks": {}}, "disks"),
+    ({"rounds": 4}, "rounds: .*want 0, or at least 5"), ({"disks": {}}, "disks"),
+    ({"rounds": 0, "counted_rounds": 0}, "rounds: nothing is measured"),
+    ({"over": {"rio": "fat"}}, "over: fat is none of the bench's modes"),
+    ({"before": {"off": {"script": "true"}}}, "before: off is none of the bench's modes"),
+    ({"before": {"rio": {"probes": PROBES | {"fault_class": "planted"}}}}, "'planted' is no class .*: kern"),
+    ({"before": {"rio": {"batch": ["a"], "probes": PROBES}}}, "leave out one of batch and probes"),
     ({"modes": ["rio", "rio"]}, "modes: duplicate name"), ({"modes": ["fat"]}, "unknown cache mode 'fat'"),
     ({"disks": {"none": "nvme"}}, "disks: none: that name is for a disk without limits"),
     ({"disks": {"old": "drum"}}, "unknown disk model 'drum'"), ({"vcpus": [1, 1]}, "duplicate number"),
@@ -332,6 +352,39 @@ def test_two_commands_share_a_bench(world: World) -> None:
         each.run(lambda row: None)
     assert Counter(row.workload for row in world.rows()) == {"cp_rm": 40, "sdet": 40}
     assert len({row.key for row in world.rows()}) == 80 and not world.bench(spec).missing()
+
+
+def test_the_parts_of_rio_differ_in_one_thing_each() -> None:
+    spec = load_bench(CHECKOUT / "harness/specs/cost.yaml")
+    modes = spec.cache_modes
+    assert [name for name in modes if name not in spec.over] == [next(iter(modes))]
+    parameters = {name: {*mode.production_parameters(Layout(512 * MIB))} for name, mode in modes.items()}
+    less = {"atomic-metadata": {"rio.atomic_metadata=0"}, "checksums": {"rio.checksum=0"}}
+    for name, over in spec.over.items():
+        assert modes[name].mkfs == modes[over].mkfs and modes[name].sysctls == modes[over].sysctls
+        assert {*modes[over].mount.split(",")} <= {*modes[name].mount.split(",")}
+        if over in ("registry", "atomic-metadata"):
+            more = {f"rio.protect={name}"} if name in ("pte", "pks", "code") else set()
+            found = parameters[name] - parameters[over], parameters[over] - parameters[name]
+            assert found == (more, less.get(name, set()))
+    kernels = {name: mode.kernel for name, mode in modes.items() if mode.kernel}
+    assert kernels.keys() == {"unpatched", "code"}
+    # It stands in the store as it would on another host.
+    stored = bench_data(spec)["own_modes"]["unpatched"]["kernel"]["series"]
+    assert stored == "guest-kernel-patches/unpatched"
+
+
+def test_a_bench_that_began_before_a_key_goes_on(world: World) -> None:
+    data = bench_data(bench_spec())
+    text = yaml.safe_dump({key: value for key, value in data.items() if key not in ("over", "before")})
+    assert comparable(text) == comparable(yaml.safe_dump(data))
+
+
+@pytest.mark.parametrize("name", ["cost", "cost-faults"])
+def test_the_costs_are_those_of_work_that_is_counted(name: str) -> None:
+    spec = load_bench(CHECKOUT / f"harness/specs/{name}.yaml")
+    assert all(load_workload(each.path).measured for each in spec.workloads.values())
+    assert {run.kind for series in plan_runs(spec) for run in series.runs} == {"instructions"}
 
 
 @pytest.mark.parametrize("name", ["table2", "table2-more"])

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from harness_builders import Kernels, booting_guest
 from riobed.bench import PlannedRun
+from riobed.bench.before import Steps
 from riobed.bench.run import make_run
 from riobed.errors import InfraError
 from riobed.guest import MIB, Guest, Throttle
@@ -44,6 +45,9 @@ class Work(Kernels):
     def execute(self, machine: FakeMachine, argv: list[str], stdin: bytes) -> ExecResult:
         assert isinstance(machine, Host)
         text, words = (argv[2], argv[3:]) if argv[1:2] == ["-c"] else ("", [])
+        if argv[1:2] == ["-ec"]:
+            machine.ran.append(argv[2].splitlines()[0] + stdin.decode())
+            return ExecResult(*machine.prepared)
         if words[:1] == ["measure"]:
             machine.ran.append("measure")
             machine.say(machine.progress, b"begin\nend\n")
@@ -71,6 +75,7 @@ class Host(FakeMachine):
         self.ran: list[str] = []
         self.ends: dict[str, tuple[int, str]] = {}
         self.output = OUTPUT
+        self.prepared = 0, b"", b""
 
     def uses(self, disk: DiskUse, said: str) -> ExecResult:
         self.used = DiskUse(*map(sum, zip(astuple(self.used), astuple(disk), strict=True)))
@@ -126,6 +131,19 @@ def test_until_its_disk_has_everything_it_is_slow(tmp_path: Path) -> None:
     assert ran(guest) == [slow, "measure", "full speed", "end"]
     assert made(guest)["disk_model_s"] is None
     assert ran(guest) == ["measure", "end"]
+
+
+def test_what_comes_before_the_work_is_not_measured(tmp_path: Path) -> None:
+    guest = guest_of(tmp_path)
+    planned, before = (
+        PlannedRun("w", "old", 1, "time", "delayed", 0, 77, False),
+        Steps("fill", "heap 0 0\ngo\n"),
+    )
+    assert make_run(planned, guest, {}, before)["outcome"] == "measured"
+    assert ran(guest) == ["fillheap 0 0\ngo\n", "measure", "end"]
+    host(guest).prepared = 1, b"", b"no batch"
+    with pytest.raises(InfraError, match="before the work ends with 1: no batch"):
+        make_run(planned, guest, {}, before)
 
 
 def test_only_time_wants_clocks_that_agree(tmp_path: Path) -> None:
