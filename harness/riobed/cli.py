@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 from riobed_results import cli as results_cli
@@ -152,40 +152,6 @@ def shell(
     from riobed.commands.shell import shell as open_shell
 
     open_shell(mode, modes_file, connect)
-
-
-@app.command(rich_help_panel=MEASURE)
-def cost(
-    out: Annotated[Path, typer.Option(help="Folder for runs and tables; stored runs are not repeated.")],
-    of: Annotated[
-        Literal["rio", "faults"], typer.Option(help="What to measure: the parts of Rio, or faults that wait.")
-    ] = "rio",
-    rounds: Annotated[int, typer.Option(min=0, help="Runs of each variant that measure time.")] = 20,
-    instruction_runs: Annotated[
-        int, typer.Option(min=0, help="Runs of each variant that count instructions.")
-    ] = 3,
-    workload: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="Folder of a workload with 'measure'; repeatable.", show_default="cp_rm and memtest"
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the orders and of the workloads' streams.")] = 1,
-    vcpus: Annotated[
-        list[int] | None,
-        typer.Option(min=1, max=4, help="Processors of the guests; repeatable.", show_default="1"),
-    ] = None,
-    connect: Uri = None,
-) -> None:
-    """Measure the cost of registry, checksums, atomic metadata and protection, or of proof of activation.
-
-    A stopped measurement resumes where it was stopped.
-    """
-    from riobed.cost import WORKLOADS, run_cost
-
-    with _resumable():
-        for number in vcpus or [1]:
-            run_cost(out, of, workload or list(WORKLOADS), rounds, instruction_runs, seed, connect, number)
 
 
 @app.command(rich_help_panel=MEASURE)

@@ -63,14 +63,13 @@ def test_a_table_by_its_name_and_options(store: Store) -> None:
 def test_a_table_that_is_none(store: Store) -> None:
     results = read_results_of(store, [{"mode": "rio"}])
     assert "corruption" in table_names(results) and table_names(Path()) == [
-        "cost",
         "processors",
         "replays",
         "soak",
     ]
     with pytest.raises(StoreUsageError, match="'moons': want one of corruption, "):
         table(results, "moons")
-    with pytest.raises(StoreUsageError, match="'corruption': want one of cost, "):
+    with pytest.raises(StoreUsageError, match="'corruption': want one of processors, "):
         table(INSTRUMENT, "corruption")
     with pytest.raises(StoreUsageError, match="no option 'phase'; it has: margin, endpoint"):
         table(results, "noninferiority", phase=1)

@@ -21,6 +21,7 @@ from results_readers import READERS, Html
 from riobed_results.errors import StoreError
 from riobed_results.store.queries import read_results
 from riobed_results.store.store import Store, open_store
+from riobed_results.tables.cost.cost import COST
 from riobed_results.tables.framework.render import Page, render
 from riobed_results.tables.framework.table import CampaignTable, Table
 from riobed_results.tables.registry import CAMPAIGN_TABLES, FOLDER_TABLES
@@ -28,12 +29,11 @@ from riobed_results.tables.registry import CAMPAIGN_TABLES, FOLDER_TABLES
 PUBLISHED = Path(__file__).parents[1] / "published"
 STORES = sorted(PUBLISHED.glob("**/store.sqlite.xz"), key=lambda path: path.stat().st_size)
 FOLDERS = {
-    "cost": PUBLISHED / "cost",
     "processors": PUBLISHED / "no-fault",
     "replays": PUBLISHED / "replay/replays",
     "soak": PUBLISHED / "soak/pte",
 }
-TABLES: list[Any] = [*CAMPAIGN_TABLES, *FOLDER_TABLES]
+TABLES: list[Any] = [*CAMPAIGN_TABLES, COST, *FOLDER_TABLES]
 every_table = pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
 
 

@@ -47,7 +47,8 @@ def run_bench(spec_path: Path, workloads: Collection[str], store: str, uri: str 
 
         bench.run(report)
     what = f"{', '.join(sorted(workloads))} of bench" if workloads else "Bench"
-    end = f"{what} {spec.name!r} is complete. Its table: riobed table performance --store {store}"
+    table = "cost" if spec.over else "performance"
+    end = f"{what} {spec.name!r} is complete. Its table: riobed table {table} --store {store}"
     console.print(end, highlight=False, markup=False, soft_wrap=True)
 
 

@@ -5,7 +5,7 @@ from riobed.guest.accelerator import boots
 from riobed.guest.assembly import GuestSetup
 from riobed.guest.boot import BOOT_S, STAGE0, STAGE0_READY, boot_error, boot_production, wait_stage0
 from riobed.guest.guest import Guest, WarmStart, open_guest
-from riobed.guest.memory.layout import ENTRY_SIZE, MIB, PAGE, Layout
+from riobed.guest.memory.layout import MIB, PAGE, Layout
 from riobed.guest.memory.meminfo import CacheUse
 from riobed.guest.parking import Parking
 from riobed.guest.preparing import REMOUNT
@@ -31,7 +31,6 @@ from riobed.guest.workload.images import workload_image
 
 __all__ = [
     "BOOT_S",
-    "ENTRY_SIZE",
     "GUEST_DIR",
     "GUEST_FOLDER",
     "MIB",

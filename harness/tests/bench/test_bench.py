@@ -20,11 +20,13 @@ from riobed.commands.bench import Told
 from riobed.errors import EnvironmentFault, InfraError, UsageError
 from riobed.guest import MIB, Guest, GuestSetup, Layout, MachineSpec, Throttle, disk_models
 from riobed.guest import setup as making
+from riobed.guest.memory.layout import ENTRY_SIZE
 from riobed.guest.workload.description import load_workload
 from riobed.measure import Measurement, rounds
 from riobed.products import CHECKOUT
 from riobed.vm import COUNTED
 from riobed_results.store import RunRow, Store, open_store
+from riobed_results.tables.cost.cost import ENTRY_BYTES
 
 MODES = ["memory", "delayed", "rio", "rio-protected"]
 
@@ -372,6 +374,10 @@ def test_the_parts_of_rio_differ_in_one_thing_each() -> None:
     # It stands in the store as it would on another host.
     stored = bench_data(spec)["own_modes"]["unpatched"]["kernel"]["series"]
     assert stored == "guest-kernel-patches/unpatched"
+
+
+def test_the_table_of_cost_has_the_size_of_an_entry_of_the_registry() -> None:
+    assert ENTRY_BYTES == ENTRY_SIZE
 
 
 def test_a_bench_that_began_before_a_key_goes_on(world: World) -> None:

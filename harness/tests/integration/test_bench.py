@@ -13,7 +13,8 @@ WRITE_IOPS = 20
 # Requests that wait for the disk when the work ends.
 QUEUED = 60
 # Of random bytes, of nothing, and of blocks apart. The first needs the disk, the second only a processor, the
-# third waits for the disk after as much as the second did, the fourth leaves its requests to the disk.
+# third waits for the disk after as much as the second did, the fourth leaves its requests to the disk. The
+# second one wants what comes before the work.
 WORKLOAD = """
 name: writing
 description: A MiB that is written, a loop, and blocks that are still to be written at the end.
@@ -23,7 +24,9 @@ prepare: >-
   mkdir -p {dir} && head -c 1048576 /dev/urandom >/tmp/bytes && head -c 8388608 /dev/urandom >{dir}/prepared
 measure:
   write: cat /tmp/bytes >{dir}/file && sync
-  loop: for block in $(seq 20); do n=0; while [ $n -lt 1000 ]; do n=$((n + 1)); done; sync /tmp/bytes; done
+  loop: >-
+    test -e /tmp/before || exit;
+    for block in $(seq 20); do n=0; while [ $n -lt 1000 ]; do n=$((n + 1)); done; sync /tmp/bytes; done
   wait: >-
     for block in $(seq 20); do n=0; while [ $n -lt 1000 ]; do n=$((n + 1)); done;
     echo $block >>{dir}/log; sync {dir}/log; done
@@ -46,6 +49,7 @@ def made(
             "workloads": {"writing": {"path": folder}},
             "disks": {"slow": {"write_iops": WRITE_IOPS}},
             "machine": {"disk_mib": 64},
+            "before": {mode: {"script": "touch /tmp/before"} for mode in modes},
         }
         | fields
     ).model_copy(update={"rounds": 1, "counted_rounds": counted_rounds})

@@ -7,15 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from riobed.cost.armed import armed
-from riobed.cost.series import prepare
-from riobed.cost.variants import Variant, parts
+from riobed.bench import load_bench
+from riobed.bench.before import Steps, prepare
 from riobed.errors import InfraError
-from riobed.faults import catalogue_of
 from riobed.guest.assembly import GuestSetup
 from riobed.guest.guest import Guest
 from riobed.measure import Measurement, measure
 from riobed.measure.counter import counter
+from riobed.plan import generator
+from riobed.products import CHECKOUT
 from riobed.trial.observe.evidence import read_evidence
 from riobed.vm.emulator import plugins
 from riobed.vm.emulator.command import COUNTED
@@ -23,21 +23,21 @@ from riobed.vm.emulator.plugins import compiled
 
 from .conftest import GuestIn, opened
 
-PTE = next(variant for variant in parts() if variant.name == "pte")
+PTE = load_bench(CHECKOUT / "harness/specs/cost.yaml").mode("pte")
 
 
 @pytest.fixture(scope="module")
 def guest(setup: GuestSetup) -> Iterator[Guest]:
     counted = replace(setup, accelerator=COUNTED)
-    plugin = counter(setup.manifest, setup.products(PTE.mode).kernel)
-    with opened(counted, PTE.mode, "test-cost", plugin) as made:
+    plugin = counter(setup.manifest, setup.products(PTE).kernel)
+    with opened(counted, PTE, "test-cost", plugin) as made:
         yield made
 
 
-def steps(guest: Guest, count: int | str, variant: Variant = PTE) -> Measurement:
+def steps(guest: Guest, count: int | str, before: Steps | None = None) -> Measurement:
     guest.setup = replace(guest.setup, options={"steps": count})
     guest.ready()
-    prepare(guest, variant)
+    prepare(guest, before or Steps())
     return measure(guest, 1)
 
 
@@ -72,14 +72,15 @@ def test_work_that_fails_is_no_measurement(guest: Guest) -> None:
 
 @pytest.mark.extended
 def test_faults_that_wait_are_in_place_and_never_come(setup: GuestSetup, guest_in: GuestIn) -> None:
-    kernel = setup.manifest.kernel
+    spec = load_bench(CHECKOUT / "harness/specs/cost-faults.yaml")
     rio = guest_in("rio")
-    for variant in armed(catalogue_of(kernel)):
-        steps(rio, 20, variant)
+    for name, each in spec.before.items():
+        before = each.steps(setup.manifest.kernel, generator(spec.seed, "probes", name))
+        steps(rio, 20, before)
         evidence = read_evidence(rio.machine.evidence.text())
-        assert len(evidence.injected) == max(0, variant.batch.count("\n") - 1), variant.name
-        if variant.name != "text":
-            assert not evidence.activated, variant.name
+        assert len(evidence.injected) == max(0, before.batch.count("\n") - 1), name
+        if name != "text":
+            assert not evidence.activated, name
     rio.setup = setup
 
 

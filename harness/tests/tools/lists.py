@@ -35,7 +35,6 @@ _BLOCK = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- /generated -->)",
 EXPLAINED = {
     "bench": "performance.md",
     "calibrate": "decisions/037-exposure-and-dose.md",
-    "cost": "cost.md",
     "faults executed": "faults.md#site-filters",
     "faults list": "faults.md",
     "faults sites": "faults.md",

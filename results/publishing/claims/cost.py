@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims of the runs of `riobed cost`."""
+"""Claims of a bench whose modes differ in one thing each."""
 
 from collections.abc import Iterator
 
@@ -11,45 +11,43 @@ from publishing.claims.claim import Claim, count, number, slug
 # Digits after the point: times scatter by more than their second digit.
 _DIGITS = {"instructions": 3, "time": 2}
 _PER_UNIT = 1e6
-# Over the first variant, this one differs in all parts that Rio needs.
+# Over the first mode, this one differs in all parts that Rio needs.
 _ALL = {"pte": "all"}
 # What mode `rio` is as it is shipped, and as a bench measures it.
-_RIO = {"checksums": "rio", "atomic metadata": "rio without checksums"}
+_RIO = {"checksums": "rio", "atomic-metadata": "rio without checksums"}
 
 
 def cost_claims(table: CostTable) -> list[Claim]:
     """Return medians and ratios: `cp_rm_all_over_off` is one of instructions, with `_time` one of times."""
-    first = {row.workload: row.variant for row in reversed(table.rows)}
-    rows = {(row.workload, row.variant): row for row in table.rows}
+    first = {row.workload: row.mode for row in reversed(table.rows)}
+    rows = {(row.workload, row.mode): row for row in table.rows}
     claims = [
         claim
         for row in table.rows
         for claim in (
             *_ratios(row, first[row.workload]),
             *_medians(row),
-            *_added(row, rows.get((row.workload, row.versus or ""))),
+            *_added(row, rows.get((row.workload, row.over or ""))),
         )
     ]
-    return [
-        *claims,
-        *_rio_over_off(table),
-        count(
-            "registry_bytes_per_page",
-            table.registry_bytes_per_page,
-            "byte for each page of RAM",
-            "bytes for each page of RAM",
-        ),
-    ]
+    return [*claims, *_rio_over_off(table), *_registry(table)]
+
+
+def _registry(table: CostTable) -> Iterator[Claim]:
+    if size := table.registry_bytes_per_page:
+        yield count(
+            "registry_bytes_per_page", size, "byte for each page of RAM", "bytes for each page of RAM"
+        )
 
 
 def _ratios(row: CostRow, first: str) -> Iterator[Claim]:
-    sides = {row.versus: row.to_versus, first: row.to_first}
+    sides = {row.over: row.to_over, first: row.to_first}
     for over, ratios in sides.items():
         for kind, ratio in ratios.items() if over else ():
-            if over != row.variant:
+            if over != row.mode:
                 end = "" if kind == "instructions" else f"_{kind}"
-                variant = _ALL.get(row.variant, row.variant) if over == first else row.variant
-                key = slug(row.workload, variant, "over", over or "") + end
+                mode = _ALL.get(row.mode, row.mode) if over == first else row.mode
+                key = slug(row.workload, mode, "over", over or "") + end
                 yield number(key, ratio.median, _text(ratio, _DIGITS[kind]))
                 yield count(f"{key}_rounds", ratio.n, f"round of {kind}", f"rounds of {kind}")
                 if kind == "instructions":
@@ -59,11 +57,11 @@ def _ratios(row: CostRow, first: str) -> Iterator[Claim]:
 
 def _rio_over_off(table: CostTable) -> Iterator[Claim]:
     """Return Rio without protection over the same file system without it, and the most of all workloads."""
-    for variant, what in _RIO.items():
+    for mode, what in _RIO.items():
         found = [
             (row.workload, kind, row.to_off[kind])
             for row in table.rows
-            if row.variant == variant
+            if row.mode == mode
             for kind in row.to_off
         ]
         for workload, kind, ratio in found:
@@ -80,7 +78,7 @@ def _added(row: CostRow, base: CostRow | None) -> Iterator[Claim]:
     if not base or "instructions" not in row.cost or "instructions" not in base.cost:
         return
     added = row.cost["instructions"] - base.cost["instructions"]
-    key = slug(row.workload, row.variant)
+    key = slug(row.workload, row.mode)
     yield number(f"{key}_added", added, f"{added / _PER_UNIT:.1f} million instructions")
     for name in row.counters:
         # What the whole machine does is not counted for a part.
@@ -97,9 +95,9 @@ def _text(ratio: Ratio, digits: int) -> str:
 def _medians(row: CostRow) -> Iterator[Claim]:
     for name in COSTLY:
         if (rate := row.per_thousand(name)) is not None:
-            key = slug(row.workload, row.variant, name, "per_thousand")
+            key = slug(row.workload, row.mode, name, "per_thousand")
             yield number(key, rate, f"{rate:.1f} {name} per thousand operations")
     for name, value in row.counters.items():
         if value:
             words = name.removeprefix("nr_").replace("_", " ")
-            yield count(slug(row.workload, row.variant, name), round(value), words, words)
+            yield count(slug(row.workload, row.mode, name), round(value), words, words)

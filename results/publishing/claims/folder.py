@@ -9,8 +9,7 @@ from riobed_results.errors import StoreError
 from riobed_results.store import Results, open_store, read_results, store_in
 from riobed_results.tables.controls import replays, soak
 from riobed_results.tables.controls.processors import read_campaigns
-from riobed_results.tables.cost import cost_runs
-from riobed_results.tables.cost.cost import cost_table
+from riobed_results.tables.cost.cost import COST
 
 from publishing.claims.campaign import SUMS, campaign_claims
 from publishing.claims.claim import Claim, slug
@@ -32,16 +31,13 @@ class Claims(BaseModel):
 def folder_claims(folder: Path) -> list[Claim]:
     """Compute the claims of a folder's rows; StoreError if it has no rows, or if some cannot be read.
 
-    Rows are a campaign's store, those in subfolders, runs of `riobed cost`, soaks in the folder or its
-    subfolders, and replays. A folder with a store of its own is about that campaign: those in its subfolders
-    are not summed up.
+    Rows are a campaign's store, those in subfolders, soaks in the folder or its subfolders, and replays. A
+    folder with a store of its own is about that campaign: those in its subfolders are not summed up.
     """
     results = read_results(open_store(str(folder))) if store_in(folder) else None
     found = _of_store(results) if results else []
     if campaigns := read_campaigns(folder):
         found += named_claims(campaigns) if results else sums(campaigns) + named_claims(campaigns)
-    if (folder / cost_runs.FILE).exists():
-        found += cost_claims(cost_table(cost_runs.read_runs(folder)))
     if soaks := sorted(path.parent for path in (*folder.glob(soak.FILE), *folder.glob(f"*/{soak.FILE}"))):
         found += soak_claims({path.name: soak.load_soak(path) for path in soaks})
     for replayed in (folder, folder / "replays"):
@@ -53,7 +49,7 @@ def folder_claims(folder: Path) -> list[Claim]:
             for special in SPECIAL_AGAIN.get(again[0].campaign, ()):
                 found += special(again)
     if not found:
-        raise StoreError(f"{folder}: has no rows; give a folder that publish, cost, soak or replay wrote")
+        raise StoreError(f"{folder}: has no rows; give a folder that publish, soak or replay wrote")
     if twice := [key for key, times in Counter(claim.key for claim in found).items() if times > 1]:
         raise StoreError(f"{folder}: two claims are called {twice[0]!r}; fix publishing.claims")
     return found
@@ -62,7 +58,7 @@ def folder_claims(folder: Path) -> list[Claim]:
 def _of_store(results: Results) -> list[Claim]:
     """Return the claims of a campaign, or of a bench, which has measured runs and no trial."""
     if results.runs and not results.trials:
-        return performance_claims(results)
+        return cost_claims(COST.compute(results)) if COST.has(results) else performance_claims(results)
     return campaign_claims(results)
 
 

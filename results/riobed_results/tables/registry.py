@@ -62,8 +62,8 @@ CAMPAIGN_TABLES: tuple[CampaignTable[Any], ...] = (
     by_mode(RESETS),
     by_mode(VICTIMS),
 )
-RUN_TABLES: tuple[RunTable[Any], ...] = (PERFORMANCE, NVRAM_SPEED)
-FOLDER_TABLES: tuple[FolderTable[Any], ...] = (COST, PROCESSORS, REPLAYS, SOAK)
+RUN_TABLES: tuple[RunTable[Any], ...] = (PERFORMANCE, COST, NVRAM_SPEED)
+FOLDER_TABLES: tuple[FolderTable[Any], ...] = (PROCESSORS, REPLAYS, SOAK)
 
 
 def campaign_pages(results: Results) -> dict[str, Page]:

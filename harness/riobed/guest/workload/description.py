@@ -83,7 +83,7 @@ class Workload(BaseModel):
     After `stop` the workload finishes its current step and ends. `places` then says which bytes `check`
     looks at, if not at all of its files: a line with offset, length and path in {dir} for each piece.
 
-    `measure` is work of fixed size for `riobed bench` and `riobed cost`; it starts from where `prepare`
+    `measure` is work of fixed size for `riobed bench`; it starts from where `prepare`
     ended. It may have parts, which are done one after the other and timed apart: a command for each by its
     name. `measure_operations` is a number: how many operations on files that is, by what the workload does,
     not by what the kernel makes of it. `measure_mib` is how many MiB it writes to files. Either may be a sum

@@ -1,20 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cost of each variant, as ratios of time and of instructions, paired by round."""
+"""What a part costs: modes of a bench that differ in one thing each, as ratios of time and of instructions.
+
+Ratios are paired by round, as in `table performance`.
+"""
 
 import statistics
 from collections.abc import Iterable
 
 from pydantic import BaseModel
 
-from riobed_results.errors import StoreError
-from riobed_results.stats.ratios import FEWEST, Ratio, bootstrap_interval
-from riobed_results.store import Provenance
-from riobed_results.tables.cost.cost_runs import CostRun, read_runs
-from riobed_results.tables.framework.render import Grid, Page, csv_text, json_text, source_text
-from riobed_results.tables.framework.table import FolderTable
+from riobed_results.stats.ratios import FEWEST, Ratio
+from riobed_results.store import CampaignRow, Provenance, Results, RunRow, stored_spec
+from riobed_results.tables.cost.performance import Runs, ratio, runs_of
+from riobed_results.tables.framework.render import Grid, Page, csv_text
+from riobed_results.tables.framework.table import RunTable, campaign_page
 from riobed_results.text import printable
 
-# What kernels count; a table has those that its kernel has.
+# What kernels count; a table has those that its kernels have.
 COUNTERS = (
     "registry_updates", "windows", "flushes", "invalidations", "remote_flushes", "key_writes", "checksums",
     "changes", "shadows", "operations", "records", "nr_dirtied", "nr_written",
@@ -22,18 +24,21 @@ COUNTERS = (
 )  # fmt: skip
 # Of these the table has a rate, too.
 COSTLY = ("invlpg", "wrmsr", "ipi_RES", "ipi_CAL", "ipi_TLB", "repetitions")
-# Before its size was stored, the registry had two copies of an entry of 32 bytes for each page.
-_OLD_REGISTRY_BYTES = 64
-# The variant with the file system of `rio`, without Rio and without writes.
+# What the registry has for a page: an entry, or two in kernels with shadow pages, which they count
+# (docs/decisions/006-operation-log.md). A kernel that counts no updates has none.
+ENTRY_BYTES = 32
+_UPDATES, _TWICE = "registry_updates", "shadows"
+# The mode with the file system of `rio`, without Rio and without writes.
 OFF = "off"
 KINDS = ("time", "instructions")
+NO_LIMITS = "none"
 NOTE = "Ratios are paired by round. Counters are medians of a run."
 LEGEND = {
     "time": "by the guest's clock.",
     "instructions": "the guest's, user and kernel, on all processors, counted in runs of their own. "
     "Repeated string instructions are counted apart, once for each repetition; runs without such a count "
     "have each repetition among the instructions.",
-    "ratios": "median, and in brackets its 95 % bootstrap interval; of fewer than "
+    "ratios": "median, and in brackets its 95 % interval by order statistics; of fewer than "
     f"{FEWEST} rounds the smallest and the largest, which is less than a 95 % interval (of 3: 75 %).",
     "invlpg": "executed INVLPG and INVPCID instructions.",
     "wrmsr": "executed WRMSR instructions.",
@@ -43,12 +48,15 @@ LEGEND = {
 
 
 class CostRow(BaseModel):
-    """One variant and workload: ratios by kind to `versus`, the first variant and OFF, and medians."""
+    """One mode and workload: ratios by kind to the mode `over`, the first mode and OFF, and medians.
+
+    `workload` has the disk and the number of processors behind it, if they are not none and 1.
+    """
 
     workload: str
-    variant: str
-    versus: str | None
-    to_versus: dict[str, Ratio]
+    mode: str
+    over: str | None
+    to_over: dict[str, Ratio]
     to_first: dict[str, Ratio]
     to_off: dict[str, Ratio]
     cost: dict[str, float]
@@ -68,12 +76,12 @@ class CostRow(BaseModel):
 
 
 class CostTable(BaseModel):
-    """The computed table."""
+    """The computed table; the registry's size is None if no mode has one."""
 
+    campaign: str
     rows: list[CostRow]
-    registry_bytes_per_page: int
+    registry_bytes_per_page: int | None
     environment: Provenance
-    accelerators: dict[str, str]
 
     @property
     def counters(self) -> list[str]:
@@ -81,103 +89,96 @@ class CostTable(BaseModel):
         return list(self.rows[0].counters)
 
 
-def cost_table(runs: list[CostRun]) -> CostTable:
-    """Compute the table from stored runs alone; StoreError if there are none."""
-    if not runs:
-        raise StoreError("no run is stored yet; make some with 'riobed cost'")
+def compared(campaign: CampaignRow) -> dict[str, str]:
+    """Return for modes of a campaign the one over which their cost is told; empty if the spec has none."""
+    over = stored_spec(campaign).get("over")
+    return {str(mode): str(other) for mode, other in over.items()} if isinstance(over, dict) else {}
+
+
+def cost_table(results: Results) -> CostTable:
+    """Compute the table; StoreError without measured runs of modes that are told over one another."""
+    over = compared(results.campaign)
+    if not over:
+        raise results.without("measured runs of modes that its spec tells `over` one another")
+    of_mode = runs_of(results)
+    runs = [run for own in of_mode.values() for run in own]
+    counters = [name for name in COUNTERS if any(name in run.events for run in runs)]
     rows = []
-    for workload in dict.fromkeys(run.label for run in runs):
-        here = [run for run in runs if run.label == workload]
-        # Runs are in shuffled order; variants are listed in the order in which they build on each other.
-        names = _in_order({run.variant: run.versus for run in here})
-        rows += [_row(here, name, names[0], _counters(runs)) for name in names]
+    # In the order in which they were made.
+    for place in dict.fromkeys(map(_place, sorted(runs, key=lambda run: run.id))):
+        here = {mode: found for mode, own in of_mode.items() if (found := _at(own, place))}
+        rows += [_row(place, mode, over.get(mode), here, counters) for mode in here]
     return CostTable(
+        campaign=results.campaign.name,
         rows=rows,
         registry_bytes_per_page=_registry_bytes(runs),
-        environment=_environment(runs),
-        accelerators={run.kind: run.on.accelerator for run in runs},
+        environment=results.campaign.provenance,
     )
 
 
-def _counters(runs: list[CostRun]) -> list[str]:
-    return [name for name in COUNTERS if any(run.has_counter(name) for run in runs)]
+def _place(run: RunRow) -> str:
+    """Return the workload with what else the runs compared have in common."""
+    disk = "" if run.disk == NO_LIMITS else f", {run.disk}"
+    return f"{run.workload}{disk}" + (f", {run.vcpus} vCPUs" if run.vcpus > 1 else "")
 
 
-def _environment(runs: list[CostRun]) -> Provenance:
-    """Return the provenance of the last run, with the kernels of variants that had another one."""
-    of_variant = {run.variant: run.on for run in runs}
-    names = _in_order({run.variant: run.versus for run in runs})
-    last = of_variant[names[-1]]
-    others = {name: of_variant[name].kernel_of(name) for name in names}
-    kernels = {name: kernel for name, kernel in others.items() if kernel.build_id != last.kernel_build_id}
-    return last.model_copy(update={"kernels": kernels})
+def _at(runs: list[RunRow], place: str) -> list[RunRow]:
+    return [run for run in runs if _place(run) == place]
 
 
-def _registry_bytes(runs: list[CostRun]) -> int:
+def _registry_bytes(runs: list[RunRow]) -> int | None:
     """Return the size of what the registry has for a page."""
-    return max(run.registry_bytes_per_page or _OLD_REGISTRY_BYTES for run in runs)
+    if not any(_UPDATES in run.events for run in runs):
+        return None
+    return 2 * ENTRY_BYTES if any(_TWICE in run.events for run in runs) else ENTRY_BYTES
 
 
-def _in_order(versus: dict[str, str | None]) -> list[str]:
-    """Sort the variants; each comes after the one that it is compared with."""
-
-    def depth(name: str | None) -> int:
-        return 0 if name is None else 1 + depth(versus.get(name))
-
-    return sorted(versus, key=lambda name: (depth(name), name))
-
-
-def _row(runs: list[CostRun], variant: str, first: str, counters: list[str]) -> CostRow:
-    own = [run for run in runs if run.variant == variant]
-    versus = own[0].versus
+def _row(
+    place: str, mode: str, over: str | None, here: dict[str, list[RunRow]], counters: list[str]
+) -> CostRow:
+    own, first = here[mode], next(iter(here))
     kinds = [kind for kind in KINDS if any(run.kind == kind for run in own)]
+    by_round = {kind: _by_round(here, kind) for kind in kinds}
+
+    def ratios(base: str | None) -> dict[str, Ratio]:
+        every = {kind: ratio(by_round[kind], mode, base) for kind in kinds} if base else {}
+        return {kind: found for kind, found in every.items() if found}
+
     return CostRow(
-        workload=own[0].label,
-        variant=variant,
-        versus=versus,
-        to_versus=_ratios(runs, own, versus, kinds),
-        to_first=_ratios(runs, own, first, kinds),
-        to_off=_ratios(runs, own, OFF, kinds),
+        workload=place,
+        mode=mode,
+        over=over,
+        to_over=ratios(over),
+        to_first=ratios(first),
+        to_off=ratios(OFF),
         cost={kind: statistics.median(run.cost for run in own if run.kind == kind) for kind in kinds},
         parts=_parts([run for run in own if run.kind == "time"]),
-        idle_s=max(run.idle_s for run in own),
-        counters={
-            name: statistics.median(run.increase(name) for run in (_that_count(own, name) or own))
-            for name in counters
-        },
+        idle_s=max(run.idle_s or 0 for run in own),
+        counters={name: _median(own, name) for name in counters},
         operations=own[0].operations,
     )
 
 
-def _parts(timed: list[CostRun]) -> dict[str, float]:
+def _by_round(here: dict[str, list[RunRow]], kind: str) -> Runs:
+    return {mode: {run.round: run for run in runs if run.kind == kind} for mode, runs in here.items()}
+
+
+def _median(runs: list[RunRow], name: str) -> float:
+    """Return the median of a counter in the runs that count it; 0 if none does."""
+    return statistics.median([run.events[name] for run in runs if name in run.events] or [0])
+
+
+def _parts(timed: list[RunRow]) -> dict[str, float]:
     names = timed[0].parts if timed else {}
     return {name: statistics.median(run.parts[name] for run in timed if name in run.parts) for name in names}
-
-
-def _that_count(runs: list[CostRun], name: str) -> list[CostRun]:
-    return [run for run in runs if run.has_counter(name)]
-
-
-def _ratios(runs: list[CostRun], own: list[CostRun], base: str | None, kinds: list[str]) -> dict[str, Ratio]:
-    found = {}
-    for kind in kinds:
-        bases = {run.round: run.cost for run in runs if (run.variant, run.kind) == (base, kind)}
-        pairs = [run.cost / bases[run.round] for run in own if run.kind == kind and run.round in bases]
-        if pairs:
-            found[kind] = bootstrap_interval(pairs)
-    return found
 
 
 def cost_page(table: CostTable) -> Page:
     """Return the page of the cost table."""
     grids = [grid for name in _workloads(table) for grid in _grids(name, table)]
-    size = f" The registry takes {table.registry_bytes_per_page} bytes for each page of RAM and one page."
-    return Page(_source(table), grids, NOTE + size, _csv(table), json_text(table), legend=LEGEND)
-
-
-def _source(table: CostTable) -> str:
-    used = ", ".join(f"{kind}: {name}" for kind, name in table.accelerators.items())
-    return source_text("cost", table.environment.model_copy(update={"accelerator": used}))
+    size = table.registry_bytes_per_page
+    registry = f" The registry takes {size} bytes for each page of RAM and one page." if size else ""
+    return campaign_page(table, grids, NOTE + registry, _csv(table), LEGEND)
 
 
 def _workloads(table: CostTable) -> Iterable[str]:
@@ -186,12 +187,12 @@ def _workloads(table: CostTable) -> Iterable[str]:
 
 def _grids(workload: str, table: CostTable) -> list[Grid]:
     rows = [row for row in table.rows if row.workload == workload]
-    head = ["Variant", "over", *KINDS, *(f"{kind}, over {rows[0].variant}" for kind in KINDS), "rounds"]
+    head = ["Mode", "over", *KINDS, *(f"{kind}, over {rows[0].mode}" for kind in KINDS), "rounds"]
     costs = [
         [
-            printable(row.variant),
-            printable(row.versus or ""),
-            *(_ratio_text(row.to_versus.get(kind)) for kind in KINDS),
+            printable(row.mode),
+            printable(row.over or ""),
+            *(_ratio_text(row.to_over.get(kind)) for kind in KINDS),
             *(_ratio_text(row.to_first.get(kind)) for kind in KINDS),
             ", ".join(str(found.n) for found in row.to_first.values()),
         ]
@@ -199,7 +200,7 @@ def _grids(workload: str, table: CostTable) -> list[Grid]:
     ]
     counts = [
         [
-            printable(row.variant),
+            printable(row.mode),
             _seconds(row),
             f"{row.cost['instructions'] / 1e6:.1f}" if "instructions" in row.cost else "",
             *(f"{value:.0f}" for value in row.counters.values()),
@@ -208,17 +209,15 @@ def _grids(workload: str, table: CostTable) -> list[Grid]:
     ]
     title = printable(workload)
     parts = f" ({' + '.join(map(printable, rows[0].parts))})" if rows[0].parts else ""
-    counted = ["Variant", f"s{parts}", "10^6 instructions", *table.counters]
+    counted = ["Mode", f"s{parts}", "10^6 instructions", *table.counters]
     grids = [
         Grid(f"{title}: ratios", head, costs, []),
         Grid(f"{title}: medians of a run", counted, counts, []),
     ]
     costly = [name for name in COSTLY if rows[0].per_thousand(name) is not None]
     if costly:
-        rates = [
-            [printable(row.variant), *(f"{row.per_thousand(name):.1f}" for name in costly)] for row in rows
-        ]
-        grids.append(Grid(f"{title}: per thousand operations on files", ["Variant", *costly], rates, []))
+        rates = [[printable(row.mode), *(f"{row.per_thousand(name):.1f}" for name in costly)] for row in rows]
+        grids.append(Grid(f"{title}: per thousand operations on files", ["Mode", *costly], rates, []))
     return grids
 
 
@@ -234,22 +233,24 @@ def _ratio_text(found: Ratio | None) -> str:
 
 
 def _csv(table: CostTable) -> str:
-    # The first variant of a workload is the one that the others build on.
-    first = {row.workload: row.variant for row in reversed(table.rows)}
+    # The first mode of a workload is the one that the others build on.
+    first = {row.workload: row.mode for row in reversed(table.rows)}
     lines = (
-        [row.workload, row.variant, over, kind, *found.model_dump().values()]
+        [row.workload, row.mode, over, kind, *found.model_dump().values()]
         for row in table.rows
-        for over, ratios in {row.versus: row.to_versus, first[row.workload]: row.to_first}.items()
+        for over, ratios in {row.over: row.to_over, first[row.workload]: row.to_first}.items()
         for kind, found in ratios.items()
     )
-    return csv_text(["workload", "variant", "over", "kind", *Ratio.model_fields], lines)
+    return csv_text(["workload", "mode", "over", "kind", *Ratio.model_fields], lines)
 
 
-COST = FolderTable(
+COST = RunTable(
     name="cost",
-    title="What each variant costs",
-    help="What each part of Rio costs, as ratios of time and of instructions.",
-    compute=lambda folder: cost_table(read_runs(folder)),
+    title="What each part costs",
+    help="Ratios of time and of instructions of modes that differ in one thing each, and costly events.",
+    compute=cost_table,
     page=cost_page,
-    folder_help="Folder that 'riobed cost' wrote.",
+    section="performance",
+    about_faults=False,
+    asked=lambda campaign: bool(compared(campaign)),
 )

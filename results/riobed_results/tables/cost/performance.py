@@ -226,11 +226,15 @@ def ratio(runs: Runs, mode: str, over: str, part: str | None = None) -> Ratio | 
     It is paired by round; None without a common round.
 
     Benches of before 2026-11-27 made the rest of a round in which they were stopped later, perhaps on a
-    busier host.
+    busier host, which a count of instructions does not see.
     """
     own, base = runs.get(mode, {}), runs.get(over, {})
     both = [(own[number], base[number]) for number in sorted(own.keys() & base.keys())]
-    pairs = [_cost(mine, part) / _cost(other, part) for mine, other in both if mine.session == other.session]
+    pairs = [
+        _cost(mine, part) / _cost(other, part)
+        for mine, other in both
+        if mine.kind == "instructions" or mine.session == other.session
+    ]
     return order_interval(pairs) if pairs else None
 
 
