@@ -36,6 +36,7 @@ def guest(setup: GuestSetup) -> Iterator[Guest]:
 
 def steps(guest: Guest, count: int | str, before: Steps | None = None) -> Measurement:
     guest.setup = replace(guest.setup, options={"steps": count})
+    guest.workload = guest.setup.workload_in(guest.mode)
     guest.ready()
     prepare(guest, before or Steps())
     return measure(guest, 1)
@@ -81,7 +82,7 @@ def test_faults_that_wait_are_in_place_and_never_come(setup: GuestSetup, guest_i
         assert len(evidence.injected) == max(0, before.batch.count("\n") - 1), name
         if name != "text":
             assert not evidence.activated, name
-    rio.setup = setup
+    rio.setup, rio.workload = setup, setup.workload_in(rio.mode)
 
 
 @pytest.mark.extended
