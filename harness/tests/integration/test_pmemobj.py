@@ -37,6 +37,7 @@ def guest(request: pytest.FixtureRequest) -> Iterator[Guest]:
 def prepare(guest: Guest, **options: str) -> None:
     """Let trials begin with a pool that is made with these options."""
     guest.setup = replace(guest.setup, options=dict(options))
+    guest.workload = guest.setup.workload_in(guest.mode)
     guest.machine.load("first")
     guest.machine.resume()
     shell(guest, f"rm -r {GUEST_DIR}; {guest.workload.command('prepare', seed=0)[-1]}; sync")
