@@ -116,7 +116,10 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> Rows:
 
 def test_the_same_rows_as_without_a_cluster(dask: Cluster, expected: Rows) -> None:
     dask.scale(2)
-    rows = dask.run()
+    workers = dask.workers()
+    # On a busy host the second one may join after the first has run all trials.
+    until(lambda: workers.slots() == 2)
+    rows = dask.run(workers)
     assert results(rows) == expected
     assert [row.attempt for row in rows] == [1] * len(rows)
     assert all(row.log and (dask.world.folder / row.log).exists() for row in rows)
