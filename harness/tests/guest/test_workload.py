@@ -2,13 +2,16 @@
 """A workload is any folder with a workload.yaml; what a spec puts into its commands stays one word."""
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from riobed.errors import UsageError
+from riobed.guest.settings.modes import cache_mode
 from riobed.guest.workload import description as workloads
+from riobed.guest.workload.commands import ModeWorkload
 from riobed.guest.workload.description import Workload, check_options, command, load_workload, put_beside
 
 MEMTEST = Path(__file__).parents[3] / "workloads" / "memtest"
@@ -74,6 +77,15 @@ def test_workloads_beside_another_have_places_of_their_own() -> None:
         put_beside(main, [(andrew, {})] * 3)
     with pytest.raises(UsageError, match="memtest: cannot run beside another"):
         put_beside(andrew, [(main, {})])
+
+
+def test_workloads_beside_one_without_files_are_prepared() -> None:
+    main = Workload(**BASE)
+    (beside,) = put_beside(main, [(load_workload(ANDREW), {})])
+    alone = ModeWorkload(main, cache_mode("rio"), {})
+    assert alone.prepare is None
+    prepared = replace(alone, beside=(beside,)).prepare
+    assert prepared and "./andrew prepare --dir /mnt/test/workload-beside0 " in prepared[-1]
 
 
 def test_all_placeholders(guest_folder: Path) -> None:

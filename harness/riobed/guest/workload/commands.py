@@ -48,7 +48,7 @@ class ModeWorkload:
 
         `reported` is what the check must know: the values of {done}, {intent}, {failed} and {oldest}.
         """
-        argv = self._filled(key, getattr(self._needed, key), seed, **reported)
+        argv = self._filled(key, getattr(self._needed, key) or ":", seed, **reported)
         # The others first: the command's status is that of the workload itself.
         for beside in self.beside if key in _TOGETHER else ():
             text = self._beside_text(beside, key, seed)
@@ -57,9 +57,9 @@ class ModeWorkload:
 
     @property
     def prepare(self) -> list[str] | None:
-        """The command that makes the workload's files before the snapshot; None if it has none."""
-        has_one = self.workload and self.workload.prepare
-        return self.command("prepare", seed=0) if has_one else None
+        """The command that makes the files of all workloads before the snapshot; None if none has one."""
+        have = [self.workload, *(beside.workload for beside in self.beside)]
+        return self.command("prepare", seed=0) if any(each and each.prepare for each in have) else None
 
     def measured(self, seed: int) -> dict[str, str]:
         """Return the texts for sh of the parts of the workload's `measure`, by name."""
