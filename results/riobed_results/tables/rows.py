@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Any table by its name, as rows for programs."""
 
+import csv
 import io
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -45,11 +48,25 @@ def _found(tables: dict[str, AnyTable], name: str, options: dict[str, Any]) -> A
     return tables[name]
 
 
-def _arrow(csv: str) -> "pa.Table":
-    from pyarrow.csv import ConvertOptions, ParseOptions, read_csv
+def _arrow(text: str) -> "pa.Table":
+    """Return a CSV text as Arrow, with the narrowest type that fits each column; an empty cell is null.
 
-    return read_csv(
-        io.BytesIO(csv.encode()),
-        parse_options=ParseOptions(newlines_in_values=True),
-        convert_options=ConvertOptions(null_values=[""], strings_can_be_null=True),
-    )
+    pyarrow.csv.read_csv would leave a handler of forks behind. It aborts the process that libvirt's embedded
+    driver forks to start QEMU (SignalStopState in arrow/util/cancel.cc).
+    """
+    import pyarrow as pa
+
+    head, *lines = csv.reader(io.StringIO(text))
+    cells = list(zip(*lines, strict=True)) if lines else [()] * len(head)
+    return pa.table({name: _typed(column) for name, column in zip(head, cells, strict=True)})
+
+
+def _typed(column: Sequence[str]) -> list[Any]:
+    for kind in (int, float, _truth):
+        with suppress(ValueError, KeyError):
+            return [kind(cell) if cell else None for cell in column]
+    return [cell or None for cell in column]
+
+
+def _truth(cell: str) -> bool:
+    return {"True": True, "False": False}[cell]
