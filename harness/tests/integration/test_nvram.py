@@ -276,9 +276,9 @@ def test_damage_of_it_is_a_result_and_the_disk_is_not_taken_for_it(
 
 @pytest.fixture
 def dax(request: pytest.FixtureRequest, nvdimm: GuestSetup) -> Iterator[Guest]:
-    """A guest in a mode with DAX."""
+    """A guest in a mode with DAX; its name is not that of `guest`, which may be there at the same time."""
     mode = cache_mode(request.param)
-    with opened(nvdimm, mode, f"nvram-{request.param}") as made:
+    with opened(nvdimm, mode, f"nvram-closed-{request.param}") as made:
         yield made
 
 
