@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Crashes in the middle of a change of the file system: it is restored as before or as after."""
 
+from dataclasses import replace
+
 import pytest
 from riobed.faults import Fault, commands
 from riobed.guest.guest import Guest
 from riobed.trial.recovery.recover import read_recovery
 
-from .conftest import UD2, FaultIn, GuestIn, panicked, reset, shell
+from .conftest import UD2, FaultBehind, FaultIn, GuestIn, panicked, reset, shell
 
 SIZE = 400_000
+# An instruction that jumps to itself: the task stays where it is.
+LOOP = b"\xeb\xfe"
+# All that is dirty goes to the disk.
+WRITE = "cd /sys/module/rio/parameters; echo 1 >reliability_writes; echo 0 >reliability_writes"
 STALE, OLD = b"S", b"o"
 # What the disk holds where nothing was written since: blocks of a file that is deleted.
 _STALE_BLOCKS = (
@@ -18,9 +24,19 @@ _STALE_BLOCKS = (
 )
 
 
+def inject(guest: Guest, *faults: Fault) -> None:
+    shell(guest, "cat >/run/faults; cat /run/faults >/dev/riobed-inject", commands(list(faults)).encode())
+
+
+def stays_in_kernel(guest: Guest, command: str) -> None:
+    """Start a command that runs into LOOP, and wait until it has been in the kernel for half a second."""
+    pid = guest.machine.spawn(["/bin/sh", "-c", f"exec {command}"])
+    shell(guest, f"until [ $(awk '{{print $15}}' /proc/{pid}/stat) -gt 50 ]; do sleep 0.1; done")
+
+
 def crash_in(guest: Guest, fault: Fault, script: str) -> None:
     """Let a command run into the fault; the guest is then in stage 0, its file system restored."""
-    shell(guest, "cat >/run/faults; cat /run/faults >/dev/riobed-inject", commands([fault]).encode())
+    inject(guest, fault)
     panicked(guest, script)
     assert f"RIP: 0010:{fault.function}+0x".encode() in guest.machine.console.text()
     reset(guest)
@@ -51,10 +67,57 @@ def test_a_truncation_cut_short_is_ended_or_not_begun(rio: Guest, fault_in: Faul
     assert content(rio, "file") in (OLD * 5000, OLD * SIZE)
 
 
+@pytest.mark.parametrize("mode", ["rio", "rio-protected"])
+def test_a_truncation_ends_before_it_leaves_the_orphan_list(
+    guest_in: GuestIn, fault_behind: FaultBehind, mode: str
+) -> None:
+    """The file is on the disk, and the crash comes when the list has just let it go."""
+    guest = guest_in(mode)
+    guest.ready()
+    shell(guest, f"cat >/mnt/test/file; {WRITE}", OLD * SIZE)
+    crash_in(guest, fault_behind("ext4_truncate", "ext4_orphan_del", UD2), "truncate -s 5000 /mnt/test/file")
+    assert content(guest, "file") in (OLD * 5000, OLD * SIZE)
+
+
+def test_an_orphan_that_is_taken_back_takes_no_other_with_it(
+    rio: Guest, fault_in: FaultIn, fault_behind: FaultBehind
+) -> None:
+    """One file is being truncated when another becomes an orphan, in an operation that does not end."""
+    shell(rio, f"cat >/mnt/test/file; head -c 8192 /dev/zero >/mnt/test/other; {WRITE}", OLD * SIZE)
+    # A write with O_DIRECT that makes the file longer
+    crash = replace(fault_behind("ext4_file_write_iter", "ext4_orphan_add", UD2), index=1)
+    inject(rio, fault_in("ext4_ext_remove_space", LOOP), crash)
+    stays_in_kernel(rio, "truncate -s 5000 /mnt/test/file")
+    panicked(rio, "dd if=/dev/zero of=/mnt/test/other bs=4096 count=1 seek=2 oflag=direct conv=notrunc")
+    reset(rio)
+    assert content(rio, "file") in (OLD * 5000, OLD * SIZE)
+
+
+@pytest.mark.parametrize(
+    ("option", "function", "called"),
+    [
+        ("-p", "ext4_punch_hole", "ext4_truncate_page_cache_block_range"),
+        ("-z", "ext4_fallocate", "ext4_truncate_page_cache_block_range"),
+    ],
+)
+@pytest.mark.parametrize("mode", ["rio", "rio-protected"])
+def test_a_range_that_is_emptied_does_not_get_older_data_back(
+    guest_in: GuestIn, fault_behind: FaultBehind, mode: str, option: str, function: str, called: str
+) -> None:
+    """The disk has an older version of the range; the newer one was in memory alone."""
+    guest = guest_in(mode)
+    guest.ready()
+    shell(guest, f"cat >/mnt/test/file; {WRITE}", OLD * SIZE)
+    shell(guest, "dd of=/mnt/test/file conv=notrunc bs=4096 status=none", b"n" * SIZE)
+    command = f"fallocate {option} -o 40960 -l 204800 /mnt/test/file"
+    crash_in(guest, fault_behind(function, called, UD2), command)
+    emptied = b"n" * 40960 + bytes(204800) + b"n" * (SIZE - 245760)
+    assert content(guest, "file") in (b"n" * SIZE, emptied)
+
+
 def test_a_hole_cut_short_loses_nothing_beside_it(rio: Guest, fault_in: FaultIn) -> None:
     """What the disk has of a file is one extent, of which a part is cut off and not yet listed on its own."""
-    write = "cd /sys/module/rio/parameters; echo 1 >reliability_writes; echo 0 >reliability_writes"
-    shell(rio, f"cat >/mnt/test/file; {write}", OLD * SIZE)
+    shell(rio, f"cat >/mnt/test/file; {WRITE}", OLD * SIZE)
     crash_in(rio, fault_in("ext4_ext_insert_extent", UD2), "fallocate -p -o 303104 -l 4096 /mnt/test/file")
     hole = OLD * 303104 + bytes(4096) + OLD * (SIZE - 307200)
     assert content(rio, "file") in (OLD * SIZE, hole)
@@ -97,10 +160,6 @@ def test_an_owner_is_changed_whole_or_not_at_all(rio: Guest, fault_in: FaultIn) 
     assert shell(rio, "stat -c %u:%g /mnt/test/file") == b"0:0\n"
 
 
-# An instruction that jumps to itself: the task stays where it is.
-LOOP = b"\xeb\xfe"
-
-
 # What short memory does: pages are moved, and those that the disk has are dropped.
 SHORT = "echo 1 >/proc/sys/vm/compact_memory; echo 3 >/proc/sys/vm/drop_caches"
 
@@ -116,8 +175,7 @@ def test_metadata_written_in_the_middle_of_an_operation_is_taken_back(
     shell(guest, "cd /mnt/test; mkdir from to; mkdir from/sub; echo old >from/sub/file; ls -R >/dev/null")
     write = "echo 1 >/sys/module/rio/parameters/reliability_writes"
     shell(guest, f"{write}; echo 0 >/sys/module/rio/parameters/reliability_writes; : >/mnt/test/to/x")
-    fault = fault_in("ext4_rename_dir_finish", LOOP)
-    shell(guest, "cat >/run/faults; cat /run/faults >/dev/riobed-inject", commands([fault]).encode())
+    inject(guest, fault_in("ext4_rename_dir_finish", LOOP))
     guest.machine.spawn(["/bin/sh", "-c", "mv /mnt/test/from/sub /mnt/test/to/"])
     shell(guest, "sleep 2")
     guest.machine.spawn(["/bin/sh", "-c", f"{write}; {then}; : >/run/done"])
@@ -134,16 +192,12 @@ def test_what_an_operation_freed_stays_unused_until_it_has_ended(rio: Guest, fau
     """The disk is full but for what a collapse of a file freed, which has not ended and is taken back."""
     collapse = "fallocate -c -o 0 -l 200704 /mnt/test"
     wants = "head -c 163840 /dev/zero | tr '\\0' n 2>&1 >/mnt/test"
-    write = "cd /sys/module/rio/parameters; echo 1 >reliability_writes; echo 0 >reliability_writes"
     full = "echo 0 >/sys/fs/ext4/vdb/reserved_clusters; fallocate -l 1g full || :"
-    shell(rio, f"cd /mnt/test; cat >file; cp file other; {full}; {write}", OLD * SIZE)
+    shell(rio, f"cd /mnt/test; cat >file; cp file other; {full}; {WRITE}", OLD * SIZE)
     # What a collapse freed that has ended is free.
     shell(rio, f"{collapse}/other; {wants}/first")
-    fault = fault_in("ext4_ext_shift_extents", LOOP)
-    shell(rio, "cat >/run/faults; cat /run/faults >/dev/riobed-inject", commands([fault]).encode())
-    pid = rio.machine.spawn(["/bin/sh", "-c", f"exec {collapse}/file"])
-    # It has been in the kernel for half a second.
-    shell(rio, f"until [ $(awk '{{print $15}}' /proc/{pid}/stat) -gt 50 ]; do sleep 0.1; done")
+    inject(rio, fault_in("ext4_ext_shift_extents", LOOP))
+    stays_in_kernel(rio, f"{collapse}/file")
     assert b"No space left" in shell(rio, f"{wants}/second || :")
     reset(rio)
     assert content(rio, "file") == OLD * SIZE

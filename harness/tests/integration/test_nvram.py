@@ -27,7 +27,7 @@ from riobed_results.rules.controls import expected, found_by
 from riobed_results.store.recovery_report import ENDED, RecoveryReport, cut_short
 
 from .conftest import MEMTEST, opened, reset, shell, trial
-from .test_kernel import run_kunit
+from .test_kernel import PLAIN, run_kunit
 from .test_traps import VICTIM, crash_by, store_to
 
 pytestmark = pytest.mark.extended
@@ -310,6 +310,22 @@ def test_kunit_of_a_closed_nvdimm(dax: Guest) -> None:
     results = run_kunit(dax)
     assert ("ok", "rio_nvdimm", "") in results
     assert [name for verdict, name, rest in results if verdict != "ok"] == []
+
+
+# A disk under a device, which maps it as it is.
+_STACKED = (
+    "truncate -s 32M /run/disk; losetup /dev/loop0 /run/disk;"
+    "dmsetup create --noudevrules --noudevsync over --table '0 65536 linear /dev/loop0 0';"
+    f"mke2fs -q -F -t ext4 -b 4096 -O {PLAIN} /dev/dm-0; mkdir /run/on; dmesg -C;"
+    "mount -t ext4 -o rio,nodelalloc /dev/dm-0 /run/on && exit 9; dmesg"
+)
+
+
+@pytest.mark.parametrize("dax", CLOSED[:1], indirect=True)
+def test_a_device_on_others_is_refused_by_rio(dax: Guest) -> None:
+    """A recovery would see the disk below it, and not the device. This kernel has the device mapper."""
+    dax.ready()
+    assert b"lies on other devices" in shell(dax, _STACKED)
 
 
 @pytest.mark.parametrize("dax", CLOSED, indirect=True)

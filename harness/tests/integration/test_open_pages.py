@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """When nobody changes the cache any more, all of it is closed and as its checksums say."""
 
+from pathlib import Path
+
 import pytest
 from riobed.guest.guest import Guest
 from riobed.products import CHECKOUT
 from riobed.soak.kernel import complaints, counters, mismatches, not_settled
 
 from .conftest import GuestIn, compiled, shell
+
+MOVED = Path(__file__).parents[1] / "data/moved.c"
 
 
 @pytest.fixture(params=["rio", "rio-protected"])
@@ -54,6 +58,14 @@ def test_stores_through_pinned_pages_are_legal(guest: Guest) -> None:
     # In each of its four ways.
     assert ended.stdout.count(b" stores\n") == 4, ended.stdout
     check_closed(guest)
+
+
+def test_a_page_that_moved_is_still_open_to_its_user(guest: Guest) -> None:
+    guest.machine.write_file("/run/moved", compiled(guest, MOVED, "-O1"))
+    script = "chmod 755 /run/moved; exec /run/moved /mnt/test/file 2000"
+    moved, _, verify = shell(guest, script).decode().partition("\n")
+    assert int(moved) > 0, "no page has moved: nothing was tested"
+    assert "corrupt 0\n" in verify
 
 
 # Each is repeated until it is killed.

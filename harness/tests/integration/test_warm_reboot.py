@@ -9,13 +9,14 @@ import time
 
 import pytest
 from riobed.errors import BootError, InfraError
-from riobed.guest.boot import boot_production, wait_stage0
+from riobed.guest.boot import boot_production, wait_stage0, wait_until
 from riobed.guest.guest import Guest
 from riobed.guest.memory import registry
 from riobed.guest.memory.layout import Layout
+from riobed.products import CHECKOUT
 from riobed.trial.recovery.recover import read_recovery
 
-from .conftest import crash, reset, shell
+from .conftest import compiled, crash, reset, shell
 
 _HASHES = "cd /mnt/test && find . -type f ! -path './lost+found*' -exec sha256sum {} + | sort -k 2"
 _NAMES = (
@@ -224,3 +225,15 @@ def test_a_damaged_header_leads_to_a_cold_start_and_says_so(rio: Guest) -> None:
     assert b"wrong checksum" in line and b"cold start" in line
     with pytest.raises(BootError, match="recovery is incomplete"):
         boot_production(rio.machine)
+
+
+def test_what_is_in_memory_survives_kexec(rio: Guest) -> None:
+    """A kernel that starts another one goes through no recovery, so it writes all first."""
+    source = CHECKOUT / "harness/guest/stage0-boot/stage0-boot.c"
+    rio.machine.write_file("/run/kexec", compiled(rio, source, "-O1 -D_GNU_SOURCE"))
+    shell(rio, "chmod 755 /run/kexec; echo precious >/mnt/test/precious")
+    rio.machine.console.clear()
+    rio.machine.spawn(["/bin/sh", "-c", 'exec /run/kexec /boot/bzImage "$(cat /proc/cmdline)"'])
+    ready = b"riobed: production ready"
+    assert wait_until(rio.machine, lambda: ready in rio.machine.console.text(), 240)
+    assert shell(rio, "cat /mnt/test/precious") == b"precious\n"
