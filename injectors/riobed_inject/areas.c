@@ -6,7 +6,9 @@
  * The areas are listed when a batch is loaded, because the kernel's own list has
  * locks. Those made later are not hit, and of those freed meanwhile nothing is
  * mapped any more. Left out are kernel stacks, which are a class of their own, what
- * is mapped but not allocated there, and what this module has allocated.
+ * is mapped but not allocated there, and what this module or Rio has allocated: a
+ * kernel without Rio in use does not have its tables, and modes have to have the same
+ * target.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -88,15 +90,17 @@ static bool is_stack(const struct vm_struct *vm)
 static int add_allocated(const struct vm_struct *vm, unsigned long percpu)
 {
 	unsigned long caller = (unsigned long)vm->caller;
+	char name[NAME_MAX_SHOWN];
 	int ret;
 
+	snprintf(name, sizeof(name), "%ps", vm->caller);
 	if ((vm->flags & (VM_ALLOC | VM_UNINITIALIZED)) != VM_ALLOC || is_stack(vm) ||
-	    within_module(caller, THIS_MODULE))
+	    within_module(caller, THIS_MODULE) || strstarts(name, "rio_"))
 		return 0;
 	ret = add(caller == percpu ? HEAP_PERCPU : HEAP_VMALLOC, (unsigned long)vm->addr,
 		  get_vm_area_size(vm));
 	if (!ret)
-		snprintf(areas[nr_areas - 1].name, NAME_MAX_SHOWN, "%ps", vm->caller);
+		strscpy(areas[nr_areas - 1].name, name);
 	return ret;
 }
 

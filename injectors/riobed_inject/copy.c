@@ -6,7 +6,8 @@
  * The hooked routines are memcpy(), memmove() and rep_movs_alternative(), which
  * copies for copy_from_user(), copy_to_user() and the iov_iter routines after
  * they have checked the length. Persistent memory is written by two of its own,
- * __memcpy_flushcache() and copy_to_nontemporal(). All count together. Not hooked
+ * __memcpy_flushcache() and copy_to_nontemporal(). All count together, but for copies
+ * to user space: their overrun hurts the user's memory, not the kernel's. Not hooked
  * are copies that the compiler made inline, copies of fixed size (copy_page()),
  * and, on a CPU with FSRM, user copies, which are inline there.
  *
@@ -60,11 +61,14 @@ static struct call_faults overruns = {
 
 static unsigned int nr_registered;	/* of routines[], from its start */
 
-/* Which way a copy goes: user space is below the kernel's half of the addresses. */
+/* User space is below the kernel's half of the addresses. */
+static bool to_user(const struct pt_regs *regs)
+{
+	return regs->di < TASK_SIZE_MAX;
+}
+
 static const char *direction(const struct pt_regs *regs)
 {
-	if (regs->di < TASK_SIZE_MAX)
-		return "to_user";
 	return regs->si < TASK_SIZE_MAX ? "from_user" : "in_kernel";
 }
 
@@ -95,7 +99,7 @@ static int lengthen(struct kprobe *p, struct pt_regs *regs)
 
 static int copy_called(struct kprobe *p, struct pt_regs *regs)
 {
-	return calls_due(&overruns) ? lengthen(p, regs) : 0;
+	return !to_user(regs) && calls_due(&overruns) ? lengthen(p, regs) : 0;
 }
 
 /* Added by a patch of our series; other faults do not need it. */

@@ -66,6 +66,9 @@ static int copy(u8 *to, const u8 *from, char __user *user)
 		look("rep_movs_alternative", to);
 		if (copy_past_the_caches(to, from, user))
 			return -EFAULT;
+		/* No fault may hit this one. */
+		if (copy_to_user(user, from, READ_ONCE(length)))
+			return -EFAULT;
 	}
 	return 0;
 }
