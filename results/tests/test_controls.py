@@ -53,6 +53,10 @@ def filled(store: Store, *fields: dict[str, Any], spec: str = "") -> Results:
         ([{"corruption": "direct"}], []),
         ([reset(), reset("indirect", "delayed"), reset("none", "delayed")], []),
         ([plant("stray", "direct"), plant("entry", "direct"), plant("written", "indirect")], []),
+        (
+            [astray(production=up) for up in (True, False, True)],
+            ["rio: the production kernel did not come up after 1 of 3 recoveries"],
+        ),
         ([plant("entry", "indirect")], ["rio: 1 of 1 planted changes were found but wrongly classed"]),
         ([reset("none", "delayed")] * 2, ["delayed: none of 2 resets without a fault lost anything"]),
         ([reset(), reset("direct")], ["rio: 1 of 2 resets without a fault lost or changed a file"]),
@@ -74,7 +78,7 @@ def filled(store: Store, *fields: dict[str, Any], spec: str = "") -> Results:
         ([canary_plant(9), canary_plant(9, hits=2)], []),
         ([canary_plant(8), canary_plant(None, hits=0)], ["rio: 2 of 2 planted changes were not found"]),
         # Of what the step in flight was to write, a page may be missing. At rest it may not.
-        ([entry_plant("step", 1)], []),
+        ([entry_plant("step", 1), entry_plant("step", 0) | {"corruption": "direct"}], []),
         ([entry_plant("step", 0), entry_plant("rest", 1)], ["rio: 2 of 2 planted changes were not found"]),
         # What a guest that died by itself lost is no reset's doing.
         ([reset(), reset("direct") | {"outcome": "panic"}], ["rio: 1 of 2 guests without a fault crashed"]),

@@ -2,11 +2,13 @@
 """The table's numbers, against counting the same rows by hand."""
 
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
 from results_builders import campaign, fill, recovered, trial
 from riobed_results.report.completion import progress
+from riobed_results.store import open_store
 from riobed_results.store.queries import CellCounts, read_results
 from riobed_results.store.store import Store
 from riobed_results.store.trial import Outcome, TrialRow
@@ -14,6 +16,7 @@ from riobed_results.tables.corruption.comparison import comparison_table
 from riobed_results.tables.corruption.corruption import corruption_page, corruption_table
 from riobed_results.tables.framework.shares import corrupted_share
 
+TABLE1 = Path(__file__).parents[1] / "published/table1"
 MODES = ["write-through", "delayed", "rio"]
 CLASSES = ["kernel_text", "delete_branch", "copy_overrun"]
 
@@ -137,6 +140,16 @@ def test_a_reset_in_recovery_that_came_too_late_is_a_trial_but_no_crash(store: S
     found = progress(results)
     assert (found.crashes, found.corrupted, found.others, found.have) == (2, 1, "0 stuck, 0 survived", 2)
     assert comparison_table(results).comparisons[0].pairs == 0
+
+
+def test_a_page_explains_what_it_has_and_nothing_else(store: Store) -> None:
+    """Ends of runs where each run was judged, p-values where modes are compared."""
+    judged = {"outcome": "survived", "corruption": "none"}
+    alone = corruption_page(corruption_table(fill(store, judged)))
+    assert "Every run is judged" in alone.note and "after a panic" in alone.legend
+    assert "Fisher's p" not in alone.legend
+    old = corruption_page(corruption_table(read_results(open_store(str(TABLE1)), faults=False)))
+    assert "discard" in old.note and "after a panic" not in old.legend and "Fisher's p" in old.legend
 
 
 def test_controls_are_rows_but_not_in_the_totals(store: Store) -> None:

@@ -10,6 +10,7 @@ from results_builders import fill, trial
 from riobed_results.errors import StoreError
 from riobed_results.rules.protocol import Protocol
 from riobed_results.stats.sequential import e_values
+from riobed_results.store import read_results
 from riobed_results.store.store import Store
 from riobed_results.tables.corruption.protocol import ClaimTest, protocol_table
 
@@ -102,9 +103,12 @@ def rows(classes: tuple[str, ...] = CLASSES, **bad: int) -> list[dict[str, Any]]
     ]
 
 
-def table(store: Store, trials: list[dict[str, Any]], claims: list[dict[str, Any]] = CLAIMS) -> Any:
+def table(
+    store: Store, trials: list[dict[str, Any]], claims: list[dict[str, Any]] = CLAIMS, name: str = "first"
+) -> Any:
     spec = f"protocol: {{alpha: 0.05, claims: {claims}}}".replace("'", "")
-    return protocol_table(fill(store, *trials, classes=CLASSES, spec=spec))
+    fill(store, *trials, classes=CLASSES, spec=spec, name=name)
+    return protocol_table(read_results(store, name))
 
 
 def test_claims_are_shown_in_their_order(store: Store) -> None:
@@ -113,6 +117,13 @@ def test_claims_are_shown_in_their_order(store: Store) -> None:
     # The second has its evidence, but the first has too few runs that differ.
     assert (first.state, first.only_than, first.pairs, first.blocks) == ("open", 6, 120, 60)
     assert (second.state, second.shown_at is not None, found.stop) == ("waiting", True, "")
+
+
+def test_rows_count_in_the_order_of_the_plan(store: Store) -> None:
+    """Not in that in which they were added: the evidence is the largest on the way."""
+    planned = [trial | {"position": n} for n, trial in enumerate(rows(rio=30))]
+    wanted = table(store, planned).claims[0].shown_at
+    assert wanted and table(store, planned[::-1], name="backwards").claims[0].shown_at == wanted
 
 
 def test_the_campaign_may_stop_when_all_claims_are_shown(store: Store) -> None:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables by endpoint: outcomes, wrong-checksum, sensitivity, noninferiority; tests within strata."""
 
+import csv
+import io
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ from riobed_results.stats.strata import Difference, Stratum, difference, exact_p
 from riobed_results.store import Results, open_store, read_results
 from riobed_results.store.store import Store
 from riobed_results.tables.corruption.noninferiority import inferiority_page, inferiority_table
-from riobed_results.tables.corruption.rates import Rate, outcomes, sensitivity, wrong_checksum
+from riobed_results.tables.corruption.rates import Rate, outcomes, rate_page, sensitivity, wrong_checksum
 from riobed_results.tables.framework.render import render
 
 TABLE1 = Path(__file__).parents[1] / "published/table1"
@@ -49,6 +51,17 @@ def test_each_definition_gives_what_an_audit_counted(table1: Results) -> None:
     assert within == pytest.approx([0.58, 0.34, 0.84], abs=0.005)
     runs = [(pair.only_first, pair.only_second, pair.pairs) for pair in rates["per-run"].pairs[1:]]
     assert runs == [(16, 5, 819), (6, 10, 926)]
+
+
+def test_cells_and_lines_say_what_was_counted(table1: Results) -> None:
+    page = rate_page(sensitivity(table1), "Rates", "", {})
+    assert "| 18 of 650 (2.8 %) | 1.6 to 4.3 % | 14 of 650 (2.2 %) |" in render(page, "md")
+    shares, pairs = {}, {}
+    for line in csv.DictReader(io.StringIO(render(page, "csv"))):
+        (pairs if line["second"] else shares)[line["endpoint"], line["mode"], line["second"]] = line
+    assert shares["corruption", "rio", ""]["total"] == "650" and not shares["corruption", "rio", ""]["p"]
+    pair = pairs["per-run", "rio", "rio-protected"]
+    assert (pair["only_first"], pair["only_second"], pair["pairs"]) == ("6", "10", "926")
 
 
 def test_direct_corruption_of_table1(table1: Results) -> None:
