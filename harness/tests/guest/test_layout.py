@@ -100,3 +100,17 @@ def test_other_sizes_of_it_are_refused(size: int) -> None:
 def test_other_sizes_are_refused(ram: int) -> None:
     with pytest.raises(UsageError, match=rf"^memory of {ram} bytes: want whole MiB from 256 to 3072 MiB$"):
         Layout(ram)
+
+
+def test_a_layout_in_numbers() -> None:
+    layout = Layout(768 * MIB, nvdimm=80 * MIB, canary=16 * MIB)
+    assert layout.stage0_parameters[2] == "memmap=96M@16M"
+    assert ranges(layout.keepout) == [(MIB, 112 * MIB), (736 * MIB, 768 * MIB)]
+    # RAM without what ends with the registry, 121 MiB, the top, other programs and the description of pages.
+    assert layout.cache_room == (768 - 121 - 32 - 64 - 12) * MIB
+    assert layout.nvdimm_range == "100000000:105000000"
+    assert layout.canary_range == "104000000:105000000"
+
+
+def test_equal_layouts_are_one_key() -> None:
+    assert len({Layout(512 * MIB), Layout(512 * MIB)}) == 1

@@ -314,10 +314,13 @@ def test_a_campaign_of_an_older_riobed_is_the_same() -> None:
         "quiet_s",
         "ask_s",
         "restore_check_share",
+        "boot_production",
+        "cache_shares",
         "protocol",
     ):
         del data[key]
-    del data["machine"]["icount"], data["machine"]["throttle"]
+    for key in ("icount", "nvdimm_mib", "canary_mib", "throttle"):
+        del data["machine"][key]
     assert comparable(yaml.safe_dump(data)) == comparable(text_of(spec()))
 
 
@@ -332,6 +335,11 @@ def test_a_spec_of_another_riobed_is_refused() -> None:
 def test_a_stored_spec_finds_its_workload_again(path: Path) -> None:
     asked = spec(workload={"path": path, "beside": [{"path": path}]})
     assert stored_spec("test", text_of(asked)).workload.folders == [path, path]
+
+
+def test_of_the_crashes_of_a_parked_stage_0_few_are_reset(path: Path) -> None:
+    parked = loaded(path, f"{GOOD}parked: {{}}\n").parked
+    assert parked is not None and (parked.reset, parked.both) == (0.05, 0.01)
 
 
 EXPOSED = GOOD + "machine: {memory_mib: 768, disk_mib: 768}\n"

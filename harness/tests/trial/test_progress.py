@@ -217,6 +217,9 @@ def test_seconds_are_lost_from_the_last_step_that_is_kept() -> None:
     heard.feed(record("D", 3) + record("I", 4), 12.0)
     assert [heard.seconds_lost(lost) for lost in (0, 1, 2, 3)] == [0.0, 1.5, 1.5, 2.0]
     assert heard.seconds_lost(None) is None
+    # In milliseconds.
+    heard.feed(record("D", 4), 12.0626)
+    assert heard.seconds_lost(1) == 0.063
     # What was done before the harness listened was done at no known time.
     warm = fed(*STREAM[:3])
     warm.feed(STREAM[3], 7.0)
