@@ -192,6 +192,11 @@ def test_a_program_that_writes_a_report_to_the_serial_port_is_no_crash() -> None
         (b"RIP: 0010:exc_page_fault+0x1/0x2\nRIP: 0010:iput+0x1/0x2\nRIP: 0033:0x7f", "iput"),
         (b"RIP: 0010:exc_page_fault+0x1/0x2\nRIP: 0033:0x7f", "exc_page_fault"),
         (b"RIP: 0010:ext4_[  9.1] x\n---[ end trace 0 ]---\nRIP: 0010:iput+0x1/0x2", "iput"),
+        # What follows the end of the trace is of another report.
+        (b"RIP: 0010:_raw_spin_lock+0x1/0x2\n---[ end trace 0 ]---\n iput+0x1/0x2", "_raw_spin_lock"),
+        (b"---[ end trace 0 ]---\nRIP: 0010:exc_nmi+0x1/0x2\nRIP: 0010:iput+0x1/0x2", "exc_nmi"),
+        (b"RIP: 0010:exc_nmi+0x1/0x2\nRIP: 0010:iput+0x1/0x2\nRIP: 0010:dput+0x1/0x2", "iput"),
+        (b"#PF: supervisor instruction fetch\nRIP: 0010:iput+0x1/0x2\nRIP: 0010:dput+0x1/0x2", "no function"),
         (b"RIP: 0010:0xffffffffc0001234", "no function"),
         (b"RIP: 0010:0x0", "no function"),
         (b"RIP: 0033:0x7f38939b072e", "user space"),
@@ -261,6 +266,15 @@ STALL = b"rcu: INFO: rcu_preempt self-detected stall on CPU\n" + REGISTERS % b"p
             b"[    9.0] Oops: int3: 0000 [#1]\nRIP: 0010:ext4_ren[  9.1] other\nRIP: 0010:iput+0x12/0x340\n",
             "int3 in iput",
         ),
+        # The console begins within a report.
+        (
+            b"RIP: 0010:_raw_spin_lock+0x1/0x2\n---[ end trace 0 ]---\n iput+0x1/0x2\n" + PANIC,
+            "oops in _raw_spin_lock",
+        ),
+        (
+            b"---[ end trace 0 ]---\nRIP: 0010:exc_nmi+0x1/0x2\nRIP: 0010:iput+0x1/0x2\n" + PANIC,
+            "oops in exc_nmi",
+        ),
     ],
 )
 def test_what_a_crash_is_named_by(console: bytes, title: str) -> None:
@@ -294,3 +308,5 @@ def test_where_a_task_is_blocked() -> None:
     assert formats.blocked_in(BLOCKED) == "ext4_orphan_add"
     assert formats.blocked_in(BLOCKED.replace(b"state:D", b"state:S")) == "unknown place"
     assert formats.blocked_in(b"") == "unknown place"
+    # The beginning of the report is lost.
+    assert formats.blocked_in(BLOCKED[BLOCKED.index(b"state:D") :]) == "ext4_orphan_add"

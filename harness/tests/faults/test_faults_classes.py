@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from riobed.faults.classes.rules import RULES
-from riobed.faults.sites.disassembly import render
+from riobed.faults.sites.disassembly import Instruction, render
+from riobed.faults.sites.flow import Function
 from riobed.faults.sites.index import index_sites
 from riobed.faults.sites.reader import Reader, entries
 from riobed.faults.sites.vmlinux import Vmlinux
@@ -317,3 +318,10 @@ def test_code_that_is_rewritten_joins_nothing(link: Callable[..., Path], tmp_pat
     assert len(index.sites["pointer"]) == 0
     assert index.excluded_sites["pointer"] == {"beside code that is rewritten": 1}
     assert index.excluded_sites["delete_random_inst"] == {"SMP lock prefix": 1}
+
+
+def test_a_function_covers_its_instructions() -> None:
+    function = Function(
+        "f", [Instruction(16, b"\x90", "nop", ""), Instruction(17, b"\xc3", "ret", "")], set()
+    )
+    assert [address for address in range(14, 20) if function.covers(address)] == [16, 17]

@@ -47,6 +47,8 @@ def test_a_run_from_start_to_end() -> None:
 def test_a_step_between_intent_and_done_is_in_flight() -> None:
     assert fed(record("I", 41), record("D", 41), record("I", 42)).in_flight == 42
     assert fed(record("D", 42)).in_flight == 0
+    # Its announcement was damaged.
+    assert fed(record("I", 41), record("D", 42)).in_flight == 0
 
 
 def test_the_first_error_keeps_its_words() -> None:
@@ -248,7 +250,7 @@ def test_of_many_lines_the_last_are_kept_and_the_first_errors() -> None:
     text = heard.told.text(0.0)
     _, head, *lines = text.decode().splitlines()
     assert head.startswith("=== progress") and len(lines) == 331 and len(text) < 100_000
-    assert lines[0].startswith("progress +7.000 E 7 EIO read xxx")
+    assert lines[0] == "progress +7.000 " + "E 7 EIO read ".ljust(200, "x")
     assert lines[30] == f"progress {4000 - 330} lines left out"
     assert lines[31:33] == ["progress +1851.000 I 1851", "progress +1851.000 D 1851"]
     assert lines[-1] == "progress +2000.000 D 2000"
