@@ -310,3 +310,7 @@ def test_where_a_task_is_blocked() -> None:
     assert formats.blocked_in(b"") == "unknown place"
     # The beginning of the report is lost.
     assert formats.blocked_in(BLOCKED[BLOCKED.index(b"state:D") :]) == "ext4_orphan_add"
+
+
+def test_of_an_endless_line_the_beginning_is_read() -> None:
+    assert formats.telling_line(b"BUG" + b" " * 296 + b"abc") == "BUG a"
