@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Places in the guest's RAM must not overlap, and together keep the file cache out of harm's way."""
 
+import re
+
 import pytest
 from riobed.errors import UsageError
-from riobed.guest.memory.layout import MIB, PAGE, Layout
+from riobed.guest.memory.layout import MIB, PAGE, STAGE0_SIZE, Layout
+from riobed.products import CHECKOUT
 
 SIZES = [256, 257, 511, 512, 768, 1024, 2048, 3071, 3072]
 
@@ -40,6 +43,22 @@ def test_the_registry_has_a_header_an_entry_for_each_page_and_the_log(layout: La
     pages = layout.ram // PAGE
     log_pages = min(max(pages // 256, 64), 512)
     assert 0 <= (end - start) - (PAGE + pages * 32 + log_pages * PAGE) < MIB
+
+
+def test_the_kernel_of_the_checkout_has_the_same_numbers() -> None:
+    """Where it starts, and the bounds of its log: the series is the other place where they stand."""
+    patches = CHECKOUT / "guest-kernel-patches"
+    start = re.search(r"CONFIG_PHYSICAL_START=(\w+)", (patches / "configs/base.config").read_text())
+    assert start and int(start[1], 0) == Layout(512 * MIB).registry_start - STAGE0_SIZE
+    series = "".join(path.read_text() for path in patches.glob("*.patch"))
+    least, most = (
+        int(re.findall(rf"^\+#define RIO_{name}_LOG_PAGES\s+(\d+)", series, re.MULTILINE)[-1])
+        for name in ("MIN", "MAX")
+    )
+    for mib in SIZES:
+        pages = mib * MIB // PAGE
+        need = PAGE + pages * 32 + min(max(pages // 256, least), most) * PAGE
+        assert Layout(mib * MIB).registry_size == -(-need // MIB) * MIB
 
 
 def test_all_of_ram_can_be_saved(layout: Layout) -> None:
