@@ -111,10 +111,11 @@ class CrashGuest:
         that disks and an NVDIMM survive, and RAM does not. `power-lines` also takes some of the cache lines
         of the NVDIMM that were not flushed and fenced; the marker must have `power_lines=True`, because the
         emulator watches all stores from the start. Afterwards the production kernel runs again. If recovery
-        or that kernel does not come up, the guest is reset once more, as a machine in use would be; a kernel
-        that did not come up is a warning. With `production=False` stage 0 keeps running, which saves a boot,
-        but has little memory and cannot be crashed. RecoveryFailed if the file system cannot be mounted, or
-        if only memory holds what could not be restored.
+        or that kernel does not come up, the guest is reset once more, as a machine in use would be. A kernel
+        that did not come up is a warning, and so is damage that memory says of itself (the report's
+        `damage`). With `production=False` stage 0 keeps running, which saves a boot, but has little memory
+        and cannot be crashed. RecoveryFailed if the file system cannot be mounted, or if only memory holds
+        what could not be restored.
         """
         if by not in get_args(Cause):
             raise UsageError(f"crash by {by!r}: there are {', '.join(get_args(Cause))}")
@@ -133,6 +134,8 @@ class CrashGuest:
             raise RecoveryFailed(f"after the {by} the file system cannot be mounted: {report.mount_error}")
         if report.incomplete:
             raise RecoveryFailed(f"after the {by}: {report.incomplete}")
+        if report.damage:
+            warnings.warn(f"after the {by}: {report.damage}", stacklevel=2)
         if production:
             self._restart_production()
             self._production = True

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from results_builders import faults, fill, planted
+from results_builders import faults, fill, planted, recovered
 from riobed_results.report.report import report
 from riobed_results.rules.controls import failed_controls
 from riobed_results.store.logs import Links
@@ -62,3 +62,15 @@ def test_a_reset_without_a_fault_lost_something(results: Results) -> None:
 def test_a_planted_change_cannot_be_classed(results: Results) -> None:
     lines = {name: cells["rio"] for name, cells in mode_table(results, PLANTED).lines.items()}
     assert (lines["Found"], lines["Found and rightly classed"]) == (2, 2)
+
+
+def test_damage_of_memory_is_told_beside_what_is_incomplete(store: Store) -> None:
+    parts = [
+        recovered(),
+        recovered(rejected=2, corrupt=3),
+        recovered(rejected=2, checksums=None) | {"complete": False},
+    ]
+    sound, damaged, both = (row.recovery for row in fill(store, *({"recovery": each} for each in parts)).rows)
+    assert sound and damaged and both and (sound.damage, sound.incomplete, damaged.incomplete) == ("", "", "")
+    assert "2 parts of the registry rejected" in damaged.damage and "3 pages with a wrong" in damaged.damage
+    assert "0 pages with a wrong" in both.damage and "2 parts of the registry damaged" in both.incomplete

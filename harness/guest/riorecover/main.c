@@ -152,6 +152,19 @@ static int check(const struct options *o, struct report *report)
 	return EXIT_ENVIRONMENT;
 }
 
+/* What memory says of itself, for people: a report is read by programs. */
+static uint64_t say_damage(const struct options *o, const struct cache *cache)
+{
+	uint64_t rejected = cache->entries.counts.rejected + cache->log.counts.rejected;
+	uint64_t corrupt = cache->entries.checksums.corrupt;
+
+	if (rejected || corrupt)
+		fprintf(stderr, "riorecover: %s: memory is damaged: %llu entries and log pages rejected, what they "
+			"listed is not restored; %llu pages with a wrong checksum\n",
+			o->device, (unsigned long long)rejected, (unsigned long long)corrupt);
+	return rejected;
+}
+
 /* Has all that was listed been written? If not, the reason is told. */
 static bool all_is_written(const struct options *o, const struct cache *cache,
 			   const struct report *report)
@@ -183,6 +196,18 @@ static bool others_are_written(const struct options *o, const struct cache *cach
 	return !report->unrecovered && !cache->registry.lost;
 }
 
+/* More than that, and somebody has to look before production makes a new registry. */
+static bool enough_is_valid(const struct options *o, const struct cache *cache)
+{
+	uint64_t rejected = say_damage(o, cache);
+
+	if (rejected <= o->most_rejected)
+		return true;
+	fprintf(stderr, "riorecover: %s: incomplete: at most %llu may be rejected; the registry stays valid\n",
+		o->device, (unsigned long long)o->most_rejected);
+	return false;
+}
+
 /* File data, and the end of the registry if all is written. */
 static int restore_files(const struct options *o, struct source *source, struct report *report)
 {
@@ -192,7 +217,8 @@ static int restore_files(const struct options *o, struct source *source, struct 
 	    restore_data(&source->cache, source->used, o->mount_point, &report->data))
 		return EXIT_ENVIRONMENT;
 	report->seconds_data = now() - start;
-	if (!all_is_written(o, &source->cache, report))
+	/* Both are told. */
+	if (!enough_is_valid(o, &source->cache) | !all_is_written(o, &source->cache, report))
 		return EXIT_INCOMPLETE;
 	if (mark_recovered(o, source))
 		return EXIT_ENVIRONMENT;
@@ -248,6 +274,8 @@ int main(int argc, char **argv)
 	     find_cache(&o, &device, &source, &report)))
 		return EXIT_ENVIRONMENT;
 	status = o.writing ? recover(&o, &source, &device, &report) : 0;
+	if (!o.writing)
+		say_damage(&o, &source.cache);
 	if (status != EXIT_ENVIRONMENT && write_report(&o, &report))
 		status = EXIT_ENVIRONMENT;
 	cache_close(&source.cache);

@@ -16,7 +16,7 @@ static const char usage[] =
 "usage: riorecover inspect --registry SIZE@START --limit BYTES --device FILE [--memory FILE]\n"
 "       riorecover recover --device FILE --mount DIR [--registry SIZE@START --limit BYTES]\n"
 "                          [--memory FILE] [--save FILE] [--e2fsck FILE] [--fsck-log FILE]\n"
-"                          [--report FILE] [--listed]\n"
+"                          [--report FILE] [--listed] [--rejected NUMBER]\n"
 "                          [--type TYPE [--check COMMAND] [--repair COMMAND]]\n"
 "\n"
 "inspect reads the registry and says what a recovery would restore; it writes\n"
@@ -32,6 +32,8 @@ static const char usage[] =
 "  --mount DIR            where to mount it\n"
 "  --listed               do nothing unless the registry has something for the UUID of the\n"
 "                         device's file system; other file systems are not asked for\n"
+"  --rejected NUMBER      how many entries and log pages may be damaged; with more the status is 3\n"
+"                         (default: any number; what they listed is not restored)\n"
 "  --type TYPE            of the file system: ext4 (default), which e2fsck checks before it is\n"
 "                         mounted, or another, whose mount replays its log\n"
 "  --check COMMAND        run on the device of another type after its log was replayed\n"
@@ -39,8 +41,8 @@ static const char usage[] =
 "  --report FILE          JSON report (default: standard output, which with this\n"
 "                         option gets a line for each phase as it begins)\n"
 "exit status: 0 done, 1 the environment failed, 2 wrong use, 3 not all that the\n"
-"registry lists is restored, other file systems included, or its header is lost;\n"
-"what is valid of it stays, so that it can be tried again\n";
+"registry lists is restored, other file systems included, or its header is lost, or\n"
+"too much of it is damaged; what is valid of it stays, so that it can be tried again\n";
 
 static int wrong_use(const char *why)
 {
@@ -95,6 +97,7 @@ static int parse_words(int argc, char **argv, struct options *o)
 		{ "repair", required_argument, NULL, 'x' },
 		{ "report", required_argument, NULL, 'o' },
 		{ "listed", no_argument, NULL, 'u' },
+		{ "rejected", required_argument, NULL, 'j' },
 		{ NULL, 0, NULL, 0 },
 	};
 	char *end;
@@ -111,6 +114,10 @@ static int parse_words(int argc, char **argv, struct options *o)
 		case 'l':
 			if (!parse_bytes(optarg, &end, &o->limit) || *end)
 				return wrong_use("--limit wants a number of bytes");
+			break;
+		case 'j':
+			if (!parse_bytes(optarg, &end, &o->most_rejected) || *end)
+				return wrong_use("--rejected wants a number");
 			break;
 		case 'm': o->memory = optarg; break;
 		case 'd': o->device = optarg; break;
@@ -134,7 +141,8 @@ int options_parse(int argc, char **argv, struct options *o)
 	int status;
 
 	*o = (struct options){ .memory = "/dev/mem", .e2fsck = "/sbin/e2fsck",
-			       .fsck_log = "/dev/null", .type = FS_EXT4 };
+			       .fsck_log = "/dev/null", .type = FS_EXT4,
+			       .most_rejected = UINT64_MAX };
 	if (argc > 1 && !strcmp(argv[1], "--help")) {
 		fputs(usage, stdout);
 		exit(0);

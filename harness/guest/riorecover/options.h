@@ -11,6 +11,7 @@ struct options {
 	const char *type;	/* of the file system */
 	const char *check, *repair;	/* commands for one that is not ext4, or NULL */
 	uint64_t start, size, limit;
+	uint64_t most_rejected;	/* entries and log pages, or the recovery is incomplete */
 	bool writing;		/* recover, not inspect */
 	bool has_registry;
 	bool listed;		/* only what the registry lists by its UUID */

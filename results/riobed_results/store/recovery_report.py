@@ -215,6 +215,20 @@ class RecoveryReport(_Part):
         return self.entries.rejected + self.header_damaged + (self.log.rejected if self.log else 0)
 
     @property
+    def damage(self) -> str:
+        """What memory says of its own damage, in one line; empty if there is none, or nothing could say so.
+
+        Production starts over it, unless stage 0 was told how much there may be. See `incomplete`.
+        """
+        wrong = self.checksum_mismatches or 0
+        if not self.registry_damage and not wrong:
+            return ""
+        return (
+            f"memory is damaged: {self.registry_damage} parts of the registry rejected, what they listed is "
+            f"not restored; {wrong} pages with a wrong checksum"
+        )
+
+    @property
     def incomplete(self) -> str:
         """What could not be restored, in one line; empty if that is nothing, or not known."""
         if self.complete is not False:
@@ -224,9 +238,11 @@ class RecoveryReport(_Part):
         if self.mount_error:
             return f"recovery incomplete: the file system cannot be mounted (errno {self.mount_error})"
         unreadable = self.entries.unreadable + (self.log.unreadable if self.log else 0)
+        damaged = f", {self.registry_damage} parts of the registry damaged" if self.registry_damage else ""
         return (
             f"recovery incomplete: {self.metadata.failed} blocks and {self.data.failed} pages of files not "
             f"written, {unreadable} pages not read, {self.unrecovered} other file systems not recovered"
+            f"{damaged}"
         )
 
     @property

@@ -7,8 +7,21 @@ import random
 from pathlib import Path
 
 import pytest
-from registry_image import ACTIVE, DEV, OTHER_DEV, PAGE, RECOVERED, UUID, Ram, data, metadata, phase
-from riorecover_helper import FILE_SIZE, Mounted, Riorecover, recovery, run_tool
+from registry_image import (
+    ACTIVE,
+    DEV,
+    OTHER_DEV,
+    PAGE,
+    RECOVERED,
+    UUID,
+    Ram,
+    data,
+    entry_address,
+    flip,
+    metadata,
+    phase,
+)
+from riorecover_helper import FILE_SIZE, Mounted, Riorecover, recovery, registry_options, run_tool
 
 
 def test_the_last_phase_is_named_when_all_is_done(
@@ -50,6 +63,32 @@ def test_file_data_comes_back(riorecover: Riorecover, ram: Ram, loop: Mounted) -
     report = riorecover.recover(ram, loop.device, loop.folder)
     assert report["registry"] == "cold"
     assert (loop.folder / "file").read_bytes() == b"later"
+
+
+def test_damage_is_told_and_can_be_too_much(riorecover: Riorecover, ram: Ram, loop: Mounted) -> None:
+    """What damaged entries listed is lost, so production may have to wait for somebody to look."""
+    ino, generation = loop.inode("/file")
+    ram.valid()
+    for pfn in range(2000, 2003):
+        ram.entry(pfn, data(ino, pfn - 2000, generation), b"n" * PAGE)
+    with ram.path.open("r+b") as memory:
+        for pfn in (2000, 2001):
+            memory.seek(entry_address(pfn))
+            word = memory.read(8)
+            memory.seek(entry_address(pfn))
+            memory.write(flip(word, 17))
+    told = "memory is damaged: 2 entries and log pages rejected"
+    inspected = riorecover("inspect", *registry_options(ram), "--device", loop.device)
+    assert inspected.returncode == 0 and told in inspected.stderr
+    command = recovery(ram, loop.device, loop.folder)
+    result = riorecover(*command, "--rejected", 1)
+    assert result.returncode == 3 and told in result.stderr and "at most 1 may be rejected" in result.stderr
+    assert phase(ram) == ACTIVE and not json.loads(result.stdout)["complete"]
+    loop.unmount()
+    result = riorecover(*command, "--rejected", 2)
+    assert result.returncode == 0 and told in result.stderr
+    assert phase(ram) == RECOVERED and json.loads(result.stdout)["complete"]
+    assert (loop.folder / "file").read_bytes()[: 2 * PAGE] == b"o" * 2 * PAGE
 
 
 def test_only_the_data_of_a_file_changes(riorecover: Riorecover, ram: Ram, loop: Mounted) -> None:
