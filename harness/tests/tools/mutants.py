@@ -6,10 +6,10 @@ pyproject.toml lists. coverage.py says which tests execute the changed line; the
 """
 
 import argparse
+import hashlib
 import json
 import multiprocessing
 import os
-import random
 import re
 import resource
 import shutil
@@ -23,6 +23,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -86,19 +87,35 @@ def measure(tree: Path, folders: list[str]) -> tuple[CoverageData, dict[str, flo
 
 
 def sample(tree: Path, modules: list[str], count: int, seed: int) -> list[MutationSpec]:
-    """Draw mutants of all modules; the same sources give the same ones.
+    """Draw mutants of all modules; a change of the sources leaves those of other functions in the sample.
 
-    Each operator in the sources is as likely as any other, however many others it can be replaced by.
+    Each operator in the sources is as likely as any other, however many others it can be replaced by. A hash
+    of the operator's function, kind and number there ranks it, and the first `count` are taken.
     """
     with use_db(":memory:", WorkDB.Mode.create) as db:
         init([tree / module for module in modules], db, {})
         specs = [item.mutations[0] for item in db.work_items]
-    specs = [spec for spec in specs if _TYPES not in spec.operator_name]
-    places: dict[tuple[object, ...], list[MutationSpec]] = defaultdict(list)
-    for spec in sorted(specs, key=lambda spec: (str(spec.module_path), spec.operator_name, spec.occurrence)):
-        places[spec.module_path, spec.start_pos, spec.operator_name.partition("_")[0]].append(spec)
-    rng = random.Random(seed)
-    return [rng.choice(places[place]) for place in rng.sample(list(places), count)]
+    places: dict[tuple[str, tuple[int, int], str], list[MutationSpec]] = defaultdict(list)
+    for spec in specs:
+        if _TYPES not in spec.operator_name:
+            module = spec.module_path.relative_to(tree).as_posix()
+            places[module, spec.start_pos, spec.operator_name.partition("_")[0]].append(spec)
+    ranked = []
+    seen: Counter[tuple[str | None, ...]] = Counter()
+    for module, start, kind in sorted(places):
+        found = places[module, start, kind]
+        operator = (module, found[0].definition_name, kind)
+        seen[operator] += 1
+        rank = rank_of(seed, *operator, seen[operator])
+        ranked.append(
+            (rank, min(found, key=lambda spec: rank_of(rank, spec.operator_name, spec.operator_args)))
+        )
+    return [spec for _, spec in sorted(ranked, key=itemgetter(0))[:count]]
+
+
+def rank_of(*words: object) -> str:
+    """A number that is as good as random, but always the same for these words."""
+    return hashlib.sha256(repr(words).encode()).hexdigest()
 
 
 def tests_of(spec: MutationSpec, data: CoverageData, durations: dict[str, float]) -> list[str]:
