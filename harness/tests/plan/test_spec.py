@@ -337,11 +337,6 @@ def test_a_stored_spec_finds_its_workload_again(path: Path) -> None:
     assert stored_spec("test", text_of(asked)).workload.folders == [path, path]
 
 
-def test_of_the_crashes_of_a_parked_stage_0_few_are_reset(path: Path) -> None:
-    parked = loaded(path, f"{GOOD}parked: {{}}\n").parked
-    assert parked is not None and (parked.reset, parked.both) == (0.05, 0.01)
-
-
 EXPOSED = GOOD + "machine: {memory_mib: 768, disk_mib: 768}\n"
 
 

@@ -153,7 +153,3 @@ NO_JSON = [b"equal", b'{"a": ', b"\xff\xfe", b"[" * 100000, TOO_LONG]
 def test_output_that_is_none(output: bytes, says: str, status: int) -> None:
     with pytest.raises(InfraError, match=rf"^[^\n]*{says}[^\n]*$"):
         read_check(ExecResult(status, output, b""))
-
-
-def test_equal_verdicts_are_one_key() -> None:
-    assert len({ON_DISK, replace(ON_DISK)}) == 1
