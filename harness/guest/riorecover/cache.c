@@ -3,6 +3,7 @@
 
 #include <endian.h>
 #include <stdio.h>
+#include <string.h>
 
 bool cache_is_recovered(const struct cache *cache)
 {
@@ -23,20 +24,27 @@ static void match(struct cache *cache, const struct device *device, bool listed)
 		cache->match = MATCH_NONE;
 }
 
-/*
- * A superblock with a UUID that is not listed is that of another file system, unless memory has one that was
- * made in the same second. A disk whose superblock cannot be read says nothing.
- */
-static bool is_another(const struct cache *cache, struct memory *memory, const struct device *device)
+static struct superblock superblock_in_memory(const struct cache *cache, struct memory *memory)
 {
 	const struct page *page = entries_find_block(&cache->entries, 0);
-	const void *content = page ? memory_at(memory, page->address, RIO_PAGE_SIZE) : NULL;
-	struct superblock superblock = { .valid = false };
+	const uint8_t *content = page ? memory_at(memory, page->address, RIO_PAGE_SIZE) : NULL;
 
-	if (content)
-		superblock = superblock_read(content);
-	return device->superblock.valid &&
-	       !(superblock.valid && superblock.made == device->superblock.made);
+	return content ? superblock_read(content + SUPERBLOCK_OFFSET) : (struct superblock){ .valid = false };
+}
+
+/*
+ * A disk whose UUID is not listed belongs to the file system in memory if it shows that: its superblock was made in the
+ * same second, so that the UUID was changed, or its backup has the UUID. A disk below a volume manager or encryption
+ * shows neither.
+ */
+static bool is_its_disk(const struct cache *cache, struct memory *memory, const struct device *device)
+{
+	const uint8_t *uuid = cache->registry.header.fs[cache->fs].uuid;
+	struct superblock in_memory = superblock_in_memory(cache, memory);
+
+	if (device->superblock.valid)
+		return in_memory.valid && in_memory.made == device->superblock.made;
+	return device->backup.valid && !memcmp(device->backup.uuid, uuid, sizeof(device->backup.uuid));
 }
 
 static int read_parts(struct cache *cache, struct memory *memory, const struct device *device)
@@ -78,7 +86,7 @@ int cache_read(struct cache *cache, struct memory *memory, uint64_t start, uint6
 	err = read_parts(cache, memory, device);
 	if (err || cache->match == MATCH_UUID)
 		return err;
-	if (cache->entries.counts.behind || is_another(cache, memory, device))
+	if (cache->entries.counts.behind || !is_its_disk(cache, memory, device))
 		return no_match(cache, name);
 	fprintf(stderr, "riorecover: %s: its UUID is not in the registry; taken for the only file system there\n",
 		name);

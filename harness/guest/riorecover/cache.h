@@ -17,8 +17,8 @@ enum cache_match {
 	MATCH_NONE,
 	MATCH_UUID,
 	/*
-	 * By being the only one that is to be recovered: the device's superblock has no magic
-	 * number, or was made in the same second as the one in memory.
+	 * By being the only one that is to be recovered, and by what the device shows besides the
+	 * UUID of its first superblock.
 	 */
 	MATCH_ONLY,
 };

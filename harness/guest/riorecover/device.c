@@ -11,15 +11,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "rio_registry.h"
-
 /* ext4 superblock: fs/ext4/ext4.h, struct ext4_super_block */
-#define SB_OFFSET	1024
 #define SB_LOG_BLOCK	0x18
 #define SB_MAGIC	0x38
 #define SB_UUID		0x68
 #define SB_MKFS_TIME	0x108
-#define SB_END		(SB_OFFSET + 1024)
+#define SB_SIZE		1024
 #define EXT4_MAGIC	0xef53
 
 int device_size(int fd, uint64_t *size)
@@ -34,33 +31,46 @@ int device_size(int fd, uint64_t *size)
 	return 0;
 }
 
-struct superblock superblock_read(const uint8_t *block)
+static uint32_t number(const uint8_t *at)
 {
-	const uint8_t *sb = block + SB_OFFSET;
-	struct superblock found = { .valid = true };
-	uint16_t magic;
-	uint32_t log_block;
+	uint32_t value;
 
-	memcpy(&magic, sb + SB_MAGIC, sizeof(magic));
-	memcpy(&log_block, sb + SB_LOG_BLOCK, sizeof(log_block));
-	if (le16toh(magic) != EXT4_MAGIC || le32toh(log_block) != 2)
+	memcpy(&value, at, sizeof(value));
+	return le32toh(value);
+}
+
+struct superblock superblock_read(const uint8_t *sb)
+{
+	struct superblock found = { .valid = true };
+
+	if ((number(sb + SB_MAGIC) & 0xffff) != EXT4_MAGIC || number(sb + SB_LOG_BLOCK) != 2)
 		return (struct superblock){ .valid = false };
 	memcpy(found.uuid, sb + SB_UUID, sizeof(found.uuid));
-	memcpy(&found.made, sb + SB_MKFS_TIME, sizeof(found.made));
-	found.made = le32toh(found.made);
+	found.made = number(sb + SB_MKFS_TIME);
 	return found;
+}
+
+/* Reads a superblock at an offset; false if that failed. */
+static bool read_superblock(const struct device *device, uint64_t at, struct superblock *superblock)
+{
+	uint8_t sb[SB_SIZE];
+
+	if (pread(device->fd, sb, sizeof(sb), (off_t)at) != sizeof(sb))
+		return false;
+	*superblock = superblock_read(sb);
+	return true;
 }
 
 int device_open(struct device *device, const char *path, bool writable)
 {
-	uint8_t block[SB_END];
 	uint64_t size;
 	int err = 0;
 
+	*device = (struct device){ 0 };
 	device->fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
 	if (device->fd < 0 || device_size(device->fd, &size))
 		err = errno;
-	else if (pread(device->fd, block, sizeof(block), 0) != sizeof(block))
+	else if (!read_superblock(device, SUPERBLOCK_OFFSET, &device->superblock))
 		err = EIO;
 	if (err) {
 		fprintf(stderr, "riorecover: %s: %s\n", path, strerror(err));
@@ -69,6 +79,8 @@ int device_open(struct device *device, const char *path, bool writable)
 		return -err;
 	}
 	device->blocks = size / RIO_PAGE_SIZE;
-	device->superblock = superblock_read(block);
+	/* A backup that cannot be read is none. */
+	if (device->blocks > BACKUP_BLOCK)
+		read_superblock(device, BACKUP_BLOCK * RIO_PAGE_SIZE, &device->backup);
 	return 0;
 }

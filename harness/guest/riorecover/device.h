@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "rio_registry.h"
+
 /* What is used of an ext4 superblock. */
 struct superblock {
 	bool valid;		/* ext4 with blocks of RIO_PAGE_SIZE; else the rest is 0 */
@@ -13,10 +15,16 @@ struct superblock {
 	uint32_t made;		/* when, in seconds: what no tool changes later */
 };
 
+/* Where a superblock lies in the first block of a file system, in bytes. */
+#define SUPERBLOCK_OFFSET 1024
+/* The first block of the second group, which has a backup: mke2fs(8), -O sparse_super. */
+#define BACKUP_BLOCK (8 * RIO_PAGE_SIZE)
+
 struct device {
 	int fd;
 	uint64_t blocks;	/* of RIO_PAGE_SIZE bytes */
 	struct superblock superblock;
+	struct superblock backup;	/* in BACKUP_BLOCK */
 };
 
 /* Opens a device or an image; 0, or -errno with a line on stderr. */
@@ -25,7 +33,7 @@ int device_open(struct device *device, const char *path, bool writable);
 /* The size in bytes of a block device or file; -1 with errno. */
 int device_size(int fd, uint64_t *size);
 
-/* Reads the superblock in the first block of a file system. */
-struct superblock superblock_read(const uint8_t *block);
+/* Reads a superblock, of 1024 bytes. */
+struct superblock superblock_read(const uint8_t *sb);
 
 #endif

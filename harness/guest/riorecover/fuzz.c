@@ -215,15 +215,16 @@ static void restore(const struct cache *cache, struct memory *memory, const stru
 	check_places(cache, memory);
 }
 
-/* A device with the UUID of the first file system, or without a superblock. */
+/* A device with the UUID of the first file system in its superblock, or in a backup alone. */
 static struct device device_for(struct memory *memory, bool known)
 {
 	struct device device = { .fd = disk.fd, .blocks = DEVICE_BLOCKS };
+	struct superblock found = { .valid = true };
 	struct registry registry;
 
 	registry_open(&registry, memory, REGISTRY, REGISTRY_SIZE);
-	device.superblock.valid = known;
-	memcpy(device.superblock.uuid, registry.header.fs[0].uuid, sizeof(device.superblock.uuid));
+	memcpy(found.uuid, registry.header.fs[0].uuid, sizeof(found.uuid));
+	*(known ? &device.superblock : &device.backup) = found;
 	return device;
 }
 

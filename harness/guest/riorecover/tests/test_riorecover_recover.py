@@ -4,6 +4,7 @@
 import json
 import random
 import shutil
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -91,33 +92,73 @@ def test_only_listed_blocks_are_written(riorecover: Riorecover, ram: Ram, disk: 
     assert_not_mounted(report)
 
 
-def test_superblock_comes_from_memory(riorecover: Riorecover, ram: Ram, disk: Path, tmp_path: Path) -> None:
-    """Whatever the disk has there: the only file system in the registry must then be the right one."""
-    later = Path(shutil.copy(disk, tmp_path / "later"))
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    """A disk with a backup of its superblock, in block 32768."""
+    options = ["-b", 4096, "-O", "^has_journal", "-U", uuid.UUID(bytes=UUID)]
+    run_tool("mke2fs", "-q", "-F", "-t", "ext4", *options, tmp_path / "large", "200M")
+    return tmp_path / "large"
+
+
+def put(disk: Path, at: int, content: bytes) -> bytes:
+    """What was there."""
+    with disk.open("r+b") as file:
+        file.seek(at)
+        before = file.read(len(content))
+        file.seek(at)
+        file.write(content)
+    return before
+
+
+def test_superblock_comes_from_memory(riorecover: Riorecover, ram: Ram, large: Path, tmp_path: Path) -> None:
+    """Whatever the disk has in its first block."""
+    later = Path(shutil.copy(large, tmp_path / "later"))
     run_tool("tune2fs", "-L", "from-memory", later)
-    ram.valid().entry(2000, metadata(0), later.read_bytes()[:PAGE])
-    whole = disk.read_bytes()
-    for superblock, match in ((whole[:PAGE], "uuid"), (bytes(PAGE), "only")):
-        disk.write_bytes(superblock + whole[PAGE:])
-        report = riorecover.recover(ram, disk)
+    ram.valid().entry(2000, metadata(0), put(later, 0, bytes(PAGE)))
+    superblock = put(large, 0, bytes(PAGE))
+    for content, match in ((superblock, "uuid"), (bytes(PAGE), "only")):
+        put(large, 0, content)
+        report = riorecover.recover(ram, large)
         assert (report["registry"], report["matched_by"]) == ("recovered", match)
-        assert "from-memory" in run_tool("dumpe2fs", "-h", disk)
+        assert "from-memory" in run_tool("dumpe2fs", "-h", large)
 
 
-def test_a_disk_with_a_damaged_superblock(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
-    """It is taken for the only one that is to be recovered, if nothing speaks against it."""
-    ram.valid().entry(2000, metadata(1500), b"x" * PAGE)
-    disk.write_bytes(bytes(PAGE) + disk.read_bytes()[PAGE:])
+def matched(riorecover: Riorecover, ram: Ram, disk: Path) -> str | None:
+    """How the disk was found in the registry; if it was not, no entry is for it."""
     result = riorecover("inspect", *registry_options(ram), "--device", disk)
-    assert str(disk) in result.stderr and json.loads(result.stdout)["matched_by"] == "only"
+    report = json.loads(result.stdout)
+    cold = report["registry"] == "cold", not report["entries"]["entries"], report["matched_by"] is None
+    assert len(set(cold)) == 1 and (all(cold) or str(disk) in result.stderr)
+    match: str | None = report["matched_by"]
+    return match
+
+
+def test_a_disk_with_a_damaged_superblock(riorecover: Riorecover, ram: Ram, large: Path) -> None:
+    """It is taken for the only one that is to be recovered if its backup says so."""
+    ram.valid().entry(2000, metadata(1500), b"x" * PAGE)
+    superblock = put(large, 0, bytes(PAGE))
+    assert matched(riorecover, ram, large) == "only"
     one_of_two = ((DEV, UUID), (OTHER_DEV, UUID[::-1], RECOVERED))
-    assert riorecover.inspect(ram.valid(file_systems=one_of_two), disk)["matched_by"] == "only"
-    for speaks_against in (((DEV, UUID), (OTHER_DEV, UUID[::-1])), ((DEV, UUID, RECOVERED),)):
-        report = riorecover.inspect(ram.valid(file_systems=speaks_against), disk)
-        assert (report["registry"], report["matched_by"]) == ("cold", None)
-        assert report["entries"]["entries"] == 0
-    ram.entry(2001, metadata(disk.stat().st_size // PAGE))
-    assert riorecover.inspect(ram.valid(), disk)["registry"] == "cold"
+    assert matched(riorecover, ram.valid(file_systems=one_of_two), large) == "only"
+    both = ((DEV, UUID), (OTHER_DEV, UUID[::-1]))
+    for speaks_against in (both, ((DEV, UUID, RECOVERED),), ((DEV, UUID[::-1]),)):
+        assert matched(riorecover, ram.valid(file_systems=speaks_against), large) is None
+    ram.valid().entry(2001, metadata(large.stat().st_size // PAGE))
+    assert matched(riorecover, ram, large) is None
+    ram.entry(2001, metadata(0), superblock)
+    assert matched(riorecover, ram, large) == "only"
+    put(large, 32768 * PAGE, bytes(PAGE))
+    assert matched(riorecover, ram, large) is None
+
+
+def test_a_disk_below_a_mapping_is_not_written(riorecover: Riorecover, ram: Ram, disk: Path) -> None:
+    """With dm-crypt the disk has as many blocks as the file system, and looks like noise."""
+    ram.valid().entry(2000, metadata(0), disk.read_bytes()[:PAGE])
+    ram.entry(2001, metadata(1500), b"x" * PAGE)
+    disk.write_bytes(random.Random(1).randbytes(disk.stat().st_size))
+    below = disk.read_bytes()
+    report = riorecover.recover(ram, disk)
+    assert not changed_blocks(below, disk) and not report["complete"]
 
 
 def test_another_disk_is_not_taken_for_the_only_file_system(
