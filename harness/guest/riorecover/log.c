@@ -117,7 +117,10 @@ static void note_bytes(struct reader *r, const struct rio_undo *record, uint64_t
 	}
 }
 
-/* The page where an operation goes on, NONE if that one is not its own or has been read. */
+/*
+ * The page where an operation goes on, NONE if that one is not its own or has been read. A free one is not used yet:
+ * the crash came when the record that leads there was complete, and the first one there was not.
+ */
 static uint32_t next_page(struct reader *r, uint32_t i, uint64_t next)
 {
 	const struct log_word *word = next < r->nr_pages ? &r->words[next] : NULL;
@@ -126,7 +129,7 @@ static uint32_t next_page(struct reader *r, uint32_t i, uint64_t next)
 	    word->operation == r->words[i].operation)
 		return (uint32_t)next;
 	/* One whose word is not good has been counted. */
-	r->log->counts.inconsistent += !word || word->good;
+	r->log->counts.inconsistent += !word || (word->good && word->kind != RIO_LOG_FREE);
 	return NONE;
 }
 

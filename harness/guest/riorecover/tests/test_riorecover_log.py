@@ -83,6 +83,12 @@ def test_a_long_operation_goes_on_in_other_pages(restored: Restored, ram: Ram) -
     assert restored() == (b"oneoe" + NEW[5:], {"operations": 1, "undone": 3})
 
 
+def test_a_crash_before_the_first_record_of_the_next_page(restored: Restored, ram: Ram) -> None:
+    """The page that it goes on in is still free, and that is no damage."""
+    ram.log_page(1, undo(1, BLOCK, 0, b"old"), next_page(1, 2))
+    assert restored() == (b"old" + NEW[3:], {"operations": 1, "undone": 1})
+
+
 def test_what_is_not_to_be_put_back(restored: Restored, ram: Ram) -> None:
     ram.log_page(1, undo(1, BLOCK, 0, b"s", UNDO_SUPERSEDED), undo(1, BLOCK, 9, b"u"))
     ram.log_page(2, undo(2, BLOCK, 0, b"f", dev=OTHER_DEV), operation=8)
@@ -114,7 +120,6 @@ NONSENSE = {
     "on behind the log": next_page(1, LOG_PAGES),
     "on far behind the log": next_page(1, 2**32 + 3),
     "on in itself": next_page(1, 1),
-    "on in a free page": next_page(1, 2),
     "on in a first page": next_page(1, 3),
     "on in another operation": next_page(1, 4),
     "on in a circle": next_page(1, 5),
