@@ -57,8 +57,11 @@ int restored_file_open(struct restored_file *file, int mount_fd, uint32_t ino, u
 	*file = (struct restored_file){ .fd = open_handle(mount_fd, ino, generation, O_RDWR) };
 	if (file->fd < 0 && errno == EPERM)
 		file->fd = open_append_only(mount_fd, ino, generation, &file->flags);
+	/* A directory, a link, a device or a socket: damage made the file one, or the file is gone. */
+	if (file->fd < 0 && (errno == EISDIR || errno == ELOOP || errno == EACCES || errno == ENXIO))
+		return -ESTALE;
 	if (file->fd < 0)
-		return errno == EISDIR || errno == ELOOP ? -ESTALE : -errno;
+		return -errno;
 	if (fstat(file->fd, &st) || !S_ISREG(st.st_mode)) {
 		close(file->fd);
 		file->fd = -1;

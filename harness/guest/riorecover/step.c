@@ -82,7 +82,8 @@ int replay_and_check(const char *device, const char *type, const char *mount_poi
 
 int mount_file_system(const char *device, const char *type, const char *mount_point)
 {
-	if (!mount(device, mount_point, type, MS_NOATIME, ""))
+	/* A damaged inode may have become a device, which nothing is to open. */
+	if (!mount(device, mount_point, type, MS_NOATIME | MS_NODEV, ""))
 		return 0;
 	int err = errno;
 

@@ -21,7 +21,7 @@ from registry_image import (
     metadata,
     phase,
 )
-from riorecover_helper import FILE_SIZE, Mounted, Riorecover, recovery, registry_options, run_tool
+from riorecover_helper import FILE_SIZE, Mounted, Riorecover, recovery, registry_options, run_tool, tool
 
 
 def test_the_last_phase_is_named_when_all_is_done(
@@ -111,6 +111,23 @@ def test_only_the_data_of_a_file_changes(riorecover: Riorecover, ram: Ram, loop:
     assert "a" in run_tool("lsattr", file).split()[0]
     assert file.read_bytes()[:PAGE] == content and phase(ram) == RECOVERED
     run_tool("chattr", "-a", file)
+
+
+@pytest.mark.parametrize(
+    "mode", ["060644", "020644", "010644", "0140644"], ids=["disk", "tty", "fifo", "socket"]
+)
+def test_a_file_that_damage_made_something_else_is_lost(
+    riorecover: Riorecover, ram: Ram, loop: Mounted, mode: str
+) -> None:
+    """No driver is asked: there is none for this device, and that would be a failure."""
+    ino, generation = loop.inode("/file")
+    # Major number 120 is for experiments: Documentation/admin-guide/devices.txt.
+    for field, value in (("mode", mode), ("flags", "0"), ("block[0]", f"{120 << 8 | 1:#x}")):
+        run_tool("debugfs", "-w", "-R", f"set_inode_field /file {field} {value}", loop.image)
+    ram.valid().entry(2000, data(ino, 1, generation), b"x" * PAGE)
+    result = riorecover(*recovery(ram, loop.device, loop.folder, tool("true")))
+    report = json.loads(result.stdout)
+    assert (report["mount_error"], report["data"]["lost_inodes"], report["data"]["failed"]) == (0, 1, 0)
 
 
 def test_registry_stays_while_data_is_missing(riorecover: Riorecover, ram: Ram, loop: Mounted) -> None:
