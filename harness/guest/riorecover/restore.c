@@ -10,6 +10,13 @@
 
 #include "restored_file.h"
 
+/*
+ * A reset must not find an inode on the disk without the blocks of extents that it leads to, and nothing lists those of
+ * a file that was clean. Without a journal only fsync() writes them in order, as long as nothing else has written the
+ * inode. Stage 0 has no flusher, and this many bytes of dirty data make no writer its own (init, vm.dirty_bytes).
+ */
+#define MOST_UNSYNCED	(4 << 20)
+
 static int complain(const char *path, int err)
 {
 	fprintf(stderr, "riorecover: %s: %s\n", path, strerror(err));
@@ -56,14 +63,40 @@ int restore_metadata(const struct cache *cache, struct memory *memory,
 	return fsync(device->fd) ? complain("device", errno) : 0;
 }
 
+/* The file whose pages are being written, and how many of them may not be on the disk yet. */
+struct restoring {
+	struct restored_file file;
+	uint32_t ino;
+	uint64_t pages, bytes;
+};
+
+static void complain_of_file(const struct restoring *restoring, const char *what, int err)
+{
+	fprintf(stderr, "riorecover: inode %u: %s: %s\n", restoring->ino, what, strerror(err));
+}
+
+/* A page counts when it is on the disk, which may refuse it only now. */
+static void sync_file(struct restoring *restoring, struct data_counts *counts)
+{
+	if (fsync(restoring->file.fd)) {
+		complain_of_file(restoring, "its data", errno);
+		counts->failed += restoring->pages;
+	} else {
+		counts->pages += restoring->pages;
+		counts->bytes += restoring->bytes;
+	}
+	restoring->pages = restoring->bytes = 0;
+}
+
 /*
  * A file's size comes from the restored inode and is never changed. It does not
  * come from the entry: a growing file gets its new size in the inode first, and
  * the rest of the page, which is zeros, is then part of the file.
  */
-static void restore_page(const struct restored_file *file, const struct page *page,
+static void restore_page(struct restoring *restoring, const struct page *page,
 			 struct memory *memory, struct data_counts *counts)
 {
+	const struct restored_file *file = &restoring->file;
 	off_t offset = (off_t)(page->index * RIO_PAGE_SIZE);
 	size_t length = RIO_PAGE_SIZE;
 	const void *content = memory_at(memory, page->address, RIO_PAGE_SIZE);
@@ -78,17 +111,24 @@ static void restore_page(const struct restored_file *file, const struct page *pa
 		counts->failed++;
 		return;
 	}
-	counts->pages++;
-	counts->bytes += length;
+	restoring->pages++;
+	restoring->bytes += length;
+	if (restoring->bytes >= MOST_UNSYNCED)
+		sync_file(restoring, counts);
 }
 
 /* What cannot be put back is told; the data is there. */
-static void close_file(struct restored_file *file, const struct page *page)
+static void close_file(struct restoring *restoring, struct data_counts *counts)
 {
-	int err = restored_file_close(file);
+	int err;
 
+	if (restoring->file.fd < 0)
+		return;
+	err = restored_file_put_back(&restoring->file);
 	if (err)
-		fprintf(stderr, "riorecover: inode %u: its attributes: %s\n", page->ino, strerror(-err));
+		complain_of_file(restoring, "its attributes", -err);
+	sync_file(restoring, counts);
+	restored_file_close(&restoring->file);
 }
 
 int restore_data(const struct cache *cache, struct memory *memory,
@@ -96,7 +136,7 @@ int restore_data(const struct cache *cache, struct memory *memory,
 {
 	const struct entries *entries = &cache->entries;
 	int mount_fd = open(mount_point, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct restored_file file = { .fd = -1 };
+	struct restoring restoring = { .file.fd = -1 };
 	const struct page *last = NULL;
 	int opened = 0, err = 0;
 
@@ -109,20 +149,22 @@ int restore_data(const struct cache *cache, struct memory *memory,
 			continue;
 		if (!last || page->ino != last->ino ||
 		    page->generation != last->generation) {
-			close_file(&file, last);
-			opened = restored_file_open(&file, mount_fd, page->ino, page->generation);
+			close_file(&restoring, counts);
+			opened = restored_file_open(&restoring.file, mount_fd, page->ino, page->generation);
+			restoring.ino = page->ino;
 			counts->files += !opened;
 		}
 		last = page;
 		if (!opened)
-			restore_page(&file, page, memory, counts);
+			restore_page(&restoring, page, memory, counts);
 		else if (opened == -ESTALE)
 			counts->lost_inodes++;
 		else
 			counts->failed++;
 	}
-	close_file(&file, last);
-	if (syncfs(mount_fd))
+	close_file(&restoring, counts);
+	/* What a file's sync refused has been counted, and would be told here once more. */
+	if (syncfs(mount_fd) && !counts->failed)
 		err = complain(mount_point, errno);
 	close(mount_fd);
 	return err;

@@ -75,12 +75,10 @@ int restored_file_open(struct restored_file *file, int mount_fd, uint32_t ino, u
 	return 0;
 }
 
-int restored_file_close(struct restored_file *file)
+int restored_file_put_back(struct restored_file *file)
 {
 	int err = 0;
 
-	if (file->fd < 0)
-		return 0;
 	if (file->capability_size > 0 &&
 	    fsetxattr(file->fd, CAPABILITY, file->capability, (size_t)file->capability_size, 0))
 		err = -errno;
@@ -89,7 +87,11 @@ int restored_file_close(struct restored_file *file)
 	/* Last: an append-only file takes no times. */
 	if (file->flags && ioctl(file->fd, FS_IOC_SETFLAGS, &file->flags))
 		err = -errno;
+	return err;
+}
+
+void restored_file_close(struct restored_file *file)
+{
 	close(file->fd);
 	file->fd = -1;
-	return err;
 }

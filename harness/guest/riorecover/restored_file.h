@@ -27,6 +27,7 @@ struct restored_file {
 int restored_file_open(struct restored_file *file, int mount_fd, uint32_t ino, uint32_t generation);
 
 /* Puts back what the writes changed; 0, or -errno if something could not be. */
-int restored_file_close(struct restored_file *file);
+int restored_file_put_back(struct restored_file *file);
+void restored_file_close(struct restored_file *file);
 
 #endif
