@@ -208,7 +208,16 @@ static bool enough_is_valid(const struct options *o, const struct cache *cache)
 	return false;
 }
 
-/* File data, and the end of the registry if all is written. */
+/* Goes on without what is missing, if the user says so. */
+static int incomplete(const struct options *o)
+{
+	if (!o->give_up)
+		return EXIT_INCOMPLETE;
+	fprintf(stderr, "riorecover: %s: what is missing is given up\n", o->device);
+	return 0;
+}
+
+/* File data, and the end of the registry if all is written or given up. */
 static int restore_files(const struct options *o, struct source *source, struct report *report)
 {
 	double start = now();
@@ -218,7 +227,8 @@ static int restore_files(const struct options *o, struct source *source, struct 
 		return EXIT_ENVIRONMENT;
 	report->seconds_data = now() - start;
 	/* Both are told. */
-	if (!enough_is_valid(o, &source->cache) | !all_is_written(o, &source->cache, report))
+	report->complete = enough_is_valid(o, &source->cache) & all_is_written(o, &source->cache, report);
+	if (!report->complete && incomplete(o))
 		return EXIT_INCOMPLETE;
 	if (mark_recovered(o, source))
 		return EXIT_ENVIRONMENT;
@@ -233,8 +243,8 @@ static int recover(const struct options *o, struct source *source,
 	bool warm = o->has_registry && source->cache.verdict == REGISTRY_VALID;
 	int status = 0;
 
-	report->complete = o->listed && !warm;
-	if (report->complete)
+	report->complete = true;
+	if (o->listed && !warm)
 		return 0;
 	if (warm && restore_blocks(o, source, device, report))
 		return EXIT_ENVIRONMENT;
@@ -249,9 +259,10 @@ static int recover(const struct options *o, struct source *source,
 	/* Without a registry a mount that fails is a result: the file system is lost. */
 	if (warm)
 		status = restore_files(o, source, report);
-	if (!others_are_written(o, &source->cache, report) && !status)
-		status = EXIT_INCOMPLETE;
-	report->complete = !status;
+	if (!others_are_written(o, &source->cache, report)) {
+		report->complete = false;
+		status = status ? status : incomplete(o);
+	}
 	return status;
 }
 

@@ -16,7 +16,7 @@ static const char usage[] =
 "usage: riorecover inspect --registry SIZE@START --limit BYTES --device FILE [--memory FILE]\n"
 "       riorecover recover --device FILE --mount DIR [--registry SIZE@START --limit BYTES]\n"
 "                          [--memory FILE] [--save FILE] [--e2fsck FILE] [--fsck-log FILE]\n"
-"                          [--report FILE] [--listed] [--rejected NUMBER]\n"
+"                          [--report FILE] [--listed] [--rejected NUMBER] [--give-up]\n"
 "                          [--type TYPE [--check COMMAND] [--repair COMMAND]]\n"
 "\n"
 "inspect reads the registry and says what a recovery would restore; it writes\n"
@@ -34,6 +34,7 @@ static const char usage[] =
 "                         device's file system; other file systems are not asked for\n"
 "  --rejected NUMBER      how many entries and log pages may be damaged; with more the status is 3\n"
 "                         (default: any number; what they listed is not restored)\n"
+"  --give-up              end the recovery even if not all is restored; what is missing is lost\n"
 "  --type TYPE            of the file system: ext4 (default), which e2fsck checks before it is\n"
 "                         mounted, or another, whose mount replays its log\n"
 "  --check COMMAND        run on the device of another type after its log was replayed\n"
@@ -98,6 +99,7 @@ static int parse_words(int argc, char **argv, struct options *o)
 		{ "report", required_argument, NULL, 'o' },
 		{ "listed", no_argument, NULL, 'u' },
 		{ "rejected", required_argument, NULL, 'j' },
+		{ "give-up", no_argument, NULL, 'g' },
 		{ NULL, 0, NULL, 0 },
 	};
 	char *end;
@@ -130,6 +132,7 @@ static int parse_words(int argc, char **argv, struct options *o)
 		case 'x': o->repair = optarg; break;
 		case 'o': o->report = optarg; break;
 		case 'u': o->listed = true; break;
+		case 'g': o->give_up = true; break;
 		default: return wrong_use("unknown option, or one without its value");
 		}
 	}
@@ -162,7 +165,7 @@ int options_parse(int argc, char **argv, struct options *o)
 	if (strcmp(o->type, FS_EXT4) ? o->has_registry : o->check || o->repair)
 		return wrong_use(o->has_registry ? "--registry goes with ext4 only" :
 						   "--check and --repair go with another --type");
-	if ((o->save || o->listed) && !(o->writing && o->has_registry))
-		return wrong_use("--save and --listed go with recover and --registry");
+	if ((o->save || o->listed || o->give_up) && !(o->writing && o->has_registry))
+		return wrong_use("--save, --listed and --give-up go with recover and --registry");
 	return 0;
 }

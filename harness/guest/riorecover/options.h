@@ -15,6 +15,7 @@ struct options {
 	bool writing;		/* recover, not inspect */
 	bool has_registry;
 	bool listed;		/* only what the registry lists by its UUID */
+	bool give_up;		/* what cannot be restored */
 };
 
 /* 0, or the exit status for wrong use with a line on stderr; --help ends the program. */

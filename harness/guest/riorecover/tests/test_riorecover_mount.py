@@ -138,6 +138,12 @@ def test_registry_stays_while_data_is_missing(riorecover: Riorecover, ram: Ram, 
     report = riorecover.recover(ram, loop.device, loop.folder)
     assert report["data"]["failed"] == 1 and report["data"]["lost_inodes"] == 0
     assert not report["complete"] and phase(ram) != RECOVERED
+    loop.unmount()
+    before = ram.path.read_bytes()
+    result = riorecover(*recovery(ram, loop.device, loop.folder), "--give-up")
+    assert (result.returncode, json.loads(result.stdout)["complete"]) == (0, False)
+    assert "given up" in result.stderr and phase(ram) == RECOVERED
+    ram.path.write_bytes(before)
     run_tool("chattr", "-i", loop.folder / "file")
     run_tool("umount", loop.folder)
     report = riorecover.recover(ram, loop.device, loop.folder)
@@ -156,6 +162,8 @@ def test_each_file_system_has_its_own_phase(riorecover: Riorecover, ram: Ram, lo
         assert (phase(ram, 0), phase(ram, 1)) == (ACTIVE, RECOVERED)
         loop.unmount()
     assert "1 other file systems" in result.stderr
+    result = riorecover(*recovery(ram, loop.device, loop.folder), "--give-up")
+    assert result.returncode == 0 and not json.loads(result.stdout)["complete"]
 
 
 @pytest.mark.parametrize("file_systems", [((OTHER_DEV, UUID[::-1]),), ((DEV, UUID, RECOVERED),), ()])
