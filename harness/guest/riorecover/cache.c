@@ -10,6 +10,11 @@ bool cache_is_recovered(const struct cache *cache)
 	return cache->fs >= 0 && !registry_is_active(&cache->registry, cache->fs);
 }
 
+bool cache_has_its_metadata_restored(const struct cache *cache)
+{
+	return cache->fs >= 0 && le32toh(cache->registry.header.fs[cache->fs].phase) == RIO_RECOVERING;
+}
+
 static void match(struct cache *cache, const struct device *device, bool listed)
 {
 	if (device->superblock.valid) {
@@ -56,14 +61,34 @@ static int read_parts(struct cache *cache, struct memory *memory, const struct d
 }
 
 /* Nothing of the registry is for this device. */
-static int no_match(struct cache *cache, const char *name)
+static void drop(struct cache *cache)
 {
 	cache_close(cache);
 	cache->match = MATCH_NONE;
 	cache->fs = -1;
 	cache->verdict = REGISTRY_NONE;
+}
+
+static int no_match(struct cache *cache, const char *name)
+{
+	drop(cache);
 	fprintf(stderr, "riorecover: %s: its file system is not in the registry: cold start\n", name);
 	return 0;
+}
+
+void cache_drop_if_older(struct cache *cache, const struct device *device, const char *name)
+{
+	const struct superblock *disk = &device->superblock;
+	const struct rio_fs *fs = cache->fs >= 0 ? &cache->registry.header.fs[cache->fs] : NULL;
+
+	/* Recovery mounts the disk, too, but not before it says that metadata is restored. */
+	if (!fs || !fs->mtime || !disk->valid || cache_has_its_metadata_restored(cache))
+		return;
+	if ((int32_t)(disk->mounted - le32toh(fs->mtime)) <= 0 && disk->mounts <= le32toh(fs->mnt_count))
+		return;
+	drop(cache);
+	fprintf(stderr, "riorecover: %s: somebody mounted it after the crash, so it is newer than memory, "
+		"of which nothing is restored\n", name);
 }
 
 int cache_read(struct cache *cache, struct memory *memory, uint64_t start, uint64_t size,

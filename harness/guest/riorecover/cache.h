@@ -44,4 +44,13 @@ void cache_close(struct cache *cache);
 /* Does a valid registry say that all of the device's file system is on disk? */
 bool cache_is_recovered(const struct cache *cache);
 
+/* Does it say that all metadata is, and may have been changed there since? */
+bool cache_has_its_metadata_restored(const struct cache *cache);
+
+/*
+ * Drops what is older than the disk, because somebody mounted that after the crash. Why is said on stderr; name is the
+ * device's there.
+ */
+void cache_drop_if_older(struct cache *cache, const struct device *device, const char *name);
+
 #endif

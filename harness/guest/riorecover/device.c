@@ -13,6 +13,8 @@
 
 /* ext4 superblock: fs/ext4/ext4.h, struct ext4_super_block */
 #define SB_LOG_BLOCK	0x18
+#define SB_MTIME	0x2c
+#define SB_MNT_COUNT	0x34
 #define SB_MAGIC	0x38
 #define SB_UUID		0x68
 #define SB_MKFS_TIME	0x108
@@ -47,6 +49,8 @@ struct superblock superblock_read(const uint8_t *sb)
 		return (struct superblock){ .valid = false };
 	memcpy(found.uuid, sb + SB_UUID, sizeof(found.uuid));
 	found.made = number(sb + SB_MKFS_TIME);
+	found.mounted = number(sb + SB_MTIME);
+	found.mounts = number(sb + SB_MNT_COUNT) & 0xffff;
 	return found;
 }
 

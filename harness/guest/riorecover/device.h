@@ -13,6 +13,8 @@ struct superblock {
 	bool valid;		/* ext4 with blocks of RIO_PAGE_SIZE; else the rest is 0 */
 	uint8_t uuid[16];
 	uint32_t made;		/* when, in seconds: what no tool changes later */
+	uint32_t mounted;	/* when it was last */
+	uint32_t mounts;	/* since it was checked */
 };
 
 /* Where a superblock lies in the first block of a file system, in bytes. */

@@ -246,7 +246,7 @@ static void recover(struct memory *memory, bool saving, bool known)
 		}
 		restore(&cache, memory, &device);
 		if (saving)
-			MUST(!registry_mark_recovered(&cache.registry, memory, cache.fs));
+			MUST(!registry_set_phase(&cache.registry, memory, cache.fs, RIO_RECOVERED));
 	}
 	cache_close(&cache);
 }

@@ -32,7 +32,7 @@ static void fix_header(uint8_t *ram, uint8_t flags)
 			h.nr_fs = htole32(1 + le32toh(h.nr_fs) % (RIO_MAX_FS + 1));
 			for (int fs = 0; fs < RIO_MAX_FS; fs++) {
 				h.fs[fs].dev = htole32(le32toh(h.fs[fs].dev) % 4);
-				h.fs[fs].phase = htole32(le32toh(h.fs[fs].phase) % 3);
+				h.fs[fs].phase = htole32(le32toh(h.fs[fs].phase) % 4);
 			}
 			h.fs[0].dev = htole32(1);
 			h.fs[0].phase = htole32(RIO_ACTIVE);
@@ -151,20 +151,22 @@ static size_t fix_record(uint8_t *at, size_t room, uint32_t seed, bool sense)
 static void fix_log(uint8_t *ram, bool sense)
 {
 	for (uint64_t i = 0; i < LOG_PAGES; i++) {
-		uint64_t pfn = REGISTRY_PAGE + 1 + ENTRY_PAGES + i, word, used, kind;
+		uint64_t pfn = REGISTRY_PAGE + 1 + ENTRY_PAGES + i, word, used, kind, operation;
 		uint8_t *page = ram + pfn * RIO_PAGE_SIZE;
 		uint32_t seed = frame_seed(ram, pfn);
 
 		memcpy(&word, page, sizeof(word));
 		word = le64toh(word);
 		used = word % (sizeof(((struct rio_log_page *)0)->records) + 1) / 8 * 8;
-		for (size_t at = 0; at + sizeof(struct rio_undo) <= used; )
-			at += fix_record(page + 8 + at, used - at, seed, sense);
 		if (sense) {
 			kind = word >> RIO_WORD_KIND_SHIFT & 3;
 			word = used | kind << RIO_WORD_KIND_SHIFT |
 			       (word >> RIO_WORD_OPERATION_SHIFT & 1) << RIO_WORD_OPERATION_SHIFT;
 		}
+		operation = htole64(word >> RIO_WORD_OPERATION_SHIFT & 0xffffff);
+		for (size_t at = 0; at + sizeof(struct rio_undo) <= used; )
+			at += fix_record(page + 8 + at, used - at,
+					 crc32c(seed, &operation, sizeof(operation)), sense);
 		word = fix_word(word, seed);
 		memcpy(page, &word, sizeof(word));
 	}

@@ -133,6 +133,14 @@ static uint32_t next_page(struct reader *r, uint32_t i, uint64_t next)
 	return NONE;
 }
 
+/* The seed of the checksums of an operation's records in a page. */
+static uint32_t record_seed(const struct reader *r, uint32_t i)
+{
+	uint64_t operation = htole64(r->words[i].operation);
+
+	return crc32c(registry_seed(r->registry, page_address(r, i)), &operation, sizeof(operation));
+}
+
 /*
  * Reads the records of a log page; returns where the operation goes on, or NONE. Behind a damaged
  * record the next undamaged one counts: where it begins may be damaged, too.
@@ -140,7 +148,7 @@ static uint32_t next_page(struct reader *r, uint32_t i, uint64_t next)
 static uint32_t read_page(struct reader *r, uint32_t i)
 {
 	uint64_t address = page_address(r, i) + offsetof(struct rio_log_page, records);
-	uint32_t seed = registry_seed(r->registry, address), used = r->words[i].used, at = 0;
+	uint32_t seed = record_seed(r, i), used = r->words[i].used, at = 0;
 	const void *found = memory_at(r->memory, address, used);
 	uint8_t records[RIO_PAGE_SIZE];
 	bool damaged = false;

@@ -60,6 +60,7 @@ static int find_cache(const struct options *o, const struct device *device,
 	if (!registry_can_be_read(o, &source->memory) ||
 	    cache_read(cache, source->used, o->start, o->size, device, o->device, o->listed))
 		return EXIT_ENVIRONMENT;
+	cache_drop_if_older(cache, device, o->device);
 	if (!o->save || cache->verdict == REGISTRY_VALID)
 		return 0;
 	if (cache->registry.header.magic)
@@ -110,7 +111,7 @@ static int mark_recovered(const struct options *o, struct source *source)
 		return EXIT_ENVIRONMENT;
 	if (source->used != &source->memory)
 		return 0;
-	return registry_mark_recovered(&source->cache.registry, &source->memory, source->cache.fs) ?
+	return registry_set_phase(&source->cache.registry, &source->memory, source->cache.fs, RIO_RECOVERED) ?
 	       EXIT_ENVIRONMENT : 0;
 }
 
@@ -236,6 +237,32 @@ static int restore_files(const struct options *o, struct source *source, struct 
 	return 0;
 }
 
+/*
+ * From now on the disk has newer metadata than memory, as of files whose data is restored. To put older blocks back, but
+ * not those that are not listed, would tear them apart. So a recovery that is cut short goes on with the data.
+ */
+static int metadata_is_restored(struct source *source, const struct report *report)
+{
+	struct cache *cache = &source->cache;
+
+	if (report->metadata.failed || cache->log.counts.unreadable || source->used != &source->memory)
+		return 0;
+	return registry_set_phase(&cache->registry, &source->memory, cache->fs, RIO_RECOVERING) ?
+	       EXIT_ENVIRONMENT : 0;
+}
+
+/* The first write of a mount is to the superblock; what cannot be mounted is as it was. */
+static int mount_recovered(const struct options *o, struct source *source, struct report *report)
+{
+	report->mount_error = -mount_file_system(o->device, o->type, o->mount_point, false);
+	if (report->mount_error)
+		return 0;
+	if (metadata_is_restored(source, report))
+		return EXIT_ENVIRONMENT;
+	report->mount_error = -mount_writable(o->device, o->mount_point);
+	return 0;
+}
+
 /* Everything between the registry and the report; report says how far it got. */
 static int recover(const struct options *o, struct source *source,
 		   struct device *device, struct report *report)
@@ -246,7 +273,8 @@ static int recover(const struct options *o, struct source *source,
 	report->complete = true;
 	if (o->listed && !warm)
 		return 0;
-	if (warm && restore_blocks(o, source, device, report))
+	if (warm && !cache_has_its_metadata_restored(&source->cache) &&
+	    restore_blocks(o, source, device, report))
 		return EXIT_ENVIRONMENT;
 	/* e2fsck needs exclusive access to the device. */
 	if (o->has_registry)
@@ -255,7 +283,10 @@ static int recover(const struct options *o, struct source *source,
 		return EXIT_ENVIRONMENT;
 
 	say_phase(o, "data");
-	report->mount_error = -mount_file_system(o->device, o->type, o->mount_point);
+	if (!warm)
+		report->mount_error = -mount_file_system(o->device, o->type, o->mount_point, true);
+	else if (mount_recovered(o, source, report))
+		return EXIT_ENVIRONMENT;
 	/* Without a registry a mount that fails is a result: the file system is lost. */
 	if (warm)
 		status = restore_files(o, source, report);

@@ -44,8 +44,8 @@ static bool parts_fit(const struct rio_header *h)
 static bool phases_are_known(const struct rio_header *h)
 {
 	for (uint32_t i = 0; i < le32toh(h->nr_fs); i++)
-		if (h->fs[i].dev && le32toh(h->fs[i].phase) != RIO_ACTIVE &&
-		    le32toh(h->fs[i].phase) != RIO_RECOVERED)
+		if (h->fs[i].dev && (le32toh(h->fs[i].phase) < RIO_ACTIVE ||
+				     le32toh(h->fs[i].phase) > RIO_RECOVERING))
 			return false;
 	return true;
 }
@@ -147,7 +147,7 @@ int registry_find(const struct registry *registry, const uint8_t uuid[16])
 bool registry_is_active(const struct registry *registry, int fs)
 {
 	return registry->header.fs[fs].dev &&
-	       le32toh(registry->header.fs[fs].phase) == RIO_ACTIVE;
+	       le32toh(registry->header.fs[fs].phase) != RIO_RECOVERED;
 }
 
 unsigned int registry_nr_active(const struct registry *registry, int but)
@@ -201,11 +201,11 @@ bool registry_word_holds(uint64_t word, uint32_t seed)
 	return word >> RIO_WORD_CHECK_SHIFT == (crc32c(seed, &unchecked, sizeof(unchecked)) & 0xffff);
 }
 
-int registry_mark_recovered(struct registry *registry, struct memory *memory, int fs)
+int registry_set_phase(struct registry *registry, struct memory *memory, int fs, enum rio_phase phase)
 {
 	struct rio_header *h = &registry->header;
 
-	h->fs[fs].phase = htole32(RIO_RECOVERED);
+	h->fs[fs].phase = htole32(phase);
 	for (int i = 0; i < 2; i++) {
 		/* The one that holds last, so one copy is valid at any time. */
 		int copy = i ? registry->copy : !registry->copy;

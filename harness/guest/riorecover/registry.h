@@ -49,6 +49,7 @@ int registry_only_active(const struct registry *registry);
 /* How many file systems are to be recovered, besides the one at that place; -1 for none. */
 unsigned int registry_nr_active(const struct registry *registry, int but);
 
+/* Is it to be recovered? */
 bool registry_is_active(const struct registry *registry, int fs);
 
 /* The number of pages of header, entries and log, and the address of one of them. */
@@ -61,7 +62,7 @@ uint32_t registry_seed(const struct registry *registry, uint64_t address);
 /* Does the word of an entry or a log page have the right check? */
 bool registry_word_holds(uint64_t word, uint32_t seed);
 
-/* Marks a file system as recovered: for it the next start has nothing to do. 0 or -EFAULT. */
-int registry_mark_recovered(struct registry *registry, struct memory *memory, int fs);
+/* Says how far the recovery of a file system is, for the next start. 0 or -EFAULT. */
+int registry_set_phase(struct registry *registry, struct memory *memory, int fs, enum rio_phase phase);
 
 #endif

@@ -24,7 +24,7 @@
 #include <linux/types.h>
 
 #define RIO_MAGIC		0x4745524f4952ULL	/* "RIOREG" */
-#define RIO_VERSION		3
+#define RIO_VERSION		4
 #define RIO_PAGE_SIZE		4096
 #define RIO_HEADER_STRIDE	2048	/* from the first header copy to the second */
 #define RIO_MAX_FS		4
@@ -36,13 +36,19 @@
 enum rio_phase {
 	RIO_ACTIVE	= 1,	/* the cache is in use: recover it */
 	RIO_RECOVERED	= 2,	/* all of it is on disk again: do nothing */
+	RIO_RECOVERING	= 3,	/* its metadata is, and may be newer there: recover data */
 };
 
-/* One file system whose cache is listed. */
+/*
+ * One file system whose cache is listed. A disk whose superblock has a later mtime
+ * or a higher mnt_count was mounted by somebody else since, and memory is older.
+ */
 struct rio_fs {
 	__le32 dev;		/* device number in the crashed kernel, 0: free */
 	__le32 phase;		/* enum rio_phase; 0 if free */
 	__u8 uuid[16];		/* of the file system: what tells disks apart */
+	__le32 mtime;		/* of its mount, seconds as in its superblock; 0: not known yet */
+	__le32 mnt_count;	/* as in its superblock */
 };
 
 /*
@@ -145,9 +151,11 @@ enum rio_undo_type {
 /*
  * One record; it begins on a multiple of 8 bytes, and its first 8 bytes are changed
  * by one store. Bytes that do not fit what is left of a log page become two records.
+ * The seed of its checksum is that of the log page's operation, as 8 bytes, from the
+ * log page's seed: what an earlier operation left there does not count.
  */
 struct rio_undo {
-	__le32 crc;		/* of the rest, bytes included, from the log page's seed */
+	__le32 crc;		/* of the rest, bytes included, from the record's seed */
 	__le16 size;		/* of the record with its bytes, a multiple of 8 */
 	__u8 type;		/* enum rio_undo_type */
 	__u8 zero;

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -66,7 +65,7 @@ int check_file_system(const char *e2fsck, const char *device, const char *log)
 int replay_and_check(const char *device, const char *type, const char *mount_point,
 		     const char *check, const char *repair, const char *log)
 {
-	bool mounted = !mount_file_system(device, type, mount_point);
+	bool mounted = !mount_file_system(device, type, mount_point, true);
 	const char *command = mounted ? check : repair;
 	/* The command is words, the device one of them. */
 	const char *argv[] = { "/bin/sh", "-c", "exec $0 \"$1\"", command, device, NULL };
@@ -80,14 +79,26 @@ int replay_and_check(const char *device, const char *type, const char *mount_poi
 	return close_log(fd, run(argv, fd));
 }
 
-int mount_file_system(const char *device, const char *type, const char *mount_point)
+/* A damaged inode may have become a device, which nothing is to open. */
+#define MOUNT_FLAGS	(MS_NOATIME | MS_NODEV)
+
+static int do_mount(const char *device, const char *type, const char *mount_point, unsigned long flags)
 {
-	/* A damaged inode may have become a device, which nothing is to open. */
-	if (!mount(device, mount_point, type, MS_NOATIME | MS_NODEV, ""))
+	if (!mount(device, mount_point, type, MOUNT_FLAGS | flags, ""))
 		return 0;
 	int err = errno;
 
 	fprintf(stderr, "riorecover: mount %s on %s: %s\n", device, mount_point,
 		strerror(err));
 	return -err;
+}
+
+int mount_file_system(const char *device, const char *type, const char *mount_point, bool writable)
+{
+	return do_mount(device, type, mount_point, writable ? 0 : MS_RDONLY);
+}
+
+int mount_writable(const char *device, const char *mount_point)
+{
+	return do_mount(device, NULL, mount_point, MS_REMOUNT);
 }

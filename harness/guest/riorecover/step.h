@@ -3,6 +3,8 @@
 #ifndef STEP_H
 #define STEP_H
 
+#include <stdbool.h>
+
 #define FS_EXT4 "ext4"
 
 /*
@@ -19,7 +21,10 @@ int check_file_system(const char *e2fsck, const char *device, const char *log);
 int replay_and_check(const char *device, const char *type, const char *mount_point,
 		     const char *check, const char *repair, const char *log);
 
-/* Mount for writing; 0, or -errno with a line on stderr. */
-int mount_file_system(const char *device, const char *type, const char *mount_point);
+/* Mount for reading only or for writing; 0, or -errno with a line on stderr. */
+int mount_file_system(const char *device, const char *type, const char *mount_point, bool writable);
+
+/* Makes a mounted file system writable. */
+int mount_writable(const char *device, const char *mount_point);
 
 #endif

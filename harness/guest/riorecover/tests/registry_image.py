@@ -18,7 +18,7 @@ MAGIC = int.from_bytes(b"RIOREG", "little")
 FREE, CLEAN, DIRTY = 0, 1, 2
 METADATA, CHANGING = 0x40, 0x80
 CHECKSUMS = 1
-ACTIVE, RECOVERED = 1, 2
+ACTIVE, RECOVERED, RECOVERING = 1, 2, 3
 STRIDE = 2048
 ENTRY = 32
 LOG_FREE, LOG_FIRST, LOG_NEXT = 0, 1, 2
@@ -91,7 +91,7 @@ class Header:
     """struct rio_header."""
 
     magic: int = MAGIC
-    version: int = 3
+    version: int = 4
     seq: int = 1
     boot_id: int = BOOT_ID
     start: int = START
@@ -101,6 +101,9 @@ class Header:
     nr_log_pages: int = LOG_PAGES
     nr_fs: int = 4
     phase: int = ACTIVE
+    # Of the mount, as in the superblock; 0: not known.
+    mtime: int = 0
+    mnt_count: int = 0
     # Device number, UUID and, if it is another than `phase`, the phase.
     file_systems: tuple[tuple[Any, ...], ...] = ((DEV, UUID),)
     flags: int = CHECKSUMS
@@ -111,6 +114,7 @@ class Header:
         body = struct.pack("<QIIQQQQQII", *known, *where, self.nr_fs)
         for dev, uuid, *phase in (*self.file_systems, *[(0, bytes(16), 0)] * 4)[:4]:
             body += struct.pack("<II16s", dev, phase[0] if phase else self.phase, uuid)
+            body += struct.pack("<II", self.mtime, self.mnt_count)
         body += struct.pack("<I", self.flags)
         return body + struct.pack("<I", crc32c(body))
 
@@ -119,13 +123,20 @@ class Header:
 
 
 def undo(
-    page: int, block: int, offset: int = 0, old: bytes = b"", kind: int = UNDO_BYTES, dev: int = DEV
+    page: int,
+    block: int,
+    offset: int = 0,
+    old: bytes = b"",
+    kind: int = UNDO_BYTES,
+    dev: int = DEV,
+    operation: int = 7,
 ) -> bytes:
-    """struct rio_undo in that page of the log."""
+    """struct rio_undo of that operation in that page of the log."""
     size = UNDO + -(-len(old) // 8) * 8
     rest = struct.pack("<HBBIHHQ", size, kind, 0, dev, offset, len(old), block) + old
     rest = rest.ljust(size - 4, b"\0")
-    return struct.pack("<I", crc32c(rest, seed(log_address(page) // PAGE))) + rest
+    start = crc32c(struct.pack("<Q", operation), seed(log_address(page) // PAGE))
+    return struct.pack("<I", crc32c(rest, start)) + rest
 
 
 def next_page(page: int, following: int) -> bytes:
@@ -207,5 +218,5 @@ def phase(ram: Ram, place: int = 0) -> int:
     memory = ram.path.read_bytes()
     copies = [memory[START + at : START + at + 256] for at in (0, STRIDE)]
     newest = max(copies, key=lambda copy: int.from_bytes(copy[12:16], "little"))
-    at = 64 + 24 * place + 4
+    at = 64 + 32 * place + 4
     return int.from_bytes(newest[at : at + 4], "little")

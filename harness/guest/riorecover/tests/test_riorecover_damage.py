@@ -128,16 +128,14 @@ class Model:
         """An operation's records: type, block, offset, old bytes."""
         used, _, operation = words[page] or (0, 0, 0)
         records, at, damaged = self.memory[log_address(page) + 8 :][:used], 0, False
+        start = crc32c(struct.pack("<Q", operation), seed(log_address(page) // PAGE))
         while at < used:
             _, size, kind, _, dev, offset, length, block = struct.unpack(
                 "<IHBBIHHQ", records[at : at + UNDO].ljust(UNDO, b"\0")
             )
             record = records[at : at + size]
             whole = UNDO <= size == len(record) and size % 8 == 0
-            if (
-                not whole
-                or crc32c(record[4:], seed(log_address(page) // PAGE)) != struct.unpack("<I", record[:4])[0]
-            ):
+            if not whole or crc32c(record[4:], start) != struct.unpack("<I", record[:4])[0]:
                 self.log["rejected"] += not damaged
                 damaged, at = True, at + 8
                 continue
@@ -174,18 +172,19 @@ def fill(ram: Ram, rng: random.Random, files: list[int], blocks: bool) -> None:
     if not blocks:
         return
     for page in LOG:
-        records = [any_undo(rng, page) for _ in range(rng.randrange(1, 30))]
+        operation = 7 if page <= 3 else 10 + page
+        records = [any_undo(rng, page, operation) for _ in range(rng.randrange(1, 30))]
         if page < 3:
             records.append(next_page(page, page + 1))
         kind = LOG_NEXT if 0 < page <= 3 else LOG_FIRST
-        ram.log_page(page, *records, kind=kind, operation=9 if page <= 3 else page)
+        ram.log_page(page, *records, kind=kind, operation=operation)
 
 
-def any_undo(rng: random.Random, page: int) -> bytes:
+def any_undo(rng: random.Random, page: int, operation: int) -> bytes:
     """Of a block that is in memory, or only on the disk."""
     kind = UNDO_SUPERSEDED if rng.random() < 0.2 else UNDO_BYTES
     place = 990 + rng.randrange(120), rng.randrange(PAGE - 100)
-    return undo(page, *place, rng.randbytes(rng.randrange(1, 100)), kind)
+    return undo(page, *place, rng.randbytes(rng.randrange(1, 100)), kind, operation=operation)
 
 
 def damage(ram: Ram, rng: random.Random) -> bytes:

@@ -36,7 +36,7 @@ def test_sizes_and_constants_are_those_of_these_tests(tmp_path: Path) -> None:
             f"RIO_{name}": getattr(image, name)
             for name in ["CHECKSUMS", "FREE", "CLEAN", "DIRTY", "METADATA"]
         },
-        **{f"RIO_{name}": getattr(image, name) for name in ["CHANGING", "ACTIVE", "RECOVERED"]},
+        **{f"RIO_{name}": getattr(image, name) for name in ["CHANGING", "ACTIVE", "RECOVERED", "RECOVERING"]},
         **{f"RIO_{name}": getattr(image, name) for name in ["LOG_FREE", "LOG_FIRST", "LOG_NEXT"]},
         **{f"RIO_{name}": getattr(image, name) for name in ["UNDO_BYTES", "UNDO_SUPERSEDED", "UNDO_NEXT"]},
         **{"RIO_WORD_STATE_SHIFT": 32, "RIO_WORD_CHECK_SHIFT": 48},

@@ -91,14 +91,14 @@ def test_newer_copy_holds(riorecover: Riorecover, ram: Ram, disk: Path, seq: int
 
 IMPOSSIBLE = {
     "magic": [0x4745524F4953],
-    "version": [2, 4],
+    "version": [3, 5],
     "flags": [3, 1 << 31],
     "start": [START + PAGE],
     "size": [SIZE + PAGE, PAGE - 1],
     "nr_entries": [RAM_PAGES + LOG_PAGES * PAGE // ENTRY + 1, 2**64 - 1, 2**59 + 1],  # the last one wraps
     "log_start": [LOG_START + 8, LOG_START - PAGE, LOG_START + PAGE, 0, 2**64 - PAGE],
     "nr_log_pages": [LOG_PAGES + 1, 2**32 - 1],
-    "phase": [3, 0],
+    "phase": [4, 0],
     "nr_fs": [5],
 }
 

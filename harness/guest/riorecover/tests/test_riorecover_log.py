@@ -91,7 +91,7 @@ def test_a_crash_before_the_first_record_of_the_next_page(restored: Restored, ra
 
 def test_what_is_not_to_be_put_back(restored: Restored, ram: Ram) -> None:
     ram.log_page(1, undo(1, BLOCK, 0, b"s", UNDO_SUPERSEDED), undo(1, BLOCK, 9, b"u"))
-    ram.log_page(2, undo(2, BLOCK, 0, b"f", dev=OTHER_DEV), operation=8)
+    ram.log_page(2, undo(2, BLOCK, 0, b"f", dev=OTHER_DEV, operation=8), operation=8)
     assert restored() == (NEW[:9] + b"u" + NEW[10:], {"operations": 1, "undone": 1, "superseded": 1})
 
 
@@ -102,6 +102,12 @@ def test_a_damaged_record_is_skipped(restored: Restored, ram: Ram) -> None:
         ram.log_page(1, first, flip(second, bit), third)
         expect = b"old" + NEW[3:20] + b"old" + NEW[23:]
         assert restored() == (expect, {"operations": 1, "undone": 2, "rejected": 1}), bit
+
+
+def test_a_record_of_an_earlier_operation_does_not_count(restored: Restored, ram: Ram) -> None:
+    """It lies behind the used part of the page; the word is damaged so that it says more."""
+    ram.log_page(1, undo(1, BLOCK, 0, b"old"), undo(1, BLOCK, 20, b"bad", operation=6))
+    assert restored() == (b"old" + NEW[3:], {"operations": 1, "undone": 1, "rejected": 1})
 
 
 def test_a_damaged_word_loses_its_operation(restored: Restored, ram: Ram) -> None:
@@ -129,8 +135,8 @@ NONSENSE = {
 @pytest.mark.parametrize("record", NONSENSE.values(), ids=NONSENSE.keys())
 def test_nonsense_is_not_followed(restored: Restored, ram: Ram, record: bytes) -> None:
     ram.log_page(1, undo(1, BLOCK, 0, b"old"), record)
-    ram.log_page(3, undo(3, BLOCK, 20, b"old"), operation=9)
-    ram.log_page(4, undo(4, BLOCK, 30, b"bad"), kind=LOG_NEXT, operation=8)
+    ram.log_page(3, undo(3, BLOCK, 20, b"old", operation=9), operation=9)
+    ram.log_page(4, undo(4, BLOCK, 30, b"bad", operation=8), kind=LOG_NEXT, operation=8)
     ram.log_page(5, next_page(5, 6), kind=LOG_NEXT)
     ram.log_page(6, next_page(6, 5), kind=LOG_NEXT)
     content, log = restored()

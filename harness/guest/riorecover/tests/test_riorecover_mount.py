@@ -13,6 +13,7 @@ from registry_image import (
     OTHER_DEV,
     PAGE,
     RECOVERED,
+    RECOVERING,
     UUID,
     Ram,
     data,
@@ -83,7 +84,7 @@ def test_damage_is_told_and_can_be_too_much(riorecover: Riorecover, ram: Ram, lo
     command = recovery(ram, loop.device, loop.folder)
     result = riorecover(*command, "--rejected", 1)
     assert result.returncode == 3 and told in result.stderr and "at most 1 may be rejected" in result.stderr
-    assert phase(ram) == ACTIVE and not json.loads(result.stdout)["complete"]
+    assert phase(ram) == RECOVERING and not json.loads(result.stdout)["complete"]
     loop.unmount()
     result = riorecover(*command, "--rejected", 2)
     assert result.returncode == 0 and told in result.stderr
@@ -128,6 +129,44 @@ def test_a_file_that_damage_made_something_else_is_lost(
     result = riorecover(*recovery(ram, loop.device, loop.folder, tool("true")))
     report = json.loads(result.stdout)
     assert (report["mount_error"], report["data"]["lost_inodes"], report["data"]["failed"]) == (0, 1, 0)
+
+
+def superblock_field(disk: Path, name: str, value: object) -> None:
+    run_tool("debugfs", "-w", "-R", f"set_super_value {name} {value}", disk)
+
+
+@pytest.mark.parametrize(
+    ("mtime", "mnt_count", "newer"), [(1000, 5, False), (990, 0, False), (1001, 0, True), (1000, 6, True)]
+)
+def test_a_disk_that_was_mounted_after_the_crash(
+    riorecover: Riorecover, ram: Ram, loop: Mounted, mtime: int, mnt_count: int, newer: bool
+) -> None:
+    """Memory is older than what somebody did there, so a user has to say that it is given up."""
+    ram.valid(mtime=1000, mnt_count=5).entry(2000, data(loop.inode("/file")[0], 0), b"n" * PAGE)
+    superblock_field(loop.image, "mtime", f"@{mtime}")
+    superblock_field(loop.image, "mnt_count", mnt_count)
+    command = recovery(ram, loop.device, loop.folder)
+    result = riorecover(*command)
+    assert result.returncode == (3 if newer else 0)
+    assert ("is newer than memory" in result.stderr) == newer
+    assert (loop.folder / "file").read_bytes()[:PAGE] == (b"o" if newer else b"n") * PAGE
+    assert phase(ram) == (ACTIVE if newer else RECOVERED)
+    loop.unmount()
+    assert riorecover(*command, "--give-up").returncode == 0
+
+
+def test_a_recovery_that_was_cut_short_in_its_data_goes_on_there(
+    riorecover: Riorecover, ram: Ram, loop: Mounted
+) -> None:
+    """What its own mount made newer than memory is no other's, and metadata is not put back once more."""
+    ram.valid(phase=RECOVERING, mtime=1000, mnt_count=5)
+    ram.entry(2000, data(loop.inode("/file")[0], 0), b"n" * PAGE)
+    ram.entry(2001, metadata(1500), b"x" * PAGE)
+    superblock_field(loop.image, "mtime", "@2000")
+    report = riorecover.recover(ram, loop.device, loop.folder)
+    assert report["complete"] and report["metadata"] == {"written": 0, "failed": 0}
+    assert (loop.folder / "file").read_bytes()[:PAGE] == b"n" * PAGE
+    assert phase(ram) == RECOVERED
 
 
 def test_registry_stays_while_data_is_missing(riorecover: Riorecover, ram: Ram, loop: Mounted) -> None:
