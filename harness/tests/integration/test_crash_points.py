@@ -117,6 +117,31 @@ def test_a_hole_cut_short_loses_nothing_beside_it(rio: Guest, fault_in: FaultIn)
     assert content(rio, "file") in (OLD * SIZE, hole)
 
 
+def test_a_reader_keeps_nothing_of_a_hole_that_is_being_punched(rio: Guest, fault_in: FaultIn) -> None:
+    """It sets the access time while what lies behind the hole is not listed."""
+    shell(rio, f"cat >/mnt/test/file; {WRITE}", OLD * SIZE)
+    inject(rio, fault_in("ext4_ext_insert_extent", LOOP))
+    stays_in_kernel(rio, "fallocate -p -o 303104 -l 4096 /mnt/test/file")
+    assert shell(rio, "head -c 1 /mnt/test/file") == OLD
+    reset(rio)
+    hole = OLD * 303104 + bytes(4096) + OLD * (SIZE - 307200)
+    assert content(rio, "file") in (OLD * SIZE, hole)
+
+
+def test_a_reader_keeps_nothing_of_a_rename(rio: Guest, fault_in: FaultIn) -> None:
+    """It has the file open that is being replaced, which has no link any more."""
+    shell(rio, "cd /mnt/test; echo old >file; echo new >other")
+    # With the file as standard input
+    read = "until [ -e /run/go ]; do sleep 0.1; done; cat >/run/read; sync /run/read; : >/run/done"
+    rio.machine.spawn(["/bin/sh", "-c", f"exec </mnt/test/file; : >/run/open; {read}"])
+    shell(rio, "until [ -e /run/open ]; do sleep 0.1; done")
+    inject(rio, fault_in("ext4_fc_track_unlink", LOOP))
+    stays_in_kernel(rio, "mv /mnt/test/other /mnt/test/file")
+    shell(rio, ": >/run/go; until [ -e /run/done ]; do sleep 0.1; done")
+    reset(rio)
+    assert shell(rio, "cd /mnt/test; cat file other") == b"old\nnew\n"
+
+
 @pytest.mark.parametrize("function", ["ext4_ext_remove_space", "ext4_free_blocks", "ext4_free_inode"])
 def test_a_deletion_cut_short_leaves_nothing_else(rio: Guest, fault_in: FaultIn, function: str) -> None:
     shell(rio, "cd /mnt/test; cat >kept; cp kept gone", OLD * SIZE)
