@@ -90,6 +90,22 @@ def test_trials_that_end_later_are_not_counted(results: Results) -> None:
     assert how_many(read_results(results.source).trials) == before + 1
 
 
+def test_each_trial_is_counted_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many are counted in one transaction."""
+    monkeypatch.setattr(queries, "_COUNTED_AT_ONCE", 2)
+    assert how_many(fill(store, *[{}] * 5).trials) == 5
+
+
+def test_when_a_campaign_ran_is_told_of_its_trials_so_far(store: Store) -> None:
+    added, days, found = store.add_campaign(campaign()), ["2026-01-02", "2026-01-03", "2026-01-04"], []
+    for position, day in enumerate(days):
+        found.append(read_results(store))
+        store.add_trial(trial(added.id, position, started=f"{day}T03:04:05", finished=f"{day}T06:07:08"))
+    assert [how_many(results.trials) for results in found] == [0, 1, 2]
+    assert found[0].span() == ("", "")
+    assert found[2].span() == ("2026-01-02T03:04:05", "2026-01-03T06:07:08")
+
+
 @pytest.mark.parametrize("lacks", [(), ("boot",), ("boot", "victim"), ("steps_lost",), ADDED])
 def test_a_store_without_summaries_gets_them(store: Store, path: Path, lacks: tuple[str, ...]) -> None:
     """A reader makes them for itself; who writes, once for all."""

@@ -42,6 +42,13 @@ def test_a_row_comes_back_as_it_went_in(url: str) -> None:
     assert [fault.activated for fault in read.faults[:3]] == [True, False, None]
 
 
+def test_faults_are_read_of_the_classes_asked_for(store: Store) -> None:
+    pointer = {"fault_class": "pointer", "faults": faults(3, "pointer")}
+    campaign_id = fill(store, {"faults": faults(2)}, pointer).campaign.id
+    _, read = trial_rows(store, campaign_id, faults={"pointer"})
+    assert len(read.faults) == 3
+
+
 def test_the_latest_campaign_is_the_default_and_names_are_unique(store: Store) -> None:
     store.add_campaign(campaign("first"))
     second = store.add_campaign(campaign("second"))
