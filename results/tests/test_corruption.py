@@ -157,8 +157,9 @@ def test_controls_are_rows_but_not_in_the_totals(store: Store) -> None:
     rows = [wrong | {"fault_class": name} for name in ("none", "kernel_text", "planted")]
     table = corruption_table(fill(store, *rows))
     assert [row.fault_class for row in table.rows] == ["none", "kernel_text", "planted"]
-    assert all(row.cells["rio"].corrupted == 1 for row in table.rows)
+    assert all(row.cells["rio"] == CellCounts(trials=1, crashes=1, corrupted=1) for row in table.rows)
     assert (table.totals["rio"].crashes, table.totals["rio"].corrupted) == (1, 1)
-    faults, _after_a_panic, controls, *_ = corruption_page(table).grids
+    faults, _after_a_panic, controls, ends, *_ = corruption_page(table).grids
+    assert ends.title == "Crashes + stuck + survived"
     assert ([line[0] for line in faults.body], faults.foot[0][1]) == (["kernel_text"], "1 of 1 (100.0 %)")
     assert controls.body == [["negative control (none)", "1 of 1"], ["positive control (planted)", "1 of 1"]]

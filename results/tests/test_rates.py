@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from results_builders import Invoke, fill, recovered
+from riobed_results.errors import StoreUsageError
 from riobed_results.rules.endpoints import ENDPOINTS
 from riobed_results.stats.strata import Difference, Stratum, difference, exact_p, score
 from riobed_results.store import Results, open_store, read_results
@@ -93,7 +94,7 @@ def test_in_a_store_of_today_ends_are_outcomes(store: Store) -> None:
     results = fill(
         store,
         run("panic", crash_kind="oops", **stray),
-        run("hang", crash_kind="hang"),
+        run("hang", crash_kind="hang", recovery=recovered(corrupt=1)),
         run("stuck", crash_kind="hang", corruption="indirect"),
         run("survived", workload_errors=3, workload_error="EUCLEAN append f"),
         run("survived", **stray),
@@ -110,8 +111,8 @@ def test_in_a_store_of_today_ends_are_outcomes(store: Store) -> None:
         rate.name: (rate.cells["rio"].count, rate.cells["rio"].total)
         for rate in (*sensitivity(results).rates, *wrong_checksum(results).rates)
     }
-    expected = {"corruption": (1, 2), "panics": (1, 1), "judged": (3, 5), "visible": (4, 5),
-                "wrong-checksum": (1, 2), "wrong-checksum-judged": (2, 5),
+    expected = {"corruption": (1, 2), "checksums": (2, 2), "panics": (1, 1), "judged": (3, 5),
+                "visible": (4, 5), "wrong-checksum": (1, 2), "wrong-checksum-judged": (2, 5),
                 "damage-seen": (4, 5), "per-run": (1, 5)}  # fmt: skip
     assert {name: found[name] for name in expected} == expected
     assert found.keys() <= ENDPOINTS.keys()
@@ -127,12 +128,15 @@ def test_hits_of_the_canary_are_counted_where_there_is_one(store: Store) -> None
         {"canary_hits": 2, "outcome": "survived", "recovery": unkept},
         {"mode": "delayed", "recovery": unkept},
     ]
-    rates = {rate.name: rate.cells for rate in wrong_checksum(fill(store, *rows)).rates}
+    table = wrong_checksum(fill(store, *rows))
+    rates = {rate.name: rate.cells for rate in table.rates}
     names = ("canary", "canary-corrupted", "canary-judged", "canary-corrupted-judged")
     assert tuple(rates) == names
     counts = [(rates[name]["rio"].count, rates[name]["rio"].total) for name in names]
     assert counts == [(2, 3), (1, 3), (3, 4), (1, 4)]
     assert rates["canary"]["delayed"].total == 0
+    head, *lines = csv.reader(io.StringIO(render(rate_page(table, "Rates", "", {}), "csv")))
+    assert lines and {len(line) for line in lines} == {len(head)}
 
 
 def strata(*counts: tuple[int, int, int, int]) -> list[Stratum]:
@@ -184,6 +188,21 @@ def test_a_difference_where_nothing_was_hit_has_an_interval() -> None:
     assert 0.005 < found.high < 0.007
 
 
+def test_a_difference_of_all_and_nothing_has_an_interval() -> None:
+    example = strata((10, 10, 0, 5))
+    found = difference(example, 0.95)
+    assert found and (found.estimate, found.high) == (1, pytest.approx(1))
+    assert score(example, found.low) == pytest.approx(1.959964)
+
+
+def test_a_margin_is_less_than_all_runs(store: Store) -> None:
+    results = fill(store, {"corruption": "direct"}, {"mode": "delayed"})
+    assert len(inferiority_table(results, 99.5).lines) == 2
+    for margin in (0.0, 100.0):
+        with pytest.raises(StoreUsageError, match="between 0 and 100"):
+            inferiority_table(results, margin)
+
+
 def test_what_two_modes_have_is_not_mixed_up(store: Store) -> None:
     """Neither in strata nor seed by seed, where the first mode alone is hit three times, the second once."""
     hit = {"corruption": "indirect", "check": {"equal": False}}
@@ -198,6 +217,8 @@ def test_what_two_modes_have_is_not_mixed_up(store: Store) -> None:
     assert (line.hits.count, line.hits.total, line.other_hits.count) == (6, 12, 4)
     assert line.difference.estimate == pytest.approx(1 / 6) and not line.holds
     assert "| +16.67 |" in render(inferiority_page(inferiority_table(results)), "md")
-    per_run = next(rate for rate in sensitivity(results).rates if rate.name == "per-run")
+    table = sensitivity(results)
+    per_run = next(rate for rate in table.rates if rate.name == "per-run")
     (pair,) = per_run.pairs
     assert (pair.pairs, pair.only_first, pair.only_second) == (12, 4, 2)
+    assert "| 4 : 2 of 12 pairs |" in render(rate_page(table, "Rates", "", {}), "md")

@@ -55,5 +55,6 @@ def test_only_controls_have_no_titles(store: Store) -> None:
 def test_a_title_is_the_same_text_in_the_table_of_stories(store: Store) -> None:
     results = fill(store, {"crash_title": "BUG\x1b[2J in\nf", "corruption": "direct"})
     pages = title_page(title_table(results)), story_page(story_table(results))
+    assert "| panic | 1 | 1 | 1 |  |  |" in render(pages[0], "md")
     (title,), (story,) = (list(csv.DictReader(io.StringIO(render(page, "csv")))) for page in pages)
     assert title["title"] == story["crash"] == "BUG\\x1b[2J in\\nf"
