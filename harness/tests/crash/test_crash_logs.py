@@ -142,6 +142,11 @@ def test_a_crash_no_row_knows_is_titled_by_the_line_that_tells_most(before: byte
     assert crash.damage == "no beginning, no end"
 
 
+def test_a_trace_that_ends_within_a_line_is_read_as_far_as_it_goes() -> None:
+    trace = "RIP: 0010:_raw_spin_lock+0x17/0x20\nCall Trace:\n iput+0x17/0x1"
+    assert frames.location(trace, 0) == "iput"
+
+
 @pytest.mark.parametrize(
     ("console", "line"),
     [

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from riobed.faults.classes.rules import RULES
 from riobed.faults.sites.disassembly import Instruction, render
+from riobed.faults.sites.encoding import Register, with_other_registers
 from riobed.faults.sites.flow import Function
 from riobed.faults.sites.index import index_sites
 from riobed.faults.sites.reader import Reader, entries
@@ -138,6 +139,19 @@ def test_destination_reg(line: str, shape: str, others: list[str], sites: Sites)
 )  # fmt: skip
 def test_source_reg(line: str, shape: str, others: list[str], sites: Sites) -> None:
     assert_registers(sites("source_reg", line + "; ret"), shape, others)
+
+
+# Bytes whose lowest bits are no register: with others, more than the operand would change.
+@pytest.mark.parametrize(
+    ("code", "operand"),
+    [
+        ("00c8", 0),  # add al, cl; with other bits eax, ecx
+        ("d1e0", 1),  # shl eax, 1; with other bits by cl
+    ],
+)
+def test_nothing_but_the_register_may_change(code: str, operand: int) -> None:
+    place = Register(at=0, shift=0, rex=None, rex_bit=0, narrow=False)
+    assert with_other_registers(bytes.fromhex(code), place, operand) == []
 
 
 NO_DESTINATION = """
