@@ -77,6 +77,11 @@ def test_subsystems_are_folders_or_files_of_the_source() -> None:
     assert wanted(files, "fs/", "mm/slub.c") == [True, True, True, False, True, False]
 
 
+def test_a_pattern_may_be_one_character() -> None:
+    assert SiteFilter(functions=("*",)).wanted([("f", "")]) == [True]
+    assert SiteFilter(functions=("f",)).wanted([("f", ""), ("ff", "")]) == [True, False]
+
+
 def test_the_source_file_is_that_of_the_debug_information(catalogue: Catalogue) -> None:
     (name,) = catalogue._index.files
     assert name.endswith("faults/victim.S")

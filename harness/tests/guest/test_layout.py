@@ -8,7 +8,7 @@ from riobed.errors import UsageError
 from riobed.guest.memory.layout import MIB, PAGE, STAGE0_SIZE, Layout
 from riobed.products import CHECKOUT
 
-SIZES = [256, 257, 511, 512, 768, 1024, 2048, 3071, 3072]
+SIZES = [256, 257, 341, 511, 512, 768, 1024, 2048, 3071, 3072]
 
 
 def ranges(value: str) -> list[tuple[int, int]]:
@@ -98,7 +98,8 @@ def test_the_canary_is_a_device_of_its_own_that_only_production_has() -> None:
     [(80, -2, 64), (80, 15, 64), (80, 66, 64), (16, 2, 0), (0, 2, 0)],
 )
 def test_other_sizes_of_the_canary_are_refused(nvdimm: int, canary: int, room: int) -> None:
-    says = f"^canary of {canary * MIB} bytes: want an even number of MiB up to {room} MiB"
+    says = f"^canary of {canary * MIB} bytes: want an even number of MiB up to {room} MiB, "
+    says += "which leaves 16 MiB of the NVDIMM$"
     with pytest.raises(UsageError, match=says):
         Layout(512 * MIB, nvdimm=nvdimm * MIB, canary=canary * MIB)
 

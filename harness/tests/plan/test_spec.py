@@ -252,6 +252,8 @@ def test_the_range_of_a_key(field: str, good: list[Any], bad: list[Any]) -> None
         (GOOD + "machine: {canary_mib: 2}\n", "machine: canary of 2097152 bytes: want an even number"),
         (GOOD + "machine: {icount: true, accelerator: kvm}\n", "machine: icount: needs one emulated"),
         (GOOD + "machine: {icount: true, vcpus: 2}\n", "machine: icount: needs one emulated processor"),
+        (GOOD + "recovery_reset_s: [0, 1]\nparked: {}\n", "spec: parked: recovery_reset_s and icount need"),
+        (GOOD + "machine: {icount: true}\nparked: {}\n", "spec: parked: recovery_reset_s and icount need"),
         (GOOD + "restart: power\nparked: {}\n", "spec: parked: a loss of power leaves no parked stage 0"),
         (GOOD + "restart: power-lines\n", "spec: restart: power-lines is about an NVDIMM; set"),
         (LINES + "accelerator: kvm}\n", "spec: restart: power-lines needs one emulated processor"),

@@ -86,6 +86,7 @@ def test_a_line_that_makes_no_sense_is_dropped(line: bytes) -> None:
 def test_a_cut_last_line_is_read_as_far_as_it_makes_sense() -> None:
     assert read_evidence(b"I 3 7\nA 3").activated == {}
     assert read_evidence(b"I 3 7\nA ").injected == {3: 7}
+    assert read_evidence(b"R 20 5000000000").ready == 0
 
 
 def test_noise() -> None:

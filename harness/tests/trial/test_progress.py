@@ -240,6 +240,8 @@ def test_lines_are_kept_with_the_time_at_which_they_were_heard() -> None:
     # Before an injection there is no other moment to count from.
     assert b"seconds before the last line" in heard.told.text(None)
     assert b"\nprogress -1.250 I 1\n" in heard.told.text(None)
+    heard.feed(record("D", 2), 12.0)
+    assert b"\nprogress -2.000 I 1\n" in heard.told.text(None)
 
 
 def test_of_many_lines_the_last_are_kept_and_the_first_errors() -> None:
@@ -257,6 +259,7 @@ def test_of_many_lines_the_last_are_kept_and_the_first_errors() -> None:
 
 
 def test_lines_of_streams_have_their_number() -> None:
+    assert Streams(SEED, 1).feed(marked(record("I", 5), 0))
     streams = Streams(SEED, 2, first=3)
     streams.feed(marked(record("I", 5), 4) + marked(record("E", 9, "EIO", "copy", "p0"), 3), 1.0)
     assert streams.told.text(1.0).decode().splitlines()[2:] == [
