@@ -2,12 +2,15 @@
 """The kernel series in the real production guest: its KUnit tests, and what it promises users."""
 
 import re
+import subprocess
+from pathlib import Path
 
 import pytest
 from riobed.guest.assembly import GuestSetup
 from riobed.guest.boot import wait_until
 from riobed.guest.guest import Guest
 from riobed.guest.settings.modes import cache_mode
+from riobed.products import CHECKOUT
 
 from .conftest import GuestIn, opened, reset, shell
 
@@ -36,6 +39,18 @@ def test_kunit(guest_in: GuestIn, mode: str) -> None:
     bad = [result for result in results if result[0] != "ok" or "SKIP" in result[2]]
     skipped = [name for name, only in ONLY.items() if mode != only]
     assert [name for _, name, _ in bad] == skipped and all("SKIP" in rest for *_, rest in bad)
+
+
+@pytest.mark.parametrize("mode", ["rio", "rio-protected"])
+def test_the_selftest_of_the_series(guest_in: GuestIn, tmp_path: Path, mode: str) -> None:
+    file = Path("tools/testing/selftests/rio/rio.sh")
+    (patch,) = (CHECKOUT / "guest-kernel-patches").glob("*-selftests-rio-*.patch")
+    subprocess.run(["git", "apply", f"--include={file}", patch], cwd=tmp_path, check=True)
+    guest = guest_in(mode)
+    guest.ready()
+    guest.machine.write_file("/run/rio.sh", (tmp_path / file).read_bytes())
+    said = shell(guest, "sh /run/rio.sh").decode().splitlines()
+    assert said[:2] == ["TAP version 13", "1..4"] and [line[:2] for line in said[2:]] == ["ok"] * 4
 
 
 def written(guest: Guest) -> int:
