@@ -209,7 +209,7 @@ static void restore(const struct cache *cache, struct memory *memory, const stru
 	MUST(!restore_metadata(cache, memory, device, &blocks));
 	MUST(blocks.written >= c->dirty_metadata && blocks.failed <= c->unreadable);
 	MUST(blocks.written <= c->dirty_metadata + cache->log.nr_undos);
-	MUST(!restore_data(cache, memory, "/", &data));
+	MUST(!restore_data(cache, memory, "/", -1, NULL, &data));
 	MUST(blocks.failed + data.pages + data.lost_inodes + data.beyond_size + data.failed ==
 	     cache->entries.nr_pages - c->dirty_metadata);
 	check_places(cache, memory);

@@ -34,11 +34,6 @@ struct reader {
 	bool ours;	/* the operation that is being read has records of this device */
 };
 
-static uint64_t page_address(const struct reader *r, uint32_t i)
-{
-	return le64toh(r->registry->header.log_start) + (uint64_t)i * RIO_PAGE_SIZE;
-}
-
 static bool word_makes_sense(const struct log_word *word)
 {
 	if (word->kind == RIO_LOG_FREE)
@@ -49,7 +44,7 @@ static bool word_makes_sense(const struct log_word *word)
 
 static void read_word(struct reader *r, uint32_t i)
 {
-	const void *at = memory_at(r->memory, page_address(r, i), sizeof(uint64_t));
+	const void *at = memory_at(r->memory, registry_log_page(r->registry, i), sizeof(uint64_t));
 	struct log_word *word = &r->words[i];
 	uint64_t packed;
 
@@ -59,7 +54,7 @@ static void read_word(struct reader *r, uint32_t i)
 	}
 	memcpy(&packed, at, sizeof(packed));
 	packed = le64toh(packed);
-	if (!registry_word_holds(packed, registry_seed(r->registry, page_address(r, i)))) {
+	if (!registry_word_holds(packed, registry_seed(r->registry, registry_log_page(r->registry, i)))) {
 		r->log->counts.rejected++;
 		return;
 	}
@@ -138,7 +133,7 @@ static uint32_t record_seed(const struct reader *r, uint32_t i)
 {
 	uint64_t operation = htole64(r->words[i].operation);
 
-	return crc32c(registry_seed(r->registry, page_address(r, i)), &operation, sizeof(operation));
+	return crc32c(registry_seed(r->registry, registry_log_page(r->registry, i)), &operation, sizeof(operation));
 }
 
 /*
@@ -147,13 +142,14 @@ static uint32_t record_seed(const struct reader *r, uint32_t i)
  */
 static uint32_t read_page(struct reader *r, uint32_t i)
 {
-	uint64_t address = page_address(r, i) + offsetof(struct rio_log_page, records);
+	uint64_t address = registry_log_page(r->registry, i) + offsetof(struct rio_log_page, records);
 	uint32_t seed = record_seed(r, i), used = r->words[i].used, at = 0;
 	const void *found = memory_at(r->memory, address, used);
 	uint8_t records[RIO_PAGE_SIZE];
 	bool damaged = false;
 
 	r->words[i].read = true;
+	r->log->pages[r->log->nr_pages++] = i;
 	if (!found) {
 		r->log->counts.unreadable++;
 		return NONE;
@@ -183,10 +179,14 @@ static uint32_t read_page(struct reader *r, uint32_t i)
 /* Each log page is read once, so a damaged chain ends. */
 static void read_operation(struct reader *r, uint32_t first)
 {
+	uint32_t before = r->log->nr_pages;
+
 	r->ours = false;
 	for (uint32_t i = first; i != NONE; )
 		i = read_page(r, i);
 	r->log->counts.operations += r->ours;
+	if (!r->ours)
+		r->log->nr_pages = before;
 }
 
 /* The last record of an operation is put back first; those of two operations do not overlap. */
@@ -207,8 +207,9 @@ int log_read(struct operation_log *log, const struct registry *registry, struct 
 			    .nr_pages = le32toh(registry->header.nr_log_pages) };
 
 	*log = (struct operation_log){ .undos = calloc(r.nr_pages * PAGE_RECORDS + 1, sizeof(*log->undos)) };
+	log->pages = calloc((size_t)r.nr_pages + 1, sizeof(*log->pages));
 	r.words = calloc((size_t)r.nr_pages + 1, sizeof(*r.words));
-	if (!log->undos || !r.words) {
+	if (!log->undos || !log->pages || !r.words) {
 		free(r.words);
 		return -ENOMEM;
 	}
@@ -222,10 +223,24 @@ int log_read(struct operation_log *log, const struct registry *registry, struct 
 	return 0;
 }
 
+void log_end(const struct operation_log *log, const struct registry *registry, struct memory *memory)
+{
+	for (uint32_t i = 0; i < log->nr_pages; i++) {
+		uint64_t address = registry_log_page(registry, log->pages[i]);
+		volatile uint64_t *word = memory_at(memory, address, sizeof(*word));
+
+		/* The first page of an operation comes first: without it the others count for nothing. */
+		if (word)
+			*word = htole64(registry_word(0, registry_seed(registry, address)));
+	}
+}
+
 void log_close(struct operation_log *log)
 {
 	free(log->undos);
+	free(log->pages);
 	log->undos = NULL;
+	log->pages = NULL;
 }
 
 bool log_undo(const struct operation_log *log, struct memory *memory, uint64_t block,

@@ -31,12 +31,16 @@ struct log_counts {
 struct operation_log {
 	struct undo *undos;
 	uint64_t nr_undos;
+	uint32_t *pages;	/* of its operations, the first one of each before the others */
+	uint32_t nr_pages;
 	struct log_counts counts;
 };
 
 /* Reads the log's records for one device number; 0 or -ENOMEM. */
 int log_read(struct operation_log *log, const struct registry *registry, struct memory *memory,
 	     uint32_t dev, uint64_t device_blocks);
+/* Ends the operations that were read: what they changed is put back, and is not to be once more. */
+void log_end(const struct operation_log *log, const struct registry *registry, struct memory *memory);
 void log_close(struct operation_log *log);
 
 /* Puts old bytes back into the content of a block; false if they cannot be read. */

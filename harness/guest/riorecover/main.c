@@ -7,17 +7,22 @@
  * the check of the file system, then file data through ordinary system calls.
  * If anything interrupts it, the next run does all of it again.
  */
+#include <endian.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "cache.h"
+#include "log.h"
 #include "options.h"
 #include "report.h"
+#include "restore.h"
 #include "save.h"
 #include "step.h"
+#include "undo.h"
 
 enum { EXIT_ENVIRONMENT = 1, EXIT_INCOMPLETE = 3 };
 
@@ -113,6 +118,15 @@ static int mark_recovered(const struct options *o, struct source *source)
 		return 0;
 	return registry_set_phase(&source->cache.registry, &source->memory, source->cache.fs, RIO_RECOVERED) ?
 	       EXIT_ENVIRONMENT : 0;
+}
+
+/*
+ * What an earlier run has restored stays, but for the file that it was restoring: of that the metadata is as it was
+ * before.
+ */
+static int undo_file(struct source *source, struct device *device, struct report *report)
+{
+	return restore_undone(&source->cache, source->used, device, &report->metadata) ? EXIT_ENVIRONMENT : 0;
 }
 
 /* Old memory to the save, metadata to the device. */
@@ -218,13 +232,30 @@ static int incomplete(const struct options *o)
 	return 0;
 }
 
+/* Only memory itself can be written to: a save has no log. */
+static int restore_pages(const struct options *o, struct source *source, struct report *report)
+{
+	struct cache *cache = &source->cache;
+	struct undo_log undo;
+	int device = open(o->device, O_RDONLY | O_CLOEXEC), err;
+
+	if (device < 0) {
+		fprintf(stderr, "riorecover: %s: %s\n", o->device, strerror(errno));
+		return EXIT_ENVIRONMENT;
+	}
+	undo_init(&undo, &cache->registry, &source->memory, le32toh(cache->registry.header.fs[cache->fs].dev));
+	err = restore_data(cache, source->used, o->mount_point, device,
+			   source->used == &source->memory ? &undo : NULL, &report->data);
+	close(device);
+	return err ? EXIT_ENVIRONMENT : 0;
+}
+
 /* File data, and the end of the registry if all is written or given up. */
 static int restore_files(const struct options *o, struct source *source, struct report *report)
 {
 	double start = now();
 
-	if (!report->mount_error &&
-	    restore_data(&source->cache, source->used, o->mount_point, &report->data))
+	if (!report->mount_error && restore_pages(o, source, report))
 		return EXIT_ENVIRONMENT;
 	report->seconds_data = now() - start;
 	/* Both are told. */
@@ -247,8 +278,10 @@ static int metadata_is_restored(struct source *source, const struct report *repo
 
 	if (report->metadata.failed || cache->log.counts.unreadable || source->used != &source->memory)
 		return 0;
-	return registry_set_phase(&cache->registry, &source->memory, cache->fs, RIO_RECOVERING) ?
-	       EXIT_ENVIRONMENT : 0;
+	if (registry_set_phase(&cache->registry, &source->memory, cache->fs, RIO_RECOVERING))
+		return EXIT_ENVIRONMENT;
+	log_end(&cache->log, &cache->registry, &source->memory);
+	return 0;
 }
 
 /* The first write of a mount is to the superblock; what cannot be mounted is as it was. */
@@ -273,8 +306,8 @@ static int recover(const struct options *o, struct source *source,
 	report->complete = true;
 	if (o->listed && !warm)
 		return 0;
-	if (warm && !cache_has_its_metadata_restored(&source->cache) &&
-	    restore_blocks(o, source, device, report))
+	if (warm && (cache_has_its_metadata_restored(&source->cache) ? undo_file(source, device, report) :
+		     restore_blocks(o, source, device, report)))
 		return EXIT_ENVIRONMENT;
 	/* e2fsck needs exclusive access to the device. */
 	if (o->has_registry)

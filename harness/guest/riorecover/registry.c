@@ -194,11 +194,21 @@ uint32_t registry_seed(const struct registry *registry, uint64_t address)
 	return crc32c(0, id, sizeof(id));
 }
 
+uint64_t registry_log_page(const struct registry *registry, uint32_t i)
+{
+	return le64toh(registry->header.log_start) + (uint64_t)i * RIO_PAGE_SIZE;
+}
+
+uint64_t registry_word(uint64_t content, uint32_t seed)
+{
+	uint64_t unchecked = htole64(content);
+
+	return content | (uint64_t)(crc32c(seed, &unchecked, sizeof(unchecked)) & 0xffff) << RIO_WORD_CHECK_SHIFT;
+}
+
 bool registry_word_holds(uint64_t word, uint32_t seed)
 {
-	uint64_t unchecked = htole64(word & (((uint64_t)1 << RIO_WORD_CHECK_SHIFT) - 1));
-
-	return word >> RIO_WORD_CHECK_SHIFT == (crc32c(seed, &unchecked, sizeof(unchecked)) & 0xffff);
+	return word == registry_word(word & (((uint64_t)1 << RIO_WORD_CHECK_SHIFT) - 1), seed);
 }
 
 int registry_set_phase(struct registry *registry, struct memory *memory, int fs, enum rio_phase phase)

@@ -56,10 +56,16 @@ bool registry_is_active(const struct registry *registry, int fs);
 uint64_t registry_nr_pages(const struct registry *registry);
 uint64_t registry_page(const struct registry *registry, uint64_t i);
 
+/* The address of a page of the log. */
+uint64_t registry_log_page(const struct registry *registry, uint32_t i);
+
 /* The seed of the checksums of the page frame at that address. */
 uint32_t registry_seed(const struct registry *registry, uint64_t address);
 
-/* Does the word of an entry or a log page have the right check? */
+/* The word of an entry or a log page, with its check. */
+uint64_t registry_word(uint64_t content, uint32_t seed);
+
+/* Does the word have the right check? */
 bool registry_word_holds(uint64_t word, uint32_t seed);
 
 /* Says how far the recovery of a file system is, for the next start. 0 or -EFAULT. */

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "extents.h"
 #include "restored_file.h"
 
 /*
@@ -39,11 +40,34 @@ static bool restore_block(const struct cache *cache, struct memory *memory,
 	       pwrite(device->fd, content, sizeof(content), at) == sizeof(content);
 }
 
+/* Undoes what was changed of blocks; without listed of those alone that are not in memory. */
+static void undo_blocks(const struct cache *cache, struct memory *memory, const struct device *device,
+			bool listed, struct metadata_counts *counts)
+{
+	const struct operation_log *log = &cache->log;
+
+	for (uint64_t i = 0; i < log->nr_undos; i++) {
+		uint64_t block = log->undos[i].block;
+
+		if ((i && block == log->undos[i - 1].block) ||
+		    (!listed && entries_find_block(&cache->entries, block)))
+			continue;
+		*(restore_block(cache, memory, device, block, NULL) ?
+		  &counts->written : &counts->failed) += 1;
+	}
+}
+
+int restore_undone(const struct cache *cache, struct memory *memory,
+		   const struct device *device, struct metadata_counts *counts)
+{
+	undo_blocks(cache, memory, device, true, counts);
+	return fsync(device->fd) ? complain("device", errno) : 0;
+}
+
 int restore_metadata(const struct cache *cache, struct memory *memory,
 		     const struct device *device, struct metadata_counts *counts)
 {
 	const struct entries *entries = &cache->entries;
-	const struct operation_log *log = &cache->log;
 
 	/* Sorted: metadata comes first. */
 	for (uint64_t i = 0; i < entries->nr_pages && !entries->pages[i].ino; i++) {
@@ -52,14 +76,7 @@ int restore_metadata(const struct cache *cache, struct memory *memory,
 		*(restore_block(cache, memory, device, page->index, page) ?
 		  &counts->written : &counts->failed) += 1;
 	}
-	for (uint64_t i = 0; i < log->nr_undos; i++) {
-		uint64_t block = log->undos[i].block;
-
-		if ((i && block == log->undos[i - 1].block) || entries_find_block(entries, block))
-			continue;
-		*(restore_block(cache, memory, device, block, NULL) ?
-		  &counts->written : &counts->failed) += 1;
-	}
+	undo_blocks(cache, memory, device, false, counts);
 	return fsync(device->fd) ? complain("device", errno) : 0;
 }
 
@@ -68,6 +85,8 @@ struct restoring {
 	struct restored_file file;
 	uint32_t ino;
 	uint64_t pages, bytes;
+	struct undo_log *undo;	/* NULL: nothing is recorded */
+	int device;
 };
 
 static void complain_of_file(const struct restoring *restoring, const char *what, int err)
@@ -79,13 +98,35 @@ static void complain_of_file(const struct restoring *restoring, const char *what
 static void sync_file(struct restoring *restoring, struct data_counts *counts)
 {
 	if (fsync(restoring->file.fd)) {
+		/* Nobody knows what the disk has of it: that is undone by the next recovery. */
 		complain_of_file(restoring, "its data", errno);
 		counts->failed += restoring->pages;
 	} else {
 		counts->pages += restoring->pages;
 		counts->bytes += restoring->bytes;
+		if (restoring->undo)
+			undo_end(restoring->undo);
 	}
 	restoring->pages = restoring->bytes = 0;
+}
+
+/*
+ * The pages that come until the next sync may split blocks of extents, whose halves reach the disk one after the other.
+ * What cannot be recorded is restored all the same.
+ */
+static void record_extents(const struct restoring *restoring)
+{
+	int recorded;
+
+	undo_begin(restoring->undo);
+	recorded = extents_record(restoring->device, restoring->ino, restoring->undo);
+	if (recorded > 0) {
+		undo_commit(restoring->undo);
+		return;
+	}
+	undo_end(restoring->undo);
+	if (recorded)
+		complain_of_file(restoring, "a reset while it is restored may tear its extents", -recorded);
 }
 
 /*
@@ -99,7 +140,7 @@ static void restore_page(struct restoring *restoring, const struct page *page,
 	const struct restored_file *file = &restoring->file;
 	off_t offset = (off_t)(page->index * RIO_PAGE_SIZE);
 	size_t length = RIO_PAGE_SIZE;
-	const void *content = memory_at(memory, page->address, RIO_PAGE_SIZE);
+	const void *content;
 
 	if (offset >= file->size) {
 		counts->beyond_size++;
@@ -107,6 +148,9 @@ static void restore_page(struct restoring *restoring, const struct page *page,
 	}
 	if ((off_t)length > file->size - offset)
 		length = (size_t)(file->size - offset);
+	if (restoring->undo && !restoring->pages)
+		record_extents(restoring);
+	content = memory_at(memory, page->address, RIO_PAGE_SIZE);
 	if (!content || pwrite(file->fd, content, length, offset) != (ssize_t)length) {
 		counts->failed++;
 		return;
@@ -131,12 +175,12 @@ static void close_file(struct restoring *restoring, struct data_counts *counts)
 	restored_file_close(&restoring->file);
 }
 
-int restore_data(const struct cache *cache, struct memory *memory,
-		 const char *mount_point, struct data_counts *counts)
+int restore_data(const struct cache *cache, struct memory *memory, const char *mount_point,
+		 int device, struct undo_log *undo, struct data_counts *counts)
 {
 	const struct entries *entries = &cache->entries;
 	int mount_fd = open(mount_point, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct restoring restoring = { .file.fd = -1 };
+	struct restoring restoring = { .file.fd = -1, .undo = undo, .device = device };
 	const struct page *last = NULL;
 	int opened = 0, err = 0;
 

@@ -8,6 +8,7 @@
 #include "cache.h"
 #include "device.h"
 #include "memory.h"
+#include "undo.h"
 
 struct metadata_counts {
 	uint64_t written, failed;	/* blocks */
@@ -27,8 +28,15 @@ struct data_counts {
 int restore_metadata(const struct cache *cache, struct memory *memory,
 		     const struct device *device, struct metadata_counts *counts);
 
-/* Writes each dirty page into its file below the mount point and flushes it. */
-int restore_data(const struct cache *cache, struct memory *memory,
-		 const char *mount_point, struct data_counts *counts);
+/* The second of these alone, for a recovery that was cut short while it restored data. */
+int restore_undone(const struct cache *cache, struct memory *memory,
+		   const struct device *device, struct metadata_counts *counts);
+
+/*
+ * Writes each dirty page into its file below the mount point and flushes it. What that changes of the file's extents is
+ * recorded in the log first; with undo NULL it is not. device is a file descriptor of what is mounted.
+ */
+int restore_data(const struct cache *cache, struct memory *memory, const char *mount_point,
+		 int device, struct undo_log *undo, struct data_counts *counts);
 
 #endif

@@ -4,12 +4,11 @@
 import os
 import shutil
 import subprocess
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from registry_image import UUID, Ram
+from registry_image import UUID_TEXT, Ram
 from riorecover_helper import FILE_SIZE, Mounted, Riorecover, build, run_tool, tool
 
 
@@ -22,7 +21,7 @@ def riorecover(tmp_path_factory: pytest.TempPathFactory) -> Riorecover:
 def fresh_disk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """8 MiB of ext4, made as for the cache modes with a registry; not to be changed."""
     disk = tmp_path_factory.mktemp("riorecover-disk") / "disk"
-    options = ["-b", 4096, "-O", "^has_journal,^metadata_csum,^uninit_bg", "-U", uuid.UUID(bytes=UUID)]
+    options = ["-b", 4096, "-O", "^has_journal,^metadata_csum,^uninit_bg", "-U", UUID_TEXT]
     run_tool("mke2fs", "-q", "-F", "-t", "ext4", *options, disk, "8M")
     return disk
 

@@ -8,6 +8,7 @@ kernel's uapi/linux/rio_registry.h; nothing is taken from riorecover's C code.
 from __future__ import annotations
 
 import struct
+import uuid
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
@@ -34,6 +35,7 @@ BOOT_ID = 0x1122334455667788
 DEV = 0xFE00010
 OTHER_DEV = 0xFE00020
 UUID = bytes.fromhex("5d6f9f541aeb49529ad05c4791c91712")
+UUID_TEXT = str(uuid.UUID(bytes=UUID))
 
 
 def _step(crc: int, _: int) -> int:
@@ -112,8 +114,8 @@ class Header:
         known = self.magic, self.version, self.seq, self.boot_id
         where = self.start, self.size, self.nr_entries, self.log_start, self.nr_log_pages
         body = struct.pack("<QIIQQQQQII", *known, *where, self.nr_fs)
-        for dev, uuid, *phase in (*self.file_systems, *[(0, bytes(16), 0)] * 4)[:4]:
-            body += struct.pack("<II16s", dev, phase[0] if phase else self.phase, uuid)
+        for dev, name, *phase in (*self.file_systems, *[(0, bytes(16), 0)] * 4)[:4]:
+            body += struct.pack("<II16s", dev, phase[0] if phase else self.phase, name)
             body += struct.pack("<II", self.mtime, self.mnt_count)
         body += struct.pack("<I", self.flags)
         return body + struct.pack("<I", crc32c(body))

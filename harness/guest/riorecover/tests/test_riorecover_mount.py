@@ -10,6 +10,7 @@ import pytest
 from registry_image import (
     ACTIVE,
     DEV,
+    LOG_FREE,
     OTHER_DEV,
     PAGE,
     RECOVERED,
@@ -19,8 +20,11 @@ from registry_image import (
     data,
     entry_address,
     flip,
+    log_address,
+    log_word,
     metadata,
     phase,
+    undo,
 )
 from riorecover_helper import FILE_SIZE, Mounted, Riorecover, recovery, registry_options, run_tool, tool
 
@@ -173,12 +177,20 @@ def test_registry_stays_while_data_is_missing(riorecover: Riorecover, ram: Ram, 
     """A file that refuses its data (immutable) must not cost what only memory holds."""
     content = random.Random(12).randbytes(PAGE)
     ram.valid().entry(2000, data(loop.inode("/file")[0], 0), content)
+    ram.log_page(1, undo(1, 1500, 0, b"old"))
+    ram.log_page(2, undo(2, 1500, 0, b"other", dev=OTHER_DEV))
     run_tool("debugfs", "-w", "-R", "set_inode_field /file flags 0x80010", loop.image)
     report = riorecover.recover(ram, loop.device, loop.folder)
     assert report["data"]["failed"] == 1 and report["data"]["lost_inodes"] == 0
     assert not report["complete"] and phase(ram) != RECOVERED
     loop.unmount()
     before = ram.path.read_bytes()
+    # What had been put back is not put back once more; others' operations are still open.
+    words = [before[log_address(page) :][:8] for page in (1, 2)]
+    assert [word == log_word(page, LOG_FREE, 0, 0) for page, word in zip((1, 2), words, strict=True)] == [
+        True,
+        False,
+    ]
     result = riorecover(*recovery(ram, loop.device, loop.folder), "--give-up")
     assert (result.returncode, json.loads(result.stdout)["complete"]) == (0, False)
     assert "given up" in result.stderr and phase(ram) == RECOVERED

@@ -4,7 +4,6 @@
 import json
 import random
 import shutil
-import uuid
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from registry_image import (
     SIZE,
     START,
     UUID,
+    UUID_TEXT,
     Entry,
     Ram,
     data,
@@ -95,7 +95,7 @@ def test_only_listed_blocks_are_written(riorecover: Riorecover, ram: Ram, disk: 
 @pytest.fixture
 def large(tmp_path: Path) -> Path:
     """A disk with a backup of its superblock, in block 32768."""
-    options = ["-b", 4096, "-O", "^has_journal", "-U", uuid.UUID(bytes=UUID)]
+    options = ["-b", 4096, "-O", "^has_journal", "-U", UUID_TEXT]
     run_tool("mke2fs", "-q", "-F", "-t", "ext4", *options, tmp_path / "large", "200M")
     return tmp_path / "large"
 

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A reset at any write to the disk in a recovery: the next one loses nothing, whether it is listed or not.
+
+The writes of a whole recovery are logged, with the states of the registry between them. A crash point is
+the disk with some of these writes, the first ones, and a registry of that time. Needs root and FUSE.
+"""
+
+import os
+import random
+import shutil
+import struct
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from logged_disk import Logged, logged
+from registry_image import PAGE, RAM_PAGES, START, UUID_TEXT, Ram, data, metadata
+from riorecover_helper import SOURCE, Riorecover, build, recovery, run_tool
+
+_CHANGES = ("registry_set_phase", "log_end", "undo_commit", "undo_end")
+_NEIGHBOURS = 20
+Pages = dict[int, bytes]
+
+
+@pytest.fixture(scope="session")
+def stepping(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """riorecover that writes down what the registry is after each change of it."""
+    wrapped = "".join(f" -Wl,--wrap={name}" for name in _CHANGES)
+    folder, more = tmp_path_factory.mktemp("riorecover-steps"), SOURCE / "tests/memory_steps.c"
+    return build(folder, "riorecover-sanitize", f"SANITIZE={wrapped} memory_steps.c", more=more)
+
+
+@contextmanager
+def mounted(image: Path, folder: Path) -> Iterator[Path]:
+    device = run_tool("losetup", "-f", "--show", image).strip()
+    try:
+        run_tool("mount", "-t", "ext4", device, folder)
+        yield folder
+        run_tool("umount", folder)
+    finally:
+        run_tool("losetup", "-d", device)
+
+
+def into_unwritten_blocks(file: Path) -> Pages:
+    """Pages behind the data that the disk has of a file: they make a tree of its extents."""
+    file.write_bytes(b"c" * 200 * PAGE)
+    run_tool("fallocate", "-o", 200 * PAGE, "-l", 100 * PAGE, file)
+    rng = random.Random(1)
+    return {index: rng.randbytes(PAGE) for index in range(201, 300, 2)}
+
+
+def into_full_blocks_of_extents(file: Path) -> Pages:
+    """So many extents that the pages split the blocks that list them."""
+    pieces = range(0, 4 * 420, 4)
+    run_tool("fallocate", "-l", 4 * 420 * PAGE, file)
+    for index in pieces:
+        run_tool("fallocate", "-p", "-o", index * PAGE, "-l", PAGE, file)
+    with file.open("r+b") as opened:
+        for index in pieces[::10]:
+            opened.seek((index + 1) * PAGE)
+            opened.write(b"c" * PAGE)
+    rng = random.Random(2)
+    return {index + 2: rng.randbytes(PAGE) for index in pieces}
+
+
+@dataclass
+class Crashed:
+    """The disk and the memory of a crash, the pages in it, and what the files must be after a recovery."""
+
+    disk: Path
+    ram: Ram
+    memory: bytes
+    pages: frozenset[bytes]
+    files: dict[str, bytes]
+
+
+def crashed(folder: Path, make: Callable[[Path], Pages], listed: bool) -> Crashed:
+    disk, mount, ram = folder / "disk", folder / "mount", Ram(folder / "ram")
+    mount.mkdir()
+    options = ["-b", 4096, "-O", "^has_journal,^metadata_csum,^uninit_bg", "-U", UUID_TEXT]
+    run_tool("mke2fs", "-q", "-F", "-t", "ext4", *options, disk, "32M")
+    with mounted(disk, mount):
+        for number in range(_NEIGHBOURS):
+            (mount / f"neighbour{number}").write_bytes(bytes([number]) * 9000)
+        pages = make(mount / "file")
+    with mounted(disk, mount):
+        files = {path.name: path.read_bytes() for path in mount.iterdir() if path.is_file()}
+        ino = (mount / "file").stat().st_ino
+    whole = bytearray(files["file"])
+    words = run_tool("debugfs", "-R", "stat file", disk).split()
+    generation = int(words[words.index("Generation:") + 1])
+    frames = iter(range(1024, RAM_PAGES))
+    ram.valid()
+    for index, content in pages.items():
+        whole[index * PAGE : (index + 1) * PAGE] = content
+        ram.entry(next(frames), data(ino, index, generation), content)
+    if listed:
+        block = int(run_tool("debugfs", "-R", f"imap <{ino}>", disk).split("at block ")[1].split(",")[0])
+        content = disk.read_bytes()[block * PAGE : (block + 1) * PAGE]
+        ram.entry(next(frames), metadata(block), content)
+    return Crashed(
+        disk, ram, ram.path.read_bytes(), frozenset(pages.values()), files | {"file": bytes(whole)}
+    )
+
+
+@dataclass
+class Recovered:
+    """A whole recovery: its writes, and each state of the registry with how long the log was."""
+
+    log: Logged
+    registries: list[tuple[int, bytes]]
+
+    def at(self, writes: int, first: bytes) -> list[bytes]:
+        """The registries that memory may have had after so many writes, and before the next one."""
+        since, until = self.log.end(writes), self.log.end(writes + 1)
+        before = [first, *(registry for size, registry in self.registries if size < since)][-1:]
+        return before + [registry for size, registry in self.registries if since <= size < until]
+
+
+def recovered(state: Crashed, program: Path, folder: Path) -> Recovered:
+    steps, log, disk = folder / "steps", folder / "log", Path(shutil.copy(state.disk, folder / "logged"))
+    steps.mkdir()
+    env = os.environ | {"STEPS": str(steps), "LOG": str(log)}
+    with logged(disk, log) as device:
+        command = [program, *map(str, recovery(state.ram, device, folder / "mount"))]
+        subprocess.run(command, check=True, capture_output=True, env=env)
+        run_tool("umount", folder / "mount")
+    registries = []
+    for step in sorted(steps.iterdir()):
+        content = step.read_bytes()
+        registries.append((struct.unpack_from("<Q", content)[0], content[8:]))
+    return Recovered(Logged.read(log), registries)
+
+
+@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.extended), 13])
+@pytest.mark.parametrize("listed", [False, True], ids=["inode-clean", "inode-listed"])
+@pytest.mark.parametrize("make", [into_unwritten_blocks, into_full_blocks_of_extents])
+def test_a_reset_at_any_write(
+    riorecover: Riorecover,
+    stepping: Path,
+    tmp_path: Path,
+    make: Callable[[Path], Pages],
+    listed: bool,
+    every: int,
+) -> None:
+    if os.geteuid() or not Path("/dev/fuse").exists():
+        pytest.skip("this host lacks root or FUSE")
+    state = crashed(tmp_path, make, listed)
+    whole = recovered(state, stepping, tmp_path)
+    assert len(whole.log.writes) > 50 and len(whole.registries) > 3
+    disk, image = bytearray(state.disk.read_bytes()), tmp_path / "image"
+    for number in range(len(whole.log.writes) + 1):
+        if number:
+            write = whole.log.writes[number - 1]
+            disk[write.offset : write.offset + len(write.data)] = write.data
+            # After each write of metadata, and some of data
+            if number % every and write.data in state.pages:
+                continue
+        for registry in whole.at(number, state.memory[START : START + len(whole.registries[0][1])]):
+            image.write_bytes(disk)
+            state.ram.path.write_bytes(state.memory)
+            state.ram.put(START, registry)
+            assert found(riorecover, state, image, tmp_path / "mount") == state.files, number
+
+
+def found(riorecover: Riorecover, state: Crashed, image: Path, mount: Path) -> dict[str, bytes]:
+    """The files after a recovery; e2fsck finds nothing to repair then."""
+    device = Path(run_tool("losetup", "-f", "--show", image).strip())
+    try:
+        riorecover.recover(state.ram, device, mount)
+        files = {path.name: path.read_bytes() for path in mount.iterdir() if path.is_file()}
+        run_tool("umount", mount)
+    finally:
+        subprocess.run(["umount", mount], capture_output=True)
+        run_tool("losetup", "-d", device)
+    run_tool("e2fsck", "-fn", image)
+    return files
