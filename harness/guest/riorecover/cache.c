@@ -60,7 +60,7 @@ static int read_parts(struct cache *cache, struct memory *memory, const struct d
 	return err ? err : log_read(&cache->log, &cache->registry, memory, dev, device->blocks);
 }
 
-/* Nothing of the registry is for this device. */
+/* As if there were no registry for the device. */
 static void drop(struct cache *cache)
 {
 	cache_close(cache);

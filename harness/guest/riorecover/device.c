@@ -33,7 +33,7 @@ int device_size(int fd, uint64_t *size)
 	return 0;
 }
 
-static uint32_t number(const uint8_t *at)
+uint32_t number_at(const uint8_t *at)
 {
 	uint32_t value;
 
@@ -45,12 +45,12 @@ struct superblock superblock_read(const uint8_t *sb)
 {
 	struct superblock found = { .valid = true };
 
-	if ((number(sb + SB_MAGIC) & 0xffff) != EXT4_MAGIC || number(sb + SB_LOG_BLOCK) != 2)
+	if ((number_at(sb + SB_MAGIC) & 0xffff) != EXT4_MAGIC || number_at(sb + SB_LOG_BLOCK) != 2)
 		return (struct superblock){ .valid = false };
 	memcpy(found.uuid, sb + SB_UUID, sizeof(found.uuid));
-	found.made = number(sb + SB_MKFS_TIME);
-	found.mounted = number(sb + SB_MTIME);
-	found.mounts = number(sb + SB_MNT_COUNT) & 0xffff;
+	found.made = number_at(sb + SB_MKFS_TIME);
+	found.mounted = number_at(sb + SB_MTIME);
+	found.mounts = number_at(sb + SB_MNT_COUNT) & 0xffff;
 	return found;
 }
 

@@ -35,6 +35,9 @@ int device_open(struct device *device, const char *path, bool writable);
 /* The size in bytes of a block device or file; -1 with errno. */
 int device_size(int fd, uint64_t *size);
 
+/* A little-endian number, wherever it lies. */
+uint32_t number_at(const uint8_t *at);
+
 /* Reads a superblock, of 1024 bytes. */
 struct superblock superblock_read(const uint8_t *sb);
 

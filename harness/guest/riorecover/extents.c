@@ -43,14 +43,6 @@ static uint16_t half(const uint8_t *at)
 	return le16toh(value);
 }
 
-static uint32_t number(const uint8_t *at)
-{
-	uint32_t value;
-
-	memcpy(&value, at, sizeof(value));
-	return le32toh(value);
-}
-
 static int read_at(int fd, uint64_t at, void *to, size_t size)
 {
 	ssize_t got = pread(fd, to, size, (off_t)at);
@@ -69,8 +61,8 @@ static int find_inode(int fd, uint32_t ino, uint64_t *at, uint32_t *size)
 
 	if (err)
 		return err;
-	per_group = number(sb + SB_INODES_PER_GROUP);
-	incompat = number(sb + SB_INCOMPAT);
+	per_group = number_at(sb + SB_INODES_PER_GROUP);
+	incompat = number_at(sb + SB_INCOMPAT);
 	desc_size = incompat & INCOMPAT_64BIT ? half(sb + SB_DESC_SIZE) : GD_SIZE;
 	*size = half(sb + SB_INODE_SIZE);
 	if (incompat & INCOMPAT_META_BG)
@@ -81,8 +73,8 @@ static int find_inode(int fd, uint32_t ino, uint64_t *at, uint32_t *size)
 	err = read_at(fd, RIO_PAGE_SIZE + (uint64_t)((ino - 1) / per_group) * desc_size, gd, desc_size);
 	if (err)
 		return err;
-	*at = ((uint64_t)(desc_size > GD_SIZE ? number(gd + GD_INODE_TABLE_HIGH) : 0) << 32 |
-	       number(gd + GD_INODE_TABLE_LOW)) * RIO_PAGE_SIZE + (uint64_t)((ino - 1) % per_group) * *size;
+	*at = ((uint64_t)(desc_size > GD_SIZE ? number_at(gd + GD_INODE_TABLE_HIGH) : 0) << 32 |
+	       number_at(gd + GD_INODE_TABLE_LOW)) * RIO_PAGE_SIZE + (uint64_t)((ino - 1) % per_group) * *size;
 	return 0;
 }
 
@@ -101,7 +93,7 @@ static int record_below(int fd, const uint8_t *node, uint32_t depth, struct undo
 
 	for (uint32_t i = 0; i < half(node + EH_ENTRIES); i++) {
 		const uint8_t *index = node + EH_SIZE + i * EI_SIZE;
-		uint64_t block = (uint64_t)half(index + EI_LEAF_HIGH) << 32 | number(index + EI_LEAF_LOW);
+		uint64_t block = (uint64_t)half(index + EI_LEAF_HIGH) << 32 | number_at(index + EI_LEAF_LOW);
 
 		err = read_at(fd, block * RIO_PAGE_SIZE, child, sizeof(child));
 		if (err)
@@ -127,7 +119,7 @@ int extents_record(int fd, uint32_t ino, struct undo_log *undo)
 	err = err ? err : read_at(fd, at, inode, size);
 	if (err)
 		return err;
-	if (!(number(inode + INODE_FLAGS) & EXTENTS_FL))
+	if (!(number_at(inode + INODE_FLAGS) & EXTENTS_FL))
 		return 0;
 	depth = half(inode + INODE_BLOCK + EH_DEPTH);
 	if (depth > MOST_DEPTH || !is_node(inode + INODE_BLOCK, INODE_BLOCK_SIZE, depth))

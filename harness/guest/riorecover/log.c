@@ -225,14 +225,9 @@ int log_read(struct operation_log *log, const struct registry *registry, struct 
 
 void log_end(const struct operation_log *log, const struct registry *registry, struct memory *memory)
 {
-	for (uint32_t i = 0; i < log->nr_pages; i++) {
-		uint64_t address = registry_log_page(registry, log->pages[i]);
-		volatile uint64_t *word = memory_at(memory, address, sizeof(*word));
-
-		/* The first page of an operation comes first: without it the others count for nothing. */
-		if (word)
-			*word = htole64(registry_word(0, registry_seed(registry, address)));
-	}
+	/* The first page of an operation comes first: without it the others count for nothing. */
+	for (uint32_t i = 0; i < log->nr_pages; i++)
+		registry_set_log_word(registry, memory, log->pages[i], 0);
 }
 
 void log_close(struct operation_log *log)

@@ -211,6 +211,16 @@ bool registry_word_holds(uint64_t word, uint32_t seed)
 	return word == registry_word(word & (((uint64_t)1 << RIO_WORD_CHECK_SHIFT) - 1), seed);
 }
 
+void registry_set_log_word(const struct registry *registry, struct memory *memory, uint32_t i, uint64_t content)
+{
+	uint64_t address = registry_log_page(registry, i);
+	uint64_t *word = memory_at(memory, address, sizeof(*word));
+
+	if (word)
+		__atomic_store_n(word, htole64(registry_word(content, registry_seed(registry, address))),
+				 __ATOMIC_RELEASE);
+}
+
 int registry_set_phase(struct registry *registry, struct memory *memory, int fs, enum rio_phase phase)
 {
 	struct rio_header *h = &registry->header;

@@ -68,6 +68,9 @@ uint64_t registry_word(uint64_t content, uint32_t seed);
 /* Does the word have the right check? */
 bool registry_word_holds(uint64_t word, uint32_t seed);
 
+/* Changes the word of a page of the log, by one store behind all that it says. */
+void registry_set_log_word(const struct registry *registry, struct memory *memory, uint32_t i, uint64_t content);
+
 /* Says how far the recovery of a file system is, for the next start. 0 or -EFAULT. */
 int registry_set_phase(struct registry *registry, struct memory *memory, int fs, enum rio_phase phase);
 

@@ -17,19 +17,9 @@ static uint32_t seed(const struct undo_log *undo, uint32_t page)
 	return registry_seed(undo->registry, registry_log_page(undo->registry, page));
 }
 
-static volatile uint64_t *word_of(const struct undo_log *undo, uint32_t page)
-{
-	return memory_at(undo->memory, registry_log_page(undo->registry, page), sizeof(uint64_t));
-}
-
-/* One store, behind all that it says: the next recovery reads it. */
 static void set_word(const struct undo_log *undo, uint32_t page, uint64_t content)
 {
-	volatile uint64_t *word = word_of(undo, page);
-
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (word)
-		*word = htole64(registry_word(content, seed(undo, page)));
+	registry_set_log_word(undo->registry, undo->memory, page, content);
 }
 
 static uint64_t content(const struct undo_log *undo, enum rio_log_kind kind, uint32_t used)
@@ -38,16 +28,30 @@ static uint64_t content(const struct undo_log *undo, enum rio_log_kind kind, uin
 	       (uint64_t)undo->operation << RIO_WORD_OPERATION_SHIFT;
 }
 
-/* The first free page from there on, NONE if there is none. */
-static uint32_t free_page(const struct undo_log *undo, uint32_t from)
+static uint32_t last_page(const struct undo_log *undo)
 {
-	for (uint32_t i = from; i < le32toh(undo->registry->header.nr_log_pages); i++) {
-		volatile uint64_t *word = word_of(undo, i);
+	return undo->pages[undo->nr_pages - 1];
+}
+
+/* The first free page behind those that it has, NONE if there is none. */
+static uint32_t free_page(const struct undo_log *undo)
+{
+	uint32_t i = undo->nr_pages ? last_page(undo) + 1 : 0;
+
+	for (; i < le32toh(undo->registry->header.nr_log_pages) && undo->nr_pages < UNDO_PAGES; i++) {
+		const uint64_t *word = memory_at(undo->memory, registry_log_page(undo->registry, i),
+						 sizeof(*word));
 
 		if (word && le64toh(*word) == registry_word(0, seed(undo, i)))
 			return i;
 	}
 	return NONE;
+}
+
+static void add_page(struct undo_log *undo, uint32_t page)
+{
+	undo->pages[undo->nr_pages++] = page;
+	undo->used = 0;
 }
 
 void undo_init(struct undo_log *undo, const struct registry *registry, struct memory *memory, uint32_t dev)
@@ -57,10 +61,14 @@ void undo_init(struct undo_log *undo, const struct registry *registry, struct me
 
 void undo_begin(struct undo_log *undo)
 {
+	uint32_t page;
+
 	/* 24 bits; 0 is that of a free page. */
 	undo->operation = undo->operation % 0xffffff + 1;
-	undo->first = undo->last = free_page(undo, 0);
-	undo->used = undo->first_used = 0;
+	undo->nr_pages = 0;
+	page = free_page(undo);
+	if (page != NONE)
+		add_page(undo, page);
 }
 
 /* There is room for it. */
@@ -76,10 +84,10 @@ static void append(struct undo_log *undo, enum rio_undo_type type, uint64_t bloc
 		.length = htole16((uint16_t)length),
 		.block = htole64(block),
 	};
-	uint64_t address = registry_log_page(undo->registry, undo->last) +
+	uint64_t address = registry_log_page(undo->registry, last_page(undo)) +
 			   offsetof(struct rio_log_page, records) + undo->used;
 	uint8_t *place = memory_at(undo->memory, address, sizeof(record) + length);
-	uint32_t crc = crc32c(seed(undo, undo->last), &operation, sizeof(operation));
+	uint32_t crc = crc32c(seed(undo, last_page(undo)), &operation, sizeof(operation));
 
 	if (!place)
 		return;
@@ -89,10 +97,10 @@ static void append(struct undo_log *undo, enum rio_undo_type type, uint64_t bloc
 	memcpy(place + sizeof(record), bytes, length);
 	undo->used += (uint32_t)sizeof(record) + length;
 	/* The first page's word follows with undo_commit(). */
-	if (undo->last == undo->first)
+	if (undo->nr_pages == 1)
 		undo->first_used = undo->used;
 	else
-		set_word(undo, undo->last, content(undo, RIO_LOG_NEXT, undo->used));
+		set_word(undo, last_page(undo), content(undo, RIO_LOG_NEXT, undo->used));
 }
 
 /* Bytes of a record that still fit into the last page. */
@@ -105,18 +113,17 @@ static uint32_t room(const struct undo_log *undo)
 
 bool undo_record(struct undo_log *undo, uint64_t block, uint32_t offset, const void *bytes, uint32_t length)
 {
-	if (undo->last == NONE)
+	if (!undo->nr_pages)
 		return false;
 	while (length) {
 		uint32_t part = length < room(undo) ? length : room(undo), next;
 
 		if (part < length && part < LEAST) {
-			next = free_page(undo, undo->last + 1);
+			next = free_page(undo);
 			if (next == NONE)
 				return false;
 			append(undo, RIO_UNDO_NEXT, next, 0, "", 0);
-			undo->last = next;
-			undo->used = 0;
+			add_page(undo, next);
 			continue;
 		}
 		append(undo, RIO_UNDO_BYTES, block, offset, bytes, part);
@@ -129,20 +136,13 @@ bool undo_record(struct undo_log *undo, uint64_t block, uint32_t offset, const v
 
 void undo_commit(struct undo_log *undo)
 {
-	set_word(undo, undo->first, content(undo, RIO_LOG_FIRST, undo->first_used));
+	set_word(undo, undo->pages[0], content(undo, RIO_LOG_FIRST, undo->first_used));
 }
 
 void undo_end(struct undo_log *undo)
 {
-	if (undo->first == NONE)
-		return;
 	/* The first page first: without it the others count for nothing. */
-	for (uint32_t i = undo->first; i <= undo->last; i++) {
-		volatile uint64_t *word = word_of(undo, i);
-
-		if (word && (i == undo->first ||
-			     (le64toh(*word) >> RIO_WORD_OPERATION_SHIFT & 0xffffff) == undo->operation))
-			set_word(undo, i, 0);
-	}
-	undo->first = undo->last = NONE;
+	for (uint32_t i = 0; i < undo->nr_pages; i++)
+		set_word(undo, undo->pages[i], 0);
+	undo->nr_pages = 0;
 }

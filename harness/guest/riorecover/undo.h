@@ -12,13 +12,16 @@
 #include "memory.h"
 #include "registry.h"
 
+/* The most pages of the log that an operation may take. */
+#define UNDO_PAGES	512
+
 struct undo_log {
 	const struct registry *registry;
 	struct memory *memory;
 	uint32_t dev;
 	uint32_t operation;	/* number of the last one */
-	uint32_t first, last;	/* its pages */
-	uint32_t first_used, used;	/* bytes of records in them */
+	uint32_t pages[UNDO_PAGES], nr_pages;	/* its own */
+	uint32_t first_used, used;	/* bytes of records in the first and in the last one */
 };
 
 void undo_init(struct undo_log *undo, const struct registry *registry, struct memory *memory, uint32_t dev);

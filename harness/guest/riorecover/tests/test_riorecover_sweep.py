@@ -17,12 +17,28 @@ from pathlib import Path
 
 import pytest
 from logged_disk import Logged, logged
-from registry_image import PAGE, RAM_PAGES, START, UUID_TEXT, Ram, data, metadata
+from registry_image import (
+    LOG_FIRST,
+    OTHER_DEV,
+    PAGE,
+    RAM_PAGES,
+    START,
+    UUID_TEXT,
+    Ram,
+    data,
+    log_address,
+    log_word,
+    metadata,
+    undo,
+)
 from riorecover_helper import SOURCE, Riorecover, build, recovery, run_tool
 
 _CHANGES = ("registry_set_phase", "log_end", "undo_commit", "undo_end")
 _NEIGHBOURS = 20
 Pages = dict[int, bytes]
+# An open operation of another disk, with the number and among the pages that recovery's own gets.
+OTHERS = 1
+ANOTHER = undo(OTHERS, 1500, 0, b"other", dev=OTHER_DEV, operation=1)
 
 
 @pytest.fixture(scope="session")
@@ -97,6 +113,7 @@ def crashed(folder: Path, make: Callable[[Path], Pages], listed: bool) -> Crashe
     for index, content in pages.items():
         whole[index * PAGE : (index + 1) * PAGE] = content
         ram.entry(next(frames), data(ino, index, generation), content)
+    ram.log_page(OTHERS, ANOTHER, operation=1)
     if listed:
         block = int(run_tool("debugfs", "-R", f"imap <{ino}>", disk).split("at block ")[1].split(",")[0])
         content = disk.read_bytes()[block * PAGE : (block + 1) * PAGE]
@@ -177,4 +194,6 @@ def found(riorecover: Riorecover, state: Crashed, image: Path, mount: Path) -> d
         subprocess.run(["umount", mount], capture_output=True)
         run_tool("losetup", "-d", device)
     run_tool("e2fsck", "-fn", image)
+    log = state.ram.path.read_bytes()[log_address(OTHERS) :]
+    assert log.startswith(log_word(OTHERS, LOG_FIRST, len(ANOTHER), 1) + ANOTHER)
     return files
