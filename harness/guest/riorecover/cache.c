@@ -87,7 +87,7 @@ void cache_drop_if_older(struct cache *cache, const struct device *device, const
 	if ((int32_t)(disk->mounted - le32toh(fs->mtime)) <= 0 && disk->mounts <= le32toh(fs->mnt_count))
 		return;
 	drop(cache);
-	fprintf(stderr, "riorecover: %s: somebody mounted it after the crash, so it is newer than memory, "
+	fprintf(stderr, "riorecover: %s: it was mounted after the crash, so it is newer than memory, "
 		"of which nothing is restored\n", name);
 }
 

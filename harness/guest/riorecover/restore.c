@@ -86,6 +86,7 @@ struct restoring {
 	uint32_t ino;
 	uint64_t pages, bytes;
 	struct undo_log *undo;	/* NULL: nothing is recorded */
+	bool recorded;		/* since it was last synced */
 	int device;
 };
 
@@ -108,16 +109,18 @@ static void sync_file(struct restoring *restoring, struct data_counts *counts)
 			undo_end(restoring->undo);
 	}
 	restoring->pages = restoring->bytes = 0;
+	restoring->recorded = false;
 }
 
 /*
  * The pages that come until the next sync may split blocks of extents, whose halves reach the disk one after the other.
  * What cannot be recorded is restored all the same.
  */
-static void record_extents(const struct restoring *restoring)
+static void record_extents(struct restoring *restoring)
 {
 	int recorded;
 
+	restoring->recorded = true;
 	undo_begin(restoring->undo);
 	recorded = extents_record(restoring->device, restoring->ino, restoring->undo);
 	if (recorded > 0) {
@@ -148,7 +151,7 @@ static void restore_page(struct restoring *restoring, const struct page *page,
 	}
 	if ((off_t)length > file->size - offset)
 		length = (size_t)(file->size - offset);
-	if (restoring->undo && !restoring->pages)
+	if (restoring->undo && !restoring->recorded)
 		record_extents(restoring);
 	content = memory_at(memory, page->address, RIO_PAGE_SIZE);
 	if (!content || pwrite(file->fd, content, length, offset) != (ssize_t)length) {
