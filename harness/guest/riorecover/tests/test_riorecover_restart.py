@@ -53,6 +53,18 @@ class Bench:
         self.ram.put(0, self.ram_before)
         self.save.write_bytes(bytes(2 << 20))
 
+    def wait_until_free(self) -> None:
+        """Until an e2fsck that was killed, or has lost its parent, has gone."""
+        for _ in range(6000):
+            self.loop.unmount()
+            try:
+                os.close(os.open(self.loop.device, os.O_RDONLY | os.O_EXCL))
+            except OSError:
+                time.sleep(0.01)
+            else:
+                return
+        raise AssertionError(f"{self.loop.device} is still in use")
+
     def recover(self, lose_power_at: int = 0, seed: int = 0) -> dict[str, Any] | None:
         """The report; None if power was lost."""
         count = self.save.with_name("count")
@@ -62,7 +74,7 @@ class Bench:
         env |= os.environ | {"ASAN_OPTIONS": "detect_leaks=0:exitcode=99"}
         result = subprocess.run([self.frail, *map(str, arguments)], capture_output=True, text=True, env=env)
         if result.returncode == KILLED:
-            self.loop.unmount()
+            self.wait_until_free()
             return None
         assert result.returncode == 0, result.stderr
         self.writes = int(count.read_text())
@@ -176,19 +188,6 @@ def test_power_lost_again_and_again(bench: Bench, seed: int) -> None:
     bench.assert_restored()
 
 
-def wait_until_free(bench: Bench) -> None:
-    """Until an e2fsck that was killed as well has gone."""
-    for _ in range(6000):
-        bench.loop.unmount()
-        try:
-            os.close(os.open(bench.loop.device, os.O_RDONLY | os.O_EXCL))
-        except OSError:
-            time.sleep(0.01)
-        else:
-            return
-    raise AssertionError(f"{bench.loop.device} is still in use")
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_killed_at_any_moment(bench: Bench, seed: int) -> None:
     """In e2fsck or in the middle of a mount as well."""
@@ -203,6 +202,6 @@ def test_killed_at_any_moment(bench: Bench, seed: int) -> None:
                 process.wait(timeout=rng.uniform(0, 0.12))
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, 9)
-        wait_until_free(bench)
+        bench.wait_until_free()
     assert bench.recover() is not None
     bench.assert_restored()
