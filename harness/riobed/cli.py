@@ -351,6 +351,61 @@ def soak(
 
 
 @app.command(rich_help_panel=RUN)
+def sweep(
+    mode: Annotated[str, typer.Option(help="Cache mode of the guest.")] = "rio",
+    only: Annotated[list[str] | None, typer.Option(help="Sweep only this operation; repeatable.")] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What disk and memory have of files; repeatable.", show_default="memory, disk, newer"
+        ),
+    ] = None,
+    beside: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What another task does; repeatable.", show_default="nothing, read, fault, truncate"
+        ),
+    ] = None,
+    recovery: Annotated[
+        bool, typer.Option("--recovery", help="Crash the recovery after an operation, at each of its writes.")
+    ] = False,
+    copy_step: Annotated[
+        int, typer.Option(min=1, help="Of the stores of a copy, one behind the other, take 1 of so many.")
+    ] = 1,
+    workers: Annotated[
+        int, typer.Option(min=1, max=64, help="Parallel recoveries on this host; default: one per processor.")
+    ] = len(os.sched_getaffinity(0)),
+    folder: Annotated[
+        Path | None,
+        typer.Option(help="Folder for rows; a sweep there is resumed.", show_default="campaigns/sweep-MODE"),
+    ] = None,
+    modes_file: ModesFile = None,
+    as_json: AsJson = False,
+    connect: Uri = None,
+) -> None:
+    """Crash operations of the file system at each store to what Rio lists; recover and compare each crash.
+
+    Needs root: what is recovered is mounted on this host. A folder may have both kinds of rows.
+    """
+    from riobed.sweep import sweep as run_sweep
+    from riobed.sweep.session import Request
+
+    request = Request(
+        mode,
+        modes_file,
+        tuple(only or ()),
+        tuple(data or ()),
+        tuple(beside or ()),
+        copy_step,
+        workers,
+        folder or Path("campaigns") / f"sweep-{mode}",
+        recovery,
+    )
+    with _resumable():
+        raise typer.Exit(run_sweep(request, "json" if as_json else "md", connect))
+
+
+@app.command(rich_help_panel=RUN)
 def replay(
     position: Annotated[
         int | None,

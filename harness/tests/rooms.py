@@ -21,7 +21,7 @@ FACES = {"riobed": "riobed's face", "riobed_results": "riobed_results' face"}
 # Each room may import from the rooms named behind it, and from what those may import.
 ALLOWED = {
     "riobed.cli": ["riobed.commands", "riobed_results.cli"],
-    "riobed.commands": [f"riobed.{name}" for name in ("bench", "campaign", "propagation", "soak")]
+    "riobed.commands": [f"riobed.{name}" for name in ("bench", "campaign", "propagation", "soak", "sweep")]
     + ["riobed_results.report"],
     "pytest_riobed": ["riobed's face"],
     "riobed's face": ["riobed.trial"],
@@ -29,6 +29,7 @@ ALLOWED = {
     "riobed.campaign": ["riobed.trial"],
     "riobed.propagation": ["riobed.trial"],
     "riobed.soak": ["riobed.trial", "riobed_results.tables"],
+    "riobed.sweep": ["riobed.guest", "riobed_results.tables"],
     "riobed.measure": ["riobed.plan"],
     "riobed.trial": ["riobed.trial.recovery"],
     "riobed.trial.recovery": ["riobed.trial.record"],

@@ -66,6 +66,7 @@ def test_a_table_that_is_none(store: Store) -> None:
         "processors",
         "replays",
         "soak",
+        "sweep",
     ]
     with pytest.raises(StoreUsageError, match="'moons': want one of corruption, "):
         table(results, "moons")

@@ -32,6 +32,7 @@ FOLDERS = {
     "processors": PUBLISHED / "no-fault",
     "replays": PUBLISHED / "replay/replays",
     "soak": PUBLISHED / "soak/pte",
+    "sweep": PUBLISHED / "sweep/rio",
 }
 TABLES: list[Any] = [*CAMPAIGN_TABLES, COST, *FOLDER_TABLES]
 every_table = pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)

@@ -24,7 +24,7 @@ from riobed.guest.settings.modes import (
 from riobed.guest.settings.strict import Strict, as_value_error
 from riobed.guest.settings.throttle import Throttle, disk_models
 from riobed.guest.setup import check_mode, guest_setup, provenance
-from riobed.guest.transfer import copy_in
+from riobed.guest.transfer import copy_in, poll
 from riobed.guest.workload.commands import ModeWorkload
 from riobed.guest.workload.description import GUEST_DIR, GUEST_FOLDER, PROGRESS_PORT, Beside
 from riobed.guest.workload.images import workload_image
@@ -67,6 +67,7 @@ __all__ = [
     "guest_setup",
     "not_shipped",
     "open_guest",
+    "poll",
     "provenance",
     "read_modes",
     "unfold",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copy files from the host into a guest."""
+"""Copy files from the host into a guest, and ask for a process that runs in it."""
 
 import io
 import shlex
@@ -7,7 +7,7 @@ import tarfile
 from pathlib import Path
 
 from riobed.errors import InfraError
-from riobed.vm import Machine
+from riobed.vm import ExecResult, Machine
 
 _ARCHIVE = "/tmp/put.tar.gz"
 
@@ -25,3 +25,13 @@ def copy_in(machine: Machine, source: Path, target: str) -> None:
     if done.status:
         said = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["says nothing"]
         raise InfraError(f"copy to {target}: {said[0]}")
+
+
+def poll(machine: Machine, pid: int) -> ExecResult | None:
+    """Return how a process ended, None while it runs."""
+    try:
+        return machine.status(pid)
+    except InfraError:
+        # A busy guest answers late; the next call opens a new conversation.
+        machine.agent_answers(30)
+        return None

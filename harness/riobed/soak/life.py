@@ -7,7 +7,7 @@ from riobed_results.tables.controls.soak import SoakRow
 
 from riobed.crash import formats
 from riobed.errors import BootError, InfraError
-from riobed.guest import Guest, boot_production, wait_stage0
+from riobed.guest import Guest, boot_production, poll, wait_stage0
 from riobed.guest.workload.tree import Tree, differences, list_tree
 from riobed.soak.kernel import complaints, counters, dirty_kib, mismatches, not_settled
 from riobed.soak.suite import Turn
@@ -82,16 +82,6 @@ def crashed(machine: Machine) -> bool:
         return False
     time.sleep(1)
     return True
-
-
-def poll(machine: Machine, pid: int) -> ExecResult | None:
-    """Return how a process ended, None while it runs."""
-    try:
-        return machine.status(pid)
-    except InfraError:
-        # A busy guest answers late; the next call opens a new conversation.
-        machine.agent_answers(30)
-        return None
 
 
 def verify_meanwhile(machine: Machine, row: SoakRow) -> None:

@@ -10,7 +10,7 @@ from riobed_results.tables.controls.soak import SoakRow
 
 from riobed.crash import formats
 from riobed.errors import InfraError
-from riobed.guest import Guest, copy_in
+from riobed.guest import Guest, copy_in, poll
 from riobed.soak.kernel import complaints
 from riobed.soak.life import (
     LACKING,
@@ -21,7 +21,6 @@ from riobed.soak.life import (
     fsck_log,
     go_on,
     judge_end,
-    poll,
     recovered,
     spawn,
 )

@@ -44,6 +44,7 @@ EXPLAINED = {
     "report": "results.md#the-report",
     "run": "survival.md",
     "soak": "../workloads/stress/README.md",
+    "sweep": "../workloads/sweep/README.md",
     "table comparison": "results.md#statistics",
     "table corruption": "results.md#statistics",
     "table cost": "cost.md",

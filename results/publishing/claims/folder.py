@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 from riobed_results.errors import StoreError
 from riobed_results.store import Results, open_store, read_results, store_in
-from riobed_results.tables.controls import replays, soak
+from riobed_results.tables.controls import replays, soak, sweep
 from riobed_results.tables.controls.processors import read_campaigns
 from riobed_results.tables.cost.cost import COST
 
@@ -18,6 +18,7 @@ from publishing.claims.performance import performance_claims
 from publishing.claims.replays import AGAIN_FILE, again_claims, read_again, replay_claims
 from publishing.claims.soak import soak_claims
 from publishing.claims.special import SPECIAL_AGAIN
+from publishing.claims.sweep import sweep_claims
 
 CLAIMS_FILE = "claims.json"
 
@@ -31,15 +32,18 @@ class Claims(BaseModel):
 def folder_claims(folder: Path) -> list[Claim]:
     """Compute the claims of a folder's rows; StoreError if it has no rows, or if some cannot be read.
 
-    Rows are a campaign's store, those in subfolders, soaks in the folder or its subfolders, and replays. A
+    Rows are a campaign's store, those in subfolders, soaks and sweeps in the folder or its
+    subfolders, and replays. A
     folder with a store of its own is about that campaign: those in its subfolders are not summed up.
     """
     results = read_results(open_store(str(folder))) if store_in(folder) else None
     found = _of_store(results) if results else []
     if campaigns := read_campaigns(folder):
         found += named_claims(campaigns) if results else sums(campaigns) + named_claims(campaigns)
-    if soaks := sorted(path.parent for path in (*folder.glob(soak.FILE), *folder.glob(f"*/{soak.FILE}"))):
+    if soaks := _folders_of(folder, soak.FILE):
         found += soak_claims({path.name: soak.load_soak(path) for path in soaks})
+    if sweeps := _folders_of(folder, sweep.FILE):
+        found += sweep_claims({path.name: sweep.load_sweep(path) for path in sweeps})
     for replayed in (folder, folder / "replays"):
         if (replayed / replays.FILE).exists():
             found += replay_claims(replays.read_replays(replayed), results)
@@ -49,10 +53,15 @@ def folder_claims(folder: Path) -> list[Claim]:
             for special in SPECIAL_AGAIN.get(again[0].campaign, ()):
                 found += special(again)
     if not found:
-        raise StoreError(f"{folder}: has no rows; give a folder that publish, soak or replay wrote")
+        raise StoreError(f"{folder}: has no rows; give a folder that publish, soak, sweep or replay wrote")
     if twice := [key for key, times in Counter(claim.key for claim in found).items() if times > 1]:
         raise StoreError(f"{folder}: two claims are called {twice[0]!r}; fix publishing.claims")
     return found
+
+
+def _folders_of(folder: Path, file: str) -> list[Path]:
+    """Return the folder and its subfolders that have such a file."""
+    return sorted(path.parent for path in (*folder.glob(file), *folder.glob(f"*/{file}")))
 
 
 def _of_store(results: Results) -> list[Claim]:

@@ -11,6 +11,7 @@ from riobed_results.tables.controls.replays import REPLAYS
 from riobed_results.tables.controls.resets import RESETS
 from riobed_results.tables.controls.soak import SOAK
 from riobed_results.tables.controls.starts import STARTS
+from riobed_results.tables.controls.sweep import SWEEP
 from riobed_results.tables.corruption.comparison import COMPARISON
 from riobed_results.tables.corruption.corruption import CORRUPTION
 from riobed_results.tables.corruption.exposure import EXPOSURE
@@ -63,7 +64,7 @@ CAMPAIGN_TABLES: tuple[CampaignTable[Any], ...] = (
     by_mode(VICTIMS),
 )
 RUN_TABLES: tuple[RunTable[Any], ...] = (PERFORMANCE, COST, NVRAM_SPEED)
-FOLDER_TABLES: tuple[FolderTable[Any], ...] = (PROCESSORS, REPLAYS, SOAK)
+FOLDER_TABLES: tuple[FolderTable[Any], ...] = (PROCESSORS, REPLAYS, SOAK, SWEEP)
 
 
 def campaign_pages(results: Results) -> dict[str, Page]:

@@ -8,7 +8,6 @@ the disk with some of these writes, the first ones, and a registry of that time.
 import os
 import random
 import shutil
-import struct
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from logged_disk import Logged, logged
 from registry_image import (
     LOG_FIRST,
     OTHER_DEV,
@@ -31,9 +29,9 @@ from registry_image import (
     metadata,
     undo,
 )
-from riorecover_helper import SOURCE, Riorecover, build, recovery, run_tool
+from riobed.sweep.logged_recovery import log_recovery
+from riorecover_helper import Riorecover, build, recovery, run_tool
 
-_CHANGES = ("registry_set_phase", "log_end", "undo_commit", "undo_end")
 _NEIGHBOURS = 20
 Pages = dict[int, bytes]
 # An open operation of another disk, with the number and among the pages that recovery's own gets.
@@ -44,9 +42,7 @@ ANOTHER = undo(OTHERS, 1500, 0, b"other", dev=OTHER_DEV, operation=1)
 @pytest.fixture(scope="session")
 def stepping(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """riorecover that writes down what the registry is after each change of it."""
-    wrapped = "".join(f" -Wl,--wrap={name}" for name in _CHANGES)
-    folder, more = tmp_path_factory.mktemp("riorecover-steps"), SOURCE / "tests/memory_steps.c"
-    return build(folder, "riorecover-sanitize", f"SANITIZE={wrapped} memory_steps.c", more=more)
+    return build(tmp_path_factory.mktemp("riorecover-steps"), "riorecover-steps")
 
 
 @contextmanager
@@ -123,35 +119,6 @@ def crashed(folder: Path, make: Callable[[Path], Pages], listed: bool) -> Crashe
     )
 
 
-@dataclass
-class Recovered:
-    """A whole recovery: its writes, and each state of the registry with how long the log was."""
-
-    log: Logged
-    registries: list[tuple[int, bytes]]
-
-    def at(self, writes: int, first: bytes) -> list[bytes]:
-        """The registries that memory may have had after so many writes, and before the next one."""
-        since, until = self.log.end(writes), self.log.end(writes + 1)
-        before = [first, *(registry for size, registry in self.registries if size < since)][-1:]
-        return before + [registry for size, registry in self.registries if since <= size < until]
-
-
-def recovered(state: Crashed, program: Path, folder: Path) -> Recovered:
-    steps, log, disk = folder / "steps", folder / "log", Path(shutil.copy(state.disk, folder / "logged"))
-    steps.mkdir()
-    env = os.environ | {"STEPS": str(steps), "LOG": str(log)}
-    with logged(disk, log) as device:
-        command = [program, *map(str, recovery(state.ram, device, folder / "mount"))]
-        subprocess.run(command, check=True, capture_output=True, env=env)
-        run_tool("umount", folder / "mount")
-    registries = []
-    for step in sorted(steps.iterdir()):
-        content = step.read_bytes()
-        registries.append((struct.unpack_from("<Q", content)[0], content[8:]))
-    return Recovered(Logged.read(log), registries)
-
-
 @pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.extended), 13])
 @pytest.mark.parametrize("listed", [False, True], ids=["inode-clean", "inode-listed"])
 @pytest.mark.parametrize("make", [into_unwritten_blocks, into_full_blocks_of_extents])
@@ -166,7 +133,13 @@ def test_a_reset_at_any_write(
     if os.geteuid() or not Path("/dev/fuse").exists():
         pytest.skip("this host lacks root or FUSE")
     state = crashed(tmp_path, make, listed)
-    whole = recovered(state, stepping, tmp_path)
+    logged = Path(shutil.copy(state.disk, tmp_path / "logged"))
+    whole = log_recovery(
+        lambda device: [str(stepping), *map(str, recovery(state.ram, device, tmp_path / "mount"))],
+        logged,
+        tmp_path / "mount",
+        tmp_path,
+    )
     assert len(whole.log.writes) > 50 and len(whole.registries) > 3
     disk, image = bytearray(state.disk.read_bytes()), tmp_path / "image"
     for number in range(len(whole.log.writes) + 1):

@@ -1,17 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of a soak: stressors run in sequence, and after each a reset without a fault and a comparison.
-
-A soak is one JSON file, which is replaced atomically when a row is added.
-"""
+"""The table of a soak: stressors run in sequence, and after each a reset without a fault and a comparison."""
 
 from collections.abc import Callable
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel
 
-from riobed_results.errors import StoreError
-from riobed_results.files import write_whole
 from riobed_results.store import SERIES, Provenance, RecoveryReport
+from riobed_results.tables.controls.rows import load_rows, save_rows
 from riobed_results.tables.framework.render import Grid, Page, csv_text, json_text, source_text
 from riobed_results.tables.framework.shares import UNKNOWN
 from riobed_results.tables.framework.table import FolderTable
@@ -48,10 +44,6 @@ LEGEND = {
 }
 
 
-class _Stored(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
 class SoakProvenance(Provenance):
     """The provenance of a soak, and what was requested. Sizes in MiB."""
 
@@ -63,7 +55,7 @@ class SoakProvenance(Provenance):
     suite: str
 
 
-class SoakRow(_Stored):
+class SoakRow(BaseModel, extra="forbid"):
     """One stressor and the reset after it. None stands for an unknown value.
 
     `traps` and `mismatches` come from the running kernel, `recovery_mismatches` from recovery's
@@ -114,7 +106,7 @@ class SoakRow(_Stored):
         return self.files is not None or self.check_status is not None
 
 
-class Soak(_Stored):
+class Soak(BaseModel, extra="forbid"):
     """A whole soak."""
 
     environment: SoakProvenance
@@ -123,26 +115,12 @@ class Soak(_Stored):
 
 def load_soak(folder: Path) -> Soak:
     """Read the soak in a folder; StoreError if there is none or it cannot be read."""
-    path = folder / FILE
-    try:
-        return Soak.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise StoreError(f"soak {path}: {error.strerror}; give the folder of a soak") from None
-    except ValidationError as error:
-        where = ".".join(map(str, error.errors()[0]["loc"])) or "file"
-        raise StoreError(
-            f"soak {path}: {where}: {error.errors()[0]['msg']}; restore it from a copy"
-        ) from None
+    return load_rows(folder / FILE, Soak, "soak")
 
 
 def save_soak(folder: Path, soak: Soak) -> None:
     """Write the soak atomically; StoreError if it cannot be written."""
-    path = folder / FILE
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_whole(path, json_text(soak).encode())
-    except OSError as error:
-        raise StoreError(f"soak {path}: {error.strerror}; choose another folder") from None
+    save_rows(folder / FILE, soak, "soak")
 
 
 def soak_page(soak: Soak) -> Page:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Linked into riorecover by tests alone: each time it changes the registry, STEPS gets a file with the number of bytes
- * that LOG, a log of the disk's writes, has by then, and with the registry.
+ * Not in the guest: riorecover for a sweep over recovery. Each time it changes the registry, the folder STEPS gets a file
+ * with the number of bytes that LOG, a log of the disk's writes, has by then, and with the registry.
  */
 #include <fcntl.h>
 #include <stdint.h>

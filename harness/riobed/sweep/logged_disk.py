@@ -10,32 +10,40 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from riorecover_helper import run_tool, tool
+from riobed.errors import InfraError
+from riobed.sweep.host import run, tool
 
 SECTOR = 512
 _MAGIC = 0x6A736677736872
-# Documentation/admin-guide/device-mapper/log-writes.rst; drivers/md/dm-log-writes.c, struct log_write_entry.
+# struct log_write_entry
 _ENTRY = struct.Struct("<QQQQ")
 _DISCARD = 4
 
 
 @dataclass(frozen=True)
 class Write:
+    """What a request wrote, from `offset` on, in bytes."""
+
     offset: int
     data: bytes
 
 
 @dataclass(frozen=True)
 class Logged:
-    """The writes of a log in their order, and where each one ends in it; flushes are left out."""
+    """The writes of a log in their order, and where each one ends in it; flushes are left out.
+
+    Format: Documentation/admin-guide/device-mapper/log-writes.rst; drivers/md/dm-log-writes.c of the kernel.
+    """
 
     writes: list[Write]
     ends: list[int]
 
     @classmethod
     def read(cls, log: Path) -> Self:
+        """Read a log; InfraError if it is none."""
         raw, at = log.read_bytes(), SECTOR
-        assert struct.unpack_from("<Q", raw) == (_MAGIC,)
+        if struct.unpack_from("<Q", raw) != (_MAGIC,):
+            raise InfraError(f"{log}: is no log of a disk's writes")
         found = cls([], [])
         while at + SECTOR <= len(raw):
             sector, count, flags, _ = _ENTRY.unpack_from(raw, at)
@@ -68,21 +76,21 @@ def logged(image: Path, log: Path) -> Iterator[Path]:
     export = f"type=fuse,id=export,node-name=logged,mountpoint={place},writable=on"
     with subprocess.Popen([*command, "--export", export]) as daemon:
         try:
-            wait_for(lambda: place.stat().st_size == image.stat().st_size)
+            _wait_for(lambda: place.stat().st_size == image.stat().st_size)
             # Without direct I/O there is one request at a time. QEMU 7.2 mixes up the data of several.
-            device = Path(run_tool("losetup", "-f", "--show", "--direct-io=off", place).strip())
+            device = Path(run("losetup", "-f", "--show", "--direct-io=off", place).decode().strip())
             try:
                 yield device
             finally:
-                run_tool("losetup", "-d", device)
+                run("losetup", "-d", device)
         finally:
             daemon.terminate()
             daemon.wait()
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
+def _wait_for(condition: Callable[[], bool]) -> None:
     for _ in range(6000):
         if condition():
             return
         time.sleep(0.01)
-    raise AssertionError("qemu-storage-daemon exports nothing")
+    raise InfraError("qemu-storage-daemon exports nothing")

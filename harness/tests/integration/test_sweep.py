@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sweep explains every state of mode rio, and finds those that are torn without its log."""
+
+from pathlib import Path
+
+import pytest
+from riobed.sweep.session import Request, sweep
+from riobed_results.tables.controls.sweep import SweepRow, load_sweep
+
+# Mode rio without the log of operations
+TORN = """
+torn:
+  like: rio
+  summary: rio without its log
+  kernel_parameters: [rio.atomic_metadata=0]
+"""
+
+
+def swept(request: Request) -> list[SweepRow]:
+    status = sweep(request, "md", None)
+    rows = load_sweep(request.folder).rows
+    assert [row.infra_error for row in rows] == [None] * len(rows)
+    assert status == (0 if all(row.good for row in rows) else 1)
+    return rows
+
+
+def test_a_crash_at_a_store_leaves_a_tree_as_before_or_after(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names, beside = ("rename-over", "truncate-down"), ("nothing", "truncate")
+    request = Request("rio", None, names, ("disk",), beside, 256, 2, tmp_path / "sweep")
+    rows = swept(request)
+    assert [line for row in rows for line in row.said] == []
+    assert [row.vcpus for row in rows] == [1, 1, 2, 2]
+    # Each of the operations changes the registry, its log and blocks.
+    assert all(row.points > row.compared > 40 for row in rows)
+    # The second task has changed more.
+    assert all(two.points > one.points for one, two in zip(rows[:2], rows[2:], strict=True))
+    assert "rename-over" in capsys.readouterr().out
+    # What is there is not swept again.
+    assert swept(request) == rows
+
+
+def test_a_sweep_finds_operations_that_are_torn(tmp_path: Path) -> None:
+    modes = tmp_path / "modes.yaml"
+    modes.write_text(TORN)
+    request = Request("torn", modes, ("rename-over",), ("disk",), ("nothing",), 256, 2, tmp_path / "sweep")
+    (row,) = swept(request)
+    assert row.unexplained and "/it/" in row.said[0]
+
+
+def test_a_reset_at_a_write_of_recovery_loses_nothing(tmp_path: Path) -> None:
+    names = ("write-new", "setxattr-in-block")
+    request = Request("rio", None, names, ("newer",), ("nothing",), 1, 2, tmp_path / "sweep", recovery=True)
+    rows = swept(request)
+    assert [line for row in rows for line in row.said] == []
+    # Its states are not told apart: each is recovered.
+    assert all(row.recovery and row.points == row.compared > 20 for row in rows)
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("mode", ["rio", "rio-protected"])
+def test_all_operations(tmp_path: Path, mode: str) -> None:
+    rows = swept(Request(mode, None, (), (), ("nothing",), 64, 2, tmp_path / "sweep"))
+    assert len({row.operation for row in rows}) > 40
+    assert [(row.operation, row.data, row.said) for row in rows if not row.good] == []
