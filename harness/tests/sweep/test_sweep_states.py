@@ -83,11 +83,14 @@ def test_a_log_that_lacks_a_change_is_no_result(ram: Path, tmp_path: Path) -> No
     now = tmp_path / "now"
     now.write_bytes(ram.read_bytes())
     with now.open("r+b") as file:
-        file.seek(BLOCK * PAGE)
-        file.write(b"xy")
-    check_log(ram, [store(BLOCK * PAGE, b"x"), store(BLOCK * PAGE + 1, b"y")], now)
-    with pytest.raises(InfraError, match="lacks changes of 1 of 1 pages"):
-        check_log(ram, [store(BLOCK * PAGE, b"x")], now)
+        for page in (BLOCK, OTHER):
+            file.seek(page * PAGE)
+            file.write(b"xy")
+    # The page that is not listed has another use by now.
+    whole = [store(BLOCK * PAGE, b"x"), store(OTHER * PAGE, b"z"), store(BLOCK * PAGE + 1, b"y")]
+    check_log(ram, whole, now, LAYOUT)
+    with pytest.raises(InfraError, match="lacks changes of 1 of 2 pages"):
+        check_log(ram, whole[:2], now, LAYOUT)
 
 
 def test_a_recovery_leaves_memory_as_it_was(ram: Path) -> None:

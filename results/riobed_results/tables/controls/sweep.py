@@ -14,7 +14,7 @@ from riobed_results.text import printable
 
 FILE = "sweep.json"
 # The fields that must be equal to go on with a sweep.
-SAME_SWEEP = (*SERIES, "mode", "copy_step", "memory_mib", "disk_mib")
+SAME_SWEEP = (*SERIES, "workload", "mode", "copy_step", "memory_mib", "disk_mib")
 HEAD = ["Operation", "Cases", "Crash points", "States compared", "Unexplained", "Verdict"]
 # Of rows that are not of a recovery, and that are.
 GRIDS = {"Operations": False, "Recovery from operations": True}
