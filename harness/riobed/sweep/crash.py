@@ -75,11 +75,8 @@ def states(recording: Recording, memory: Memory, copy_step: int) -> Iterator[Sta
 
 def _continues(last: Change, change: Change) -> bool:
     """Whether a store goes on, upwards or downwards, where the one before it ended, as those of a copy do."""
-    ends = (last.physical + len(last.content), last.physical)
-    return (change.physical, change.physical + len(change.content)) in (
-        (ends[0], ends[0] + len(change.content)),
-        (ends[1] - len(change.content), ends[1]),
-    )
+    upwards = change.physical == last.physical + len(last.content)
+    return upwards or change.physical + len(change.content) == last.physical
 
 
 def crash(

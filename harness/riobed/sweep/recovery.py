@@ -44,6 +44,8 @@ class Recovery:
     @contextmanager
     def of(self, memory: Memory, disk: Path) -> Iterator[tuple[Tree | None, str]]:
         """Recover; yield the tree, mounted meanwhile, or None and why there is none."""
+        # A new file: the loop device of the one before may still write what it had, when it is detached late.
+        self._image.unlink(missing_ok=True)
         run("cp", "--sparse=always", disk, self._image)
         device = Path(run("losetup", "-f", "--show", self._image).decode().strip())
         try:
