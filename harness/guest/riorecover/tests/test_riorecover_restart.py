@@ -54,7 +54,7 @@ class Bench:
         self.save.write_bytes(bytes(2 << 20))
 
     def wait_until_free(self) -> None:
-        """Until an e2fsck that was killed, or has lost its parent, has gone."""
+        """Until an e2fsck that has lost its parent has gone, and the mount before it, too."""
         for _ in range(6000):
             self.loop.unmount()
             try:
@@ -67,6 +67,7 @@ class Bench:
 
     def recover(self, lose_power_at: int = 0, seed: int = 0) -> dict[str, Any] | None:
         """The report; None if power was lost."""
+        self.wait_until_free()
         count = self.save.with_name("count")
         arguments = recovery(self.ram, self.loop.device, self.loop.folder, save=self.save)
         lose = {"AT": lose_power_at, "SEED": seed, "COUNT": count}
