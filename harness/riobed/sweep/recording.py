@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from riobed.crash.formats import recognise
 from riobed.errors import InfraError
 from riobed.guest import Guest, Layout, copy_in, poll
 from riobed.guest.memory.layout import PAGE
@@ -101,9 +102,13 @@ def _act(machine: Machine, act: str, beside: str) -> None:
     if beside:
         task = f"taskset 2 {_PROGRAM} beside {MOUNT} {_YIELD_MS // 3} {beside}"
         script = f"{task} & task=$!; taskset 1 {script}; status=$?; kill $task; wait; [ $status = 0 ]"
+        # An operation that stands at so many stores looks like a lockup.
+        _shell(machine, "echo 0 >/proc/sys/kernel/watchdog")
     pid = machine.spawn(["/bin/sh", "-c", f"{script} && sleep {_SETTLE_S}"])
     deadline = time.monotonic() + _STEP_S
     while not (ended := poll(machine, pid)):
+        if crash := recognise(machine.console.text()):
+            raise InfraError(f"in the guest: {act}: the kernel crashed: {crash.title}")
         if time.monotonic() > deadline:
             raise InfraError(f"in the guest: {act}: still running after {_STEP_S:.0f} s")
         time.sleep(_POLL_S)
