@@ -55,10 +55,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Recording:
-    """Memory and disk before an operation, what changed, and the disk and the trees before and after it.
-
-    `registry` is the first address of the registry and the one behind its last.
-    """
+    """Memory before an operation, what changed, and the disks and the trees before and after it."""
 
     memory: Path
     disks: tuple[Path, Path]

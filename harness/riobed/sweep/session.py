@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`riobed sweep`: one case after another in one guest, rows into a folder as they come."""
 
+import math
 import sys
 import tempfile
 import time
@@ -49,7 +50,7 @@ from riobed.vm.host.scratch import memory_dir
 
 # The smallest guest, because memory and disk are copied for each case.
 _MEMORY_MIB, _DISK_MIB = 256, 64
-# How often another processor is next, while an operation runs.
+# How often another processor is next, at most, for the stores that an operation makes alone.
 _SWITCHES = 40
 
 
@@ -231,7 +232,8 @@ def _record(guest: Guest, case: Case, operation: Operation, programs: Programs, 
     if case == alone:
         return first
     guest.ready()
-    return record(guest, case, operation, programs.operation, max(first.stores // _SWITCHES, 1), folder)
+    every = max(math.ceil(first.stores / _SWITCHES), 1)
+    return record(guest, case, operation, programs.operation, every, folder)
 
 
 def describe(row: SweepRow) -> str:

@@ -59,6 +59,7 @@ def test_a_sweep_finds_operations_that_are_torn(tmp_path: Path) -> None:
     assert row.unexplained and "/it/" in row.said[0]
 
 
+@pytest.mark.extended
 def test_a_reset_at_a_write_of_recovery_loses_nothing(tmp_path: Path) -> None:
     names = ("write-new", "setxattr-in-block")
     request = Request("rio", None, names, ("newer",), ("nothing",), 1, 2, tmp_path / "sweep", recovery=True)
