@@ -8,6 +8,7 @@ from pathlib import Path
 CHECKOUT = Path(__file__).resolve().parents[2]
 PACKAGES = {
     "riobed": "harness",
+    "riobed_caches": "harness",
     "pytest_riobed": "harness",
     "riobed_results": "results",
     "publishing": "results",
@@ -76,6 +77,16 @@ ALLOWED = {
     "riobed_results.store": ["riobed_results"],
     "riobed_results": ["riobed_results.files"],
     "riobed_results.files": [],
+    "riobed_caches.study": ["riobed_caches.models", "riobed_caches.rowfiles"],
+    "riobed_caches.generator": ["riobed_caches.trace", "riobed_caches.papers"],
+    "riobed_caches.importers": ["riobed_caches.recording"],
+    "riobed_caches.recording": ["riobed_caches.trace"],
+    "riobed_caches.models": ["riobed_caches.stream"],
+    "riobed_caches.stream": ["riobed_caches.trace"],
+    "riobed_caches.trace": ["riobed_caches"],
+    "riobed_caches.papers": ["riobed_caches.rowfiles"],
+    "riobed_caches.rowfiles": ["riobed_caches"],
+    "riobed_caches": [],
 }
 
 

@@ -40,7 +40,7 @@ class Report:
 
 def doctor(as_json: bool, uri: str | None) -> int:
     """Print the findings; return exit status 0 if campaigns can run here, else 1."""
-    looks = (_qemu, _lines, _mke2fs, partial(_libvirt, uri), _products, room)
+    looks = (_qemu, _lines, _mke2fs, _strace, partial(_libvirt, uri), _products, room)
     report = examine(looks, partial(_boots, uri))
     if as_json:
         print(json.dumps(asdict(report)))
@@ -95,6 +95,10 @@ def _mke2fs() -> Finding:
         return Finding("e2fsprogs", True, find_tool("mke2fs"))
     except RiobedError as error:
         return Finding("e2fsprogs", False, str(error), "make setup")
+
+
+def _strace() -> Finding:
+    return _tool("strace for traces", ["strace", "--version"])
 
 
 def _libvirt(uri: str | None) -> Finding:

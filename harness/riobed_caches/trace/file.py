@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A trace in its file: Parquet, one event a row, the header in the file's metadata."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from riobed_caches.errors import CachesError, TraceError
+from riobed_caches.trace.check import check_events
+from riobed_caches.trace.events import COLUMNS
+from riobed_caches.trace.header import VERSION, Header
+from riobed_caches.whole import replacing
+
+_KEY = b"riobed-trace"
+# More would not fit into the memory of what runs a trace.
+MAX_EVENTS = 500_000_000
+MAX_BYTES = 16 << 30
+_SORTED = ("time", "offset", "handle", "file")
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A trace in memory: `columns` has an array for each of COLUMNS, all of one length, sorted by time."""
+
+    header: Header
+    columns: Mapping[str, NDArray[np.generic]]
+
+    def __getattr__(self, name: str) -> NDArray[np.int64]:
+        try:
+            return self.columns[name]  # type: ignore[return-value]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def __len__(self) -> int:
+        return len(self.columns["time"])
+
+    @cached_property
+    def sha256(self) -> str:
+        """Return a hash over all events, whatever file they stand in."""
+        found = hashlib.sha256()
+        for name in COLUMNS:
+            found.update(np.ascontiguousarray(self.columns[name]).data)
+        return found.hexdigest()
+
+    @property
+    def seconds(self) -> float:
+        """Return the time that it covers: to its last event, or as long as it was recorded."""
+        last = int(self.columns["time"][-1]) / 1e6 if len(self) else 0.0
+        return max(last, self.header.seconds or 0.0)
+
+
+def write_trace(path: Path, trace: Trace) -> None:
+    """Write a trace atomically. TraceError if its events are wrong, CachesError if it cannot be written."""
+    check_events(trace.columns, path)
+    kinds = [(name, pa.from_numpy_dtype(kind)) for name, kind in COLUMNS.items()]
+    table = pa.table({name: trace.columns[name] for name in COLUMNS}, schema=pa.schema(kinds))
+    # The Arrow schema would have the header a second time.
+    options = {"compression": "zstd", "compression_level": 9, "store_schema": False}
+    encodings = {
+        "column_encoding": dict.fromkeys(_SORTED, "DELTA_BINARY_PACKED"),
+        "use_dictionary": [name for name in COLUMNS if name not in _SORTED],
+    }
+    try:
+        with replacing(path) as new, pq.ParquetWriter(new, table.schema, **options, **encodings) as writer:
+            writer.write_table(table)
+            writer.add_key_value_metadata({_KEY: trace.header.model_dump_json(exclude_defaults=True)})
+    except OSError as error:
+        said = error.strerror or error
+        raise CachesError(f"trace {path}: {said}; choose another place, or make room") from None
+
+
+def read_trace(path: Path) -> Trace:
+    """Read and check a trace. TraceError if it is no trace, damaged, of another version or wrong."""
+    try:
+        with pq.ParquetFile(path) as file:
+            header = _header(path, file)
+            table = file.read()
+    except OSError as error:
+        said = error.strerror or _first_line(error)
+        raise TraceError(path, said, "give a trace that can be read") from None
+    except (pa.ArrowException, MemoryError) as error:
+        raise TraceError(path, f"not a whole Parquet file ({_first_line(error)})") from None
+    columns = {name: table.column(name).to_numpy() for name in COLUMNS}
+    check_events(columns, path)
+    return Trace(header, columns)
+
+
+def _header(path: Path, file: pq.ParquetFile) -> Header:
+    """Return the header; TraceError if the file is no trace of this version, or too large to be read."""
+    raw = (file.metadata.metadata or {}).get(_KEY)
+    if raw is None:
+        raise TraceError(path, "a Parquet file, but no trace", "give one that riobed recorded or imported")
+    try:
+        header = Header.model_validate_json(raw)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        where = ".".join(map(str, wrong["loc"])) or "header"
+        raise TraceError(path, f"its header is wrong: {where}: {wrong['msg']}") from None
+    if header.version != VERSION:
+        raise TraceError(path, f"it has version {header.version}, this riobed reads {VERSION}")
+    wanted = {name: pa.from_numpy_dtype(kind) for name, kind in COLUMNS.items()}
+    if {field.name: field.type for field in file.schema_arrow} != wanted:
+        raise TraceError(path, "its columns are not those of a trace")
+    about = file.metadata
+    size = sum(about.row_group(number).total_byte_size for number in range(about.num_row_groups))
+    if about.num_rows > MAX_EVENTS or size > MAX_BYTES:
+        raise TraceError(path, f"{about.num_rows} events in {size} bytes are too many", "cut it into parts")
+    return header
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]
