@@ -17,10 +17,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from riobed_caches.errors import CachesError
 from riobed_results import cli as results_cli
 from riobed_results.errors import StoreError
 from riobed_results.store import DEFAULT_STORE
 
+from riobed.cli_trace import caches, trace_app
 from riobed.errors import BootError, RiobedError
 from riobed.products import CHECKOUT
 
@@ -462,6 +464,10 @@ def doctor(
     raise typer.Exit(examine(as_json, connect))
 
 
+app.add_typer(trace_app, name="trace", rich_help_panel=MEASURE)
+app.command(rich_help_panel=MEASURE)(caches)
+
+
 def main() -> None:
     """Entry point. An error prints one line; exit status 2 is wrong use, 1 any other error."""
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -470,7 +476,7 @@ def main() -> None:
             signal.signal(number, signal.default_int_handler)
     try:
         app()
-    except (RiobedError, StoreError) as error:
+    except (RiobedError, StoreError, CachesError) as error:
         if isinstance(error, BootError) and error.console:
             print(error.console, file=sys.stderr)
         print(f"riobed: {error}", file=sys.stderr)

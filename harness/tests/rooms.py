@@ -14,16 +14,20 @@ PACKAGES = {
     "publishing": "results",
 }
 
-_TABLES = ("corruption", "crashes", "controls", "nvdimm")
+_TABLES = ("caches", "corruption", "crashes", "controls", "nvdimm")
 
 # Packages that stand for the room above all others of theirs.
 FACES = {"riobed": "riobed's face", "riobed_results": "riobed_results' face"}
 
 # Each room may import from the rooms named behind it, and from what those may import.
 ALLOWED = {
-    "riobed.cli": ["riobed.commands", "riobed_results.cli"],
+    "riobed.cli": ["riobed.cli_trace", "riobed_results.cli"],
+    "riobed.cli_trace": [
+        "riobed.commands",
+        *(f"riobed_caches.{name}" for name in ("generator", "importers")),
+    ],
     "riobed.commands": [f"riobed.{name}" for name in ("bench", "campaign", "propagation", "soak", "sweep")]
-    + ["riobed_results.report"],
+    + ["riobed_results.report", "riobed_caches.study"],
     "pytest_riobed": ["riobed's face"],
     "riobed's face": ["riobed.trial"],
     "riobed.bench": ["riobed.measure", "riobed.campaign"],
@@ -64,6 +68,7 @@ ALLOWED = {
     "riobed_results.cli": ["riobed_results.report", "riobed_results.export"],
     "riobed_results.report": ["riobed_results.tables"],
     "riobed_results.tables": [f"riobed_results.tables.{name}" for name in _TABLES],
+    "riobed_results.tables.caches": ["riobed_results.tables.framework", "riobed_caches.papers"],
     "riobed_results.tables.nvdimm": ["riobed_results.tables.cost"],
     "riobed_results.tables.cost": ["riobed_results.tables.paper"],
     "riobed_results.tables.controls": ["riobed_results.tables.framework"],

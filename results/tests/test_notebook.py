@@ -10,6 +10,7 @@ import pytest
 from results_builders import fill
 from riobed_results import StoreError, StoreUsageError, read_results, table, table_names, trials_table
 from riobed_results.store.store import Store
+from riobed_results.tables.registry import STUDY_TABLES
 
 CHECKOUT = Path(__file__).parents[2]
 INSTRUMENT = CHECKOUT / "results/published/instrument"
@@ -67,6 +68,7 @@ def test_a_table_that_is_none(store: Store) -> None:
         "replays",
         "soak",
         "sweep",
+        *(each.name for each in STUDY_TABLES),
     ]
     with pytest.raises(StoreUsageError, match="'moons': want one of corruption, "):
         table(results, "moons")

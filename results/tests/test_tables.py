@@ -24,7 +24,7 @@ from riobed_results.store.store import Store, open_store
 from riobed_results.tables.cost.cost import COST
 from riobed_results.tables.framework.render import Page, render
 from riobed_results.tables.framework.table import CampaignTable, Table
-from riobed_results.tables.registry import CAMPAIGN_TABLES, FOLDER_TABLES
+from riobed_results.tables.registry import CAMPAIGN_TABLES, FOLDER_TABLES, STUDY_TABLES
 
 PUBLISHED = Path(__file__).parents[1] / "published"
 STORES = sorted(PUBLISHED.glob("**/store.sqlite.xz"), key=lambda path: path.stat().st_size)
@@ -33,6 +33,7 @@ FOLDERS = {
     "replays": PUBLISHED / "replay/replays",
     "soak": PUBLISHED / "soak/pte",
     "sweep": PUBLISHED / "sweep/rio",
+    **dict.fromkeys((table.name for table in STUDY_TABLES), PUBLISHED / "sprite"),
 }
 TABLES: list[Any] = [*CAMPAIGN_TABLES, COST, *FOLDER_TABLES]
 every_table = pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)

@@ -34,6 +34,7 @@ _BLOCK = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- /generated -->)",
 # Where a command or table is explained, as a link from docs/commands.md.
 EXPLAINED = {
     "bench": "performance.md",
+    "caches": "traces.md",
     "calibrate": "decisions/037-exposure-and-dose.md",
     "faults executed": "faults.md#site-filters",
     "faults list": "faults.md",
@@ -56,6 +57,10 @@ EXPLAINED = {
     "table replays": "replay.md",
     "table sensitivity": "results.md#what-is-counted",
     "table titles": "results.md#crash-titles",
+    "table risk": "traces.md",
+    "trace record": "traces.md",
+    "trace import": "traces.md",
+    "trace generate": "traces.md",
     "trials": "results.md#the-rows",
     "worker": "cluster.md",
 }

@@ -7,10 +7,12 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 from riobed_results.errors import StoreError
 from riobed_results.store import Results, open_store, read_results, store_in
+from riobed_results.tables.caches.grids import is_study
 from riobed_results.tables.controls import replays, soak, sweep
 from riobed_results.tables.controls.processors import read_campaigns
 from riobed_results.tables.cost.cost import COST
 
+from publishing.claims.caches import caches_claims
 from publishing.claims.campaign import SUMS, campaign_claims
 from publishing.claims.claim import Claim, slug
 from publishing.claims.cost import cost_claims
@@ -32,9 +34,9 @@ class Claims(BaseModel):
 def folder_claims(folder: Path) -> list[Claim]:
     """Compute the claims of a folder's rows; StoreError if it has no rows, or if some cannot be read.
 
-    Rows are a campaign's store, those in subfolders, soaks and sweeps in the folder or its
-    subfolders, and replays. A
-    folder with a store of its own is about that campaign: those in its subfolders are not summed up.
+    Rows are a campaign's store, those in subfolders, soaks and sweeps in the folder or its subfolders,
+    replays, and a study of traces. A folder with a store of its own is about that campaign: those in its
+    subfolders are not summed up.
     """
     results = read_results(open_store(str(folder))) if store_in(folder) else None
     found = _of_store(results) if results else []
@@ -44,6 +46,8 @@ def folder_claims(folder: Path) -> list[Claim]:
         found += soak_claims({path.name: soak.load_soak(path) for path in soaks})
     if sweeps := _folders_of(folder, sweep.FILE):
         found += sweep_claims({path.name: sweep.load_sweep(path) for path in sweeps})
+    if is_study(folder):
+        found += caches_claims(folder)
     for replayed in (folder, folder / "replays"):
         if (replayed / replays.FILE).exists():
             found += replay_claims(replays.read_replays(replayed), results)

@@ -15,6 +15,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from riobed_results.stats.proportions import Share
+from riobed_results.tables.caches.grids import size_text
 from riobed_results.tables.corruption.survival import Curve
 from riobed_results.text import printable
 
@@ -319,6 +320,45 @@ def _by_label(things: Iterable[Labelled]) -> dict[str, list[Labelled]]:
 def _places(row: int, count: int) -> list[float]:
     """Return the y positions of `count` items in a row, from the top."""
     return [row + _SPREAD * ((number + 0.5) / count - 0.5) for number in range(count)]
+
+
+@dataclass(frozen=True)
+class RiskLine:
+    """A trace: `points` and `marks` (by model) are shares of written bytes sent, and mean bytes at risk."""
+
+    label: str
+    points: Sequence[tuple[float, float]]
+    marks: dict[str, tuple[float, float]]
+
+
+def risk(lines: Sequence[RiskLine]) -> Markup:
+    """Plot bytes at risk, on a logarithmic axis, against bytes sent in per cent of those written."""
+    models = list(dict.fromkeys(model for line in lines for model in line.marks))
+    with _figure(_RISK_ROWS) as (figure, axes):
+        for number, line in enumerate(lines):
+            colour = SERIES[number % len(SERIES)]
+            xs, ys = zip(*((100 * sent, max(risk, 1)) for sent, risk in line.points), strict=True)
+            dash = _RISK_DASHES[number // len(SERIES) % len(_RISK_DASHES)]
+            label = _short(printable(line.label))
+            axes.plot(xs, ys, color=colour, linewidth=1.2, linestyle=dash, label=label)
+            for model, (sent, cost) in line.marks.items():
+                mark = _RISK_MARKS[models.index(model)]
+                axes.plot(100 * sent, max(cost, 1), mark, color=colour, markersize=5)
+        for model, mark in zip(models, _RISK_MARKS, strict=False):
+            axes.plot([], [], mark, color=INK, markersize=5, label=model)
+        axes.set_yscale("log", base=2)
+        axes.yaxis.set_major_formatter(lambda value, _: size_text(value))
+        axes.set_xlim(left=0)
+        axes.set_xlabel("bytes sent, % of bytes written")
+        axes.set_ylabel("mean bytes at risk")
+        figure.legend(loc="outside upper center", ncols=3, handlelength=1, columnspacing=1.2)
+        return _svg(figure, "risk", "Bytes that a crash costs against bytes written to the disk")
+
+
+_RISK_ROWS = 10
+_RISK_MARKS = "osD^v<>"
+# Lines with the same colour differ in these.
+_RISK_DASHES = ("solid", "dashed", "dotted")
 
 
 @contextmanager

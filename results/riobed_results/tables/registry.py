@@ -4,6 +4,13 @@
 from typing import Any
 
 from riobed_results.store import Results
+from riobed_results.tables.caches.claims import CLAIMS
+from riobed_results.tables.caches.clients import CLIENT_CACHES, MEMORY_PRICE
+from riobed_results.tables.caches.grids import StudyTable
+from riobed_results.tables.caches.lifetimes import FATES, LIFETIMES
+from riobed_results.tables.caches.papers import PAPERS
+from riobed_results.tables.caches.risk import RISK
+from riobed_results.tables.caches.servers import CONSISTENCY, SEGMENTS, STORAGE_ACCESSES
 from riobed_results.tables.controls.losses import NO_FAULT, PANIC, POWER, RECOVERY_CRASH, RESTARTS
 from riobed_results.tables.controls.planted import PLANTED
 from riobed_results.tables.controls.processors import PROCESSORS
@@ -64,7 +71,20 @@ CAMPAIGN_TABLES: tuple[CampaignTable[Any], ...] = (
     by_mode(VICTIMS),
 )
 RUN_TABLES: tuple[RunTable[Any], ...] = (PERFORMANCE, COST, NVRAM_SPEED)
-FOLDER_TABLES: tuple[FolderTable[Any], ...] = (PROCESSORS, REPLAYS, SOAK, SWEEP)
+# Of a study of traces, in the order of its page.
+STUDY_TABLES: tuple[FolderTable[StudyTable], ...] = (
+    RISK,
+    LIFETIMES,
+    FATES,
+    CLIENT_CACHES,
+    MEMORY_PRICE,
+    STORAGE_ACCESSES,
+    SEGMENTS,
+    CONSISTENCY,
+    CLAIMS,
+    PAPERS,
+)
+FOLDER_TABLES: tuple[FolderTable[Any], ...] = (PROCESSORS, REPLAYS, SOAK, SWEEP, *STUDY_TABLES)
 
 
 def campaign_pages(results: Results) -> dict[str, Page]:

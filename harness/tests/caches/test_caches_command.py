@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`riobed trace` and `riobed caches` as their user calls them: what they write, and what they refuse."""
+
+import random
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from reference_server import random_trace
+from riobed import cli
+from riobed_caches.rowfiles import read_rows
+from riobed_caches.rows import CacheRow, TraceRow
+from riobed_caches.trace.builder import Builder
+from riobed_caches.trace.events import Event
+from riobed_caches.trace.file import Trace, read_trace, write_trace
+from riobed_caches.trace.header import Has, Header, Loss
+from riobed_results.tables.registry import STUDY_TABLES
+
+Riobed = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def riobed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Riobed:
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["riobed", *map(str, arguments)])
+        with pytest.raises(SystemExit) as caught:
+            cli.main()
+            sys.exit(0)
+        code = caught.value.code
+        return (code if isinstance(code, int) else 0, *capsys.readouterr())
+
+    return run
+
+
+def small(path: Path, **header: object) -> Path:
+    """A trace of a file that is written twice and deleted, and one that stays."""
+    builder = Builder()
+    for second, event, file in (
+        (0, Event.WRITE, 1),
+        (1, Event.WRITE, 1),
+        (50, Event.DELETE, 1),
+        (60, Event.WRITE, 2),
+    ):
+        moved = {"offset": 0, "length": 4096} if event is Event.WRITE else {}
+        builder.add(second * 1_000_000, event, file, client=0, **moved)
+    about = {
+        "recorder": "test",
+        "source": "small",
+        "clock": "none",
+        "has": list(Has),
+        "seconds": 100.0,
+    } | header
+    write_trace(path, builder.trace(Header.model_validate(about)))
+    return path
+
+
+@pytest.mark.slow
+def test_a_study_has_rows_a_page_and_all_tables(tmp_path: Path, riobed: Riobed) -> None:
+    chance = random.Random(5)
+    traces = [tmp_path / "one.parquet", tmp_path / "two.parquet"]
+    for path in traces:
+        write_trace(path, random_trace(chance, 300))
+    code, out, _ = riobed("caches", *traces, "--out", tmp_path / "study")
+    assert code == 0
+    assert [line.partition(":")[0] for line in out.splitlines()[:2]] == ["one", "two"]
+    assert [row.trace for row in read_rows(tmp_path / "study", TraceRow)] == ["one", "two"]
+    page = (tmp_path / "study/index.html").read_text()
+    for table in STUDY_TABLES:
+        code, out, err = riobed("table", table.name, tmp_path / "study")
+        # No random trace is like one of a paper.
+        assert (code, table.name in ("papers",)) in ((0, False), (1, True)), err
+        assert (f'id="{table.name}"' in page) == (code == 0)
+
+
+@pytest.mark.slow
+def test_what_a_small_trace_costs(tmp_path: Path, riobed: Riobed) -> None:
+    """8192 of 12288 bytes die after a second and after 49 s; the last 4096 stay for 40 s of 100."""
+    assert riobed("caches", small(tmp_path / "t.parquet"), "--out", tmp_path / "study")[0] == 0
+    of = {row.model: row for row in read_rows(tmp_path / "study", CacheRow) if row.model != "unified"}
+    assert (of["write-through"].sent, of["write-through"].at_risk) == (12288, 0)
+    assert (of["never"].sent, of["never"].overwritten, of["never"].deleted) == (4096, 4096, 4096)
+    assert of["never"].at_risk == pytest.approx(4096 * (50 + 40) / 100)
+    # Its first byte is 30 s old at 30 s, and the last one's at 90 s; looks are each 5 s.
+    assert (of["delayed"].sent, of["delayed"].delayed) == (8192, 8192)
+    assert of["delayed"].at_risk == pytest.approx(4096 * (30 + 30) / 100)
+    assert (of["rio"].safe, of["rio"].volatile, of["rio"].lost_in) == (131072, 0, "power")
+
+
+def damaged(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-200])
+
+
+def of_another_version(path: Path) -> None:
+    header(path, version=99)
+
+
+def too_late(path: Path) -> None:
+    table = pq.read_table(path)
+    table = table.set_column(0, "time", pa.array([5, 4, 6, 7], pa.int64()))
+    rewritten(path, table)
+
+
+def of_no_trace(path: Path) -> None:
+    pq.write_table(pa.table({"a": [1]}), path)
+
+
+def with_a_huge_id(path: Path) -> None:
+    table = pq.read_table(path)
+    at = table.column_names.index("file")
+    rewritten(path, table.set_column(at, "file", pa.array([0, 0, 0, 2**31 - 1], pa.int32())))
+
+
+def negative(path: Path) -> None:
+    table = pq.read_table(path)
+    at = table.column_names.index("length")
+    rewritten(path, table.set_column(at, "length", pa.array([1, -5, -1, 1], pa.int64())))
+
+
+def header(path: Path, **changes: object) -> None:
+    trace = read_trace(path)
+    rewritten(path, pq.read_table(path), trace.header.model_copy(update=changes).model_dump_json())
+
+
+def rewritten(path: Path, table: pa.Table, raw: str | None = None) -> None:
+    raw = raw or read_trace(path).header.model_dump_json()
+    with pq.ParquetWriter(path, table.schema, store_schema=False) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata({"riobed-trace": raw})
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (damaged, "not a whole Parquet file"),
+        (of_another_version, "it has version 99, this riobed reads 1"),
+        (of_no_trace, "a Parquet file, but no trace"),
+        (too_late, "event 1: its time is before that of the event before it"),
+        (with_a_huge_id, "event 3: its file is too large for a dense id"),
+        (negative, "event 1: a transfer's offset or length is negative"),
+    ],
+)
+def test_a_wrong_trace_is_refused_in_one_line(
+    damage: Callable[[Path], None], says: str, tmp_path: Path, riobed: Riobed
+) -> None:
+    damage(small(tmp_path / "t.parquet"))
+    code, out, err = riobed("trace", "show", tmp_path / "t.parquet")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert says in err
+
+
+def test_a_trace_that_lost_events_is_refused_unless_asked_for(tmp_path: Path, riobed: Riobed) -> None:
+    path = small(tmp_path / "t.parquet", lost=[Loss(time=1, events=3, why="disk full")])
+    code, _, err = riobed("caches", path, "--out", tmp_path / "study")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "lost 3 of 7 events; use --lossy" in err
+    assert not (tmp_path / "study").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--client", "nobody"], "'nobody' is none of host, user, process"),
+        (["--block", "1000"], "1000 is no power of two"),
+    ],
+)
+def test_wrong_options_are_refused(arguments: list[str], says: str, tmp_path: Path, riobed: Riobed) -> None:
+    code, _, err = riobed("caches", small(tmp_path / "t.parquet"), "--out", tmp_path / "study", *arguments)
+    assert (code, says in err) == (2, True)
+
+
+def test_a_folder_without_a_study_is_refused(tmp_path: Path, riobed: Riobed) -> None:
+    code, _, err = riobed("table", "risk", tmp_path)
+    assert (code, err.count("\n")) == (1, 1)
+    assert "give the folder of riobed caches --out" in err
+
+
+def test_a_trace_is_kept_as_it_was(tmp_path: Path) -> None:
+    chance = random.Random(6)
+    trace = random_trace(chance, 200)
+    write_trace(tmp_path / "t.parquet", trace)
+    again: Trace = read_trace(tmp_path / "t.parquet")
+    assert again.sha256 == trace.sha256
+    assert again.header == trace.header

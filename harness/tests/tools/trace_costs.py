@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measures what recording costs, and how fast models run beside libCacheSim (pip install libcachesim).
+
+trace_costs.py speed OUT.json TRACE...    CPU seconds, five interleaved rounds a trace
+trace_costs.py recorder OUT.json          seconds of a fixed job with and without the recorder
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from riobed_caches.models.bands import Policy, bands
+from riobed_caches.models.count import Count
+from riobed_caches.models.moments import moments_of
+from riobed_caches.models.tree import every_size
+from riobed_caches.stream.clients import Client, client_of
+from riobed_caches.stream.consistency import actions_of
+from riobed_caches.stream.ops import Op, Stream
+from riobed_caches.stream.split import split
+from riobed_caches.study.lru import DELAY
+from riobed_caches.trace.file import read_trace
+
+ROUNDS = 5
+# Nine sizes in blocks: 128 KiB to 32 MiB.
+SIZES = 32 << np.arange(9)
+# Work that takes some seconds, so that the start of the recorder matters little: compile, pack, a database.
+JOB = r"""
+set -e
+sqlite3 base "CREATE TABLE t (a, b);"
+for n in $(seq 40); do
+    cc -D_GNU_SOURCE -O2 -c "$0" -o $n.o; tar cf all.tar *.o; tar xf all.tar; gzip -kf all.tar
+    sqlite3 base "INSERT INTO t VALUES ($n, hex(randomblob(500)));"
+done
+"""
+
+
+def load(path: Path) -> Stream:
+    """Read a trace as one client sees it, so that both ways have the same references."""
+    trace = read_trace(path)
+    actions, _ = actions_of(trace, np.zeros_like(client_of(trace, Client.HOST)))
+    return split(actions)
+
+
+def misses_of(blocks: Path) -> list[float]:
+    """Run libCacheSim's LRU once a size; returns the miss ratios."""
+    import libcachesim
+
+    ratios = []
+    for size in SIZES:
+        reader = libcachesim.TraceReader(str(blocks), libcachesim.TraceType.ORACLE_GENERAL_TRACE)
+        ratios.append(float(libcachesim.LRU(cache_size=int(size)).process_trace(reader)[0]))
+    return ratios
+
+
+def cpu(work: Callable[[], object]) -> float:
+    """Return the CPU seconds of some work."""
+    before = time.process_time()
+    work()
+    return time.process_time() - before
+
+
+def speed(traces: list[Path]) -> list[dict[str, object]]:
+    """Compare nine sizes with everything on, and every size, with nine runs of libCacheSim."""
+    out: list[dict[str, object]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        blocks = Path(folder) / "blocks"
+        for path in traces:
+            stream = load(path)
+            kept = stream.op <= Op.WRITE
+            rows = np.zeros(kept.sum(), [("time", "<u4"), ("id", "<u8"), ("size", "<u4"), ("next", "<i8")])
+            rows["id"], rows["size"], rows["next"] = stream.block[kept], 1, -2
+            rows.tofile(blocks)
+            same_misses(stream, misses_of(blocks))
+            ways = {
+                "references_over_libcachesim_min": partial(run_bands, path),
+                "all_sizes_over_libcachesim_min": partial(run_every_size, path),
+            }
+            found: dict[str, tuple[list[float], list[float]]] = {what: ([], []) for what in ways}
+            for _ in range(ROUNDS):
+                theirs = cpu(lambda: misses_of(blocks))
+                for what, way in ways.items():
+                    found[what][0].append(cpu(way))
+                    found[what][1].append(theirs)
+            for what, (ours, other) in found.items():
+                out.append({"what": what, "trace": path.stem, "seconds": ours, "over": other})
+                print(what, path.stem, f"{np.median(np.array(other) / np.array(ours)):.2f}", file=sys.stderr)
+    return out
+
+
+def run_bands(path: Path) -> object:
+    """Run nine sizes with all that a row has: deletions, 30 s, whole files, bytes at risk at 2000 moments."""
+    stream = load(path)
+    return bands(stream, SIZES, Policy(delay=DELAY, whole_files=True), moments_of(stream))
+
+
+def run_every_size(path: Path) -> object:
+    """Run every size up to all blocks: misses, write-backs, dirty blocks at the end."""
+    stream = load(path)
+    return every_size(stream, stream.blocks)
+
+
+def same_misses(stream: Stream, ratios: list[float]) -> None:
+    """Exit if the misses of reads and writes alone differ; libCacheSim has no deletions."""
+    kept = stream.op <= Op.WRITE
+    columns = {name: getattr(stream, name)[kept] for name in ("time", "op", "block", "lo", "hi")}
+    alone = replace(stream, **columns)
+    counts = bands(alone, SIZES, Policy(), moments_of(alone, 1)).counts
+    found = (counts[Count.READ_MISSES] + counts[Count.WRITE_MISSES]) / kept.sum()
+    if not np.allclose(found, ratios, rtol=0, atol=1e-9):
+        sys.exit(f"trace_costs: misses differ: {found.tolist()} and {ratios}")
+
+
+def recorder() -> list[dict[str, object]]:
+    """Time a fixed job alone and under the recorder, in turns."""
+    source = Path(__file__).resolve().parents[3] / "workloads/sweep/tree.c"
+    times: tuple[list[float], list[float]] = ([], [])
+    for _ in range(ROUNDS):
+        for recorded, kept in enumerate(times):
+            with tempfile.TemporaryDirectory() as folder:
+                command = ["sh", "-c", JOB, str(source)]
+                if recorded:
+                    record = [
+                        sys.executable,
+                        "-m",
+                        "riobed.cli",
+                        "trace",
+                        "record",
+                        "--out",
+                        "out.parquet",
+                        "--",
+                    ]
+                    command = [*record, *command]
+                before = time.monotonic()
+                subprocess.run(command, cwd=folder, check=True, capture_output=True)
+                kept.append(time.monotonic() - before)
+    print(f"recorder {np.median(np.array(times[1]) / np.array(times[0])):.2f}", file=sys.stderr)
+    return [{"what": "recorder_slowdown_max", "trace": "job", "seconds": times[0], "over": times[1]}]
+
+
+def main() -> None:
+    """Measure, and add to the file."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("what", choices=("speed", "recorder"))
+    parser.add_argument("out", type=Path)
+    parser.add_argument("traces", type=Path, nargs="*")
+    given = parser.parse_args()
+    known = json.loads(given.out.read_text()) if given.out.exists() else []
+    found = speed(given.traces) if given.what == "speed" else recorder()
+    given.out.write_text(json.dumps([*known, *found], indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
