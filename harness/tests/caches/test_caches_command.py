@@ -171,6 +171,15 @@ def test_wrong_options_are_refused(arguments: list[str], says: str, tmp_path: Pa
     assert (code, says in err) == (2, True)
 
 
+@pytest.mark.slow
+def test_a_table_that_a_trace_cannot_support_says_why(tmp_path: Path, riobed: Riobed) -> None:
+    path = small(tmp_path / "t.parquet", has=[Has.TIMES, Has.DIRECTIONS])
+    assert riobed("caches", path, "--out", tmp_path / "study")[0] == 0
+    code, _, err = riobed("table", "fates", tmp_path / "study")
+    assert (code, "t is left out: it does not have deletes and truncations" in err) == (1, True)
+    assert riobed("table", "risk", tmp_path / "study")[0] == 0
+
+
 def test_a_folder_without_a_study_is_refused(tmp_path: Path, riobed: Riobed) -> None:
     code, _, err = riobed("table", "risk", tmp_path)
     assert (code, err.count("\n")) == (1, 1)

@@ -3,16 +3,18 @@
 
 import random
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from reference import Lru, omniscient, random_stream
+from reference_bound import least_sent
 from riobed_caches.models import omniscient as fast
 from riobed_caches.models.bands import NEVER, Policy, bands
 from riobed_caches.models.count import Count
 from riobed_caches.models.moments import moments_of
 from riobed_caches.models.tree import every_size
-from riobed_caches.stream.ops import Stream
+from riobed_caches.stream.ops import Op, Stream
 
 OUT = (Count.REPLACED, Count.DELAYED, Count.FSYNCED, Count.RECALLED, Count.CLOSED)
 
@@ -91,3 +93,32 @@ def test_the_omniscient_policy_looks_ahead() -> None:
         expected = omniscient(stream, size)
         assert Counter({c: n for c in Count if (n := int(counts[c]))}) == +expected
         conserved(stream, counts)
+
+
+def whole_blocks(chance: random.Random, sizes: list[int]) -> Stream:
+    """A stream of one client that writes whole blocks, of the given sizes, and deletes some."""
+    stream = random_stream(chance, "wwwd", length=40)
+    block = stream.block % len(sizes)
+    hi = np.array(sizes, np.int32)[block] * (stream.op == Op.WRITE)
+    one = {
+        "client": np.zeros(len(sizes), np.int32),
+        "file": np.arange(len(sizes), dtype=np.int32),
+        "clients": 1,
+    }
+    span = np.array(sizes, np.int32)
+    written = int(hi.sum())
+    return replace(stream, block=block, lo=hi * 0, hi=hi, span=span, files=len(sizes), written=written, **one)
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_the_omniscient_policy_beside_the_best_of_all(alike: bool) -> None:
+    """It is the best in blocks (000, 2.4), and in bytes only where all blocks have as many."""
+    chance, gaps = random.Random(9), []
+    for _ in range(200):
+        sizes = [4] * 6 if alike else [chance.choice([1, 2, 8]) for _ in range(6)]
+        stream, room = whole_blocks(chance, sizes), chance.randint(1, 4)
+        counts = fast.omniscient(stream, room)
+        sent = counts[Count.REPLACED] + counts[Count.REMAINING]
+        gaps.append(sent - least_sent(stream, room))
+    assert min(gaps) >= 0
+    assert (max(gaps) == 0) == alike

@@ -17,10 +17,13 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from riobed_caches.models.bands import Policy, bands
 from riobed_caches.models.count import Count
 from riobed_caches.models.moments import moments_of
+from riobed_caches.models.policy import View, policy
 from riobed_caches.models.tree import every_size
+from riobed_caches.models.unified import single
 from riobed_caches.stream.clients import Client, client_of
 from riobed_caches.stream.consistency import actions_of
 from riobed_caches.stream.ops import Op, Stream
@@ -31,6 +34,8 @@ from riobed_caches.trace.file import read_trace
 ROUNDS = 5
 # Nine sizes in blocks: 128 KiB to 32 MiB.
 SIZES = 32 << np.arange(9)
+# A policy that looks at all blocks takes its time: so many references, and blocks.
+FEW, ROOM = 100_000, 256
 # Work that takes some seconds, so that the start of the recorder matters little: compile, pack, a database.
 JOB = r"""
 set -e
@@ -75,10 +80,9 @@ def speed(traces: list[Path]) -> list[dict[str, object]]:
         for path in traces:
             stream = load(path)
             kept = stream.op <= Op.WRITE
-            rows = np.zeros(kept.sum(), [("time", "<u4"), ("id", "<u8"), ("size", "<u4"), ("next", "<i8")])
-            rows["id"], rows["size"], rows["next"] = stream.block[kept], 1, -2
-            rows.tofile(blocks)
+            references(stream.block[kept]).tofile(blocks)
             same_misses(stream, misses_of(blocks))
+            same_optimum(stream, blocks)
             ways = {
                 "references_over_libcachesim_min": partial(run_bands, path),
                 "all_sizes_over_libcachesim_min": partial(run_every_size, path),
@@ -95,6 +99,50 @@ def speed(traces: list[Path]) -> list[dict[str, object]]:
     return out
 
 
+def references(block: NDArray[np.int32]) -> NDArray[np.void]:
+    """Return the records of libCacheSim's oracleGeneral: time, id, size, and the next reference to the id."""
+    rows = np.zeros(len(block), [("time", "<u4"), ("id", "<u8"), ("size", "<u4"), ("next", "<i8")])
+    rows["id"], rows["size"], rows["next"] = block, 1, -1
+    order = np.argsort(block, kind="stable")
+    same = block[order[:-1]] == block[order[1:]]
+    rows["next"][order[:-1][same]] = order[1:][same]
+    return rows
+
+
+def furthest(view: View) -> int:
+    """Give up the block that is accessed the furthest in the future (Belady 1966)."""
+    best = view.blocks[0]
+    for block in view.blocks:
+        if view.next_access[block] > view.next_access[best]:
+            best = block
+    return int(best)
+
+
+BELADY = policy("belady")(furthest)
+
+
+def same_optimum(stream: Stream, blocks: Path) -> None:
+    """Exit if Belady's policy, as a user's policy, misses otherwise than libCacheSim's in FEW references."""
+    import libcachesim
+
+    alone = references_alone(stream, FEW)
+    references(alone.block).tofile(blocks)
+    reader = libcachesim.TraceReader(str(blocks), libcachesim.TraceType.ORACLE_GENERAL_TRACE)
+    theirs = float(libcachesim.Belady(cache_size=ROOM).process_trace(reader)[0])
+    counts, _ = single(alone, ROOM, BELADY)
+    ours = float(counts[Count.READ_MISSES] + counts[Count.WRITE_MISSES]) / len(alone.op)
+    print(f"Belady: {ours:.6f} and {theirs:.6f} of {len(alone.op)}", file=sys.stderr)
+    if abs(ours - theirs) > 1e-9:
+        sys.exit("trace_costs: misses of Belady differ")
+
+
+def references_alone(stream: Stream, number: int | None = None) -> Stream:
+    """Return the first reads and writes of a stream, without what deletes or flushes."""
+    kept = np.flatnonzero(stream.op <= Op.WRITE)[:number]
+    columns = {name: getattr(stream, name)[kept] for name in ("time", "op", "block", "lo", "hi")}
+    return replace(stream, **columns)
+
+
 def run_bands(path: Path) -> object:
     """Run nine sizes with all that a row has: deletions, 30 s, whole files, bytes at risk at 2000 moments."""
     stream = load(path)
@@ -109,11 +157,9 @@ def run_every_size(path: Path) -> object:
 
 def same_misses(stream: Stream, ratios: list[float]) -> None:
     """Exit if the misses of reads and writes alone differ; libCacheSim has no deletions."""
-    kept = stream.op <= Op.WRITE
-    columns = {name: getattr(stream, name)[kept] for name in ("time", "op", "block", "lo", "hi")}
-    alone = replace(stream, **columns)
+    alone = references_alone(stream)
     counts = bands(alone, SIZES, Policy(), moments_of(alone, 1)).counts
-    found = (counts[Count.READ_MISSES] + counts[Count.WRITE_MISSES]) / kept.sum()
+    found = (counts[Count.READ_MISSES] + counts[Count.WRITE_MISSES]) / len(alone.op)
     if not np.allclose(found, ratios, rtol=0, atol=1e-9):
         sys.exit(f"trace_costs: misses differ: {found.tolist()} and {ratios}")
 

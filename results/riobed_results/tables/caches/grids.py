@@ -53,9 +53,18 @@ class Study:
         """Return the rows of a kind; StoreError if the folder has no file of them, or a damaged one."""
         return _read(self.folder, kind)
 
-    def without(self, needed: str) -> list[TraceRow]:
-        """Return the traces whose recorder does not record what is needed."""
-        return [trace for trace in self.traces if needed not in trace.has.split("; ")]
+    def able(self, *needs: str) -> tuple[set[str], list[str]]:
+        """Return the names of the traces that have all that is needed, and why the others are left out."""
+        lacking = {
+            trace.trace: [need for need in needs if need not in trace.has.split("; ")]
+            for trace in self.traces
+        }
+        why = [
+            f"{name} is left out: it does not have {', '.join(lack)}."
+            for name, lack in lacking.items()
+            if lack
+        ]
+        return {name for name, lack in lacking.items() if not lack}, why
 
 
 def is_study(folder: Path) -> bool:

@@ -5,18 +5,13 @@ from riobed_caches.rows import FateRow, LifetimeRow
 
 from riobed_results.tables.caches.grids import Column, Definition, Study, Values, study_table
 
-
-def missing(study: Study, *needs: str) -> list[str]:
-    """Return a line for each trace that does not have what a table needs."""
-    return [
-        f"{trace.trace} does not have {need}, which this table needs."
-        for need in needs
-        for trace in study.without(need)
-    ]
+# What a byte's death needs.
+DEATHS = ("times", "directions of transfers", "deletes and truncations")
 
 
 def _lifetimes(study: Study) -> tuple[list[Values], list[str]]:
-    rows = study.rows(LifetimeRow)
+    able, why = study.able(*DEATHS)
+    rows = [row for row in study.rows(LifetimeRow) if row.trace in able]
     names = list(dict.fromkeys(row.trace for row in rows))
     of = {(row.trace, row.delay): row for row in rows}
     delays = [row.delay for row in rows if row.trace == names[0]] if names else []
@@ -35,7 +30,7 @@ def _lifetimes(study: Study) -> tuple[list[Values], list[str]]:
             lines=risk,
         ),
     ]
-    return grids, missing(study, "deletes and truncations")
+    return grids, why
 
 
 def _delay(seconds: float) -> str:
@@ -45,7 +40,8 @@ def _delay(seconds: float) -> str:
 
 
 def _fates(study: Study) -> tuple[list[Values], list[str]]:
-    rows = study.rows(FateRow)
+    able, why = study.able(*DEATHS)
+    rows = [row for row in study.rows(FateRow) if row.trace in able]
     names, fates = (
         (list(dict.fromkeys(values)) for values in zip(*((r.trace, r.fate) for r in rows), strict=True))
         if rows
@@ -60,9 +56,7 @@ def _fates(study: Study) -> tuple[list[Values], list[str]]:
     for fate in fates:
         cells = [(of[name, fate], of[name, fate] / max(total[name], 1)) for name in names]
         lines.append([fate.lower().replace("_", " "), *(value for pair in cells for value in pair)])
-    return [Values(title="How written bytes end", columns=columns, lines=lines)], missing(
-        study, "deletes and truncations"
-    )
+    return [Values(title="How written bytes end", columns=columns, lines=lines)], why
 
 
 LIFETIMES = study_table(

@@ -4,10 +4,10 @@
 from riobed_caches.rows import CacheRow
 
 from riobed_results.tables.caches.grids import Column, Definition, Study, Values, size_text, study_table
-from riobed_results.tables.caches.lifetimes import missing
 
 # In the order of fewer writes and more risk.
 MODELS = ("write-through", "on-close", "delayed", "delayed-files", "when-full", "never", "rio")
+_NEEDS = ("times", "directions of transfers")
 _COLUMNS = [
     Column(name="Memory", form="bytes"),
     Column(name="Model"),
@@ -26,8 +26,9 @@ _COLUMNS = [
 
 
 def risk_rows(study: Study) -> list[CacheRow]:
-    """Return the rows of LRU caches."""
-    return [row for row in study.rows(CacheRow) if row.model in MODELS and not (row.volatile and row.safe)]
+    """Return the rows of LRU caches of the traces that have times and tell reads from writes."""
+    able, _ = study.able(*_NEEDS)
+    return [row for row in study.rows(CacheRow) if row.model in MODELS and row.trace in able]
 
 
 def _risk(study: Study) -> tuple[list[Values], list[str]]:
@@ -38,7 +39,7 @@ def _risk(study: Study) -> tuple[list[Values], list[str]]:
         sizes = sorted({row.volatile + row.safe for row in mine})
         lines = [_line(row) for size in sizes for row in mine if row.volatile + row.safe == size]
         grids.append(Values(title=f"{trace.trace}: {sentence(mine)}", columns=_COLUMNS, lines=lines))
-    return grids, missing(study, "times")
+    return grids, study.able(*_NEEDS)[1]
 
 
 def _line(row: CacheRow) -> list[str | float | None]:
@@ -86,12 +87,10 @@ def sentence(rows: list[CacheRow]) -> str:
 
 
 def headlines(study: Study) -> list[str]:
-    """Return a line for each trace: its name and sentence."""
-    rows = risk_rows(study)
-    return [
-        f"{trace.trace}: {sentence([row for row in rows if row.trace == trace.trace])}."
-        for trace in study.traces
-    ]
+    """Return a line for each trace: its name and sentence, or why it has none."""
+    rows, (able, why) = risk_rows(study), study.able(*_NEEDS)
+    of = {name: [row for row in rows if row.trace == name] for name in able}
+    return [f"{t.trace}: {sentence(of[t.trace])}." for t in study.traces if t.trace in able] + why
 
 
 RISK = study_table(

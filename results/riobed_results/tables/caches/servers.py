@@ -4,7 +4,6 @@
 from riobed_caches.rows import CacheRow, ConsistencyRow, SegmentRow
 
 from riobed_results.tables.caches.grids import Column, Definition, Study, Value, Values, study_table
-from riobed_results.tables.caches.lifetimes import missing
 
 ACCESSES = ("nvlru", "nbm", "nv-min")
 
@@ -39,7 +38,10 @@ def _storage(study: Study) -> tuple[list[Values], list[str]]:
 
 def _segments(study: Study) -> tuple[list[Values], list[str]]:
     lines: list[list[Value]] = []
+    able, why = study.able("times", "directions of transfers", "fsyncs")
     for row in study.rows(SegmentRow):
+        if row.trace not in able:
+            continue
         partial = row.by_timer + row.by_fsync
         every = row.full + partial
         lines.append(
@@ -65,7 +67,7 @@ def _segments(study: Study) -> tuple[list[Values], list[str]]:
         Column(name="Overhead", form="percent"),
     ]
     title = "Segments of a log-structured file system"
-    return [Values(title=title, columns=columns, lines=lines)], missing(study, "fsyncs")
+    return [Values(title=title, columns=columns, lines=lines)], why
 
 
 def _consistency(study: Study) -> tuple[list[Values], list[str]]:
