@@ -23,7 +23,8 @@ _KEY = b"riobed-trace"
 # More would not fit into the memory of what runs a trace.
 MAX_EVENTS = 500_000_000
 MAX_BYTES = 16 << 30
-_SORTED = ("time", "offset", "handle", "file")
+# Of the encodings of Parquet the one that is smallest after compression, on recorded and generated traces.
+_ENCODINGS = {"time": "DELTA_BINARY_PACKED", "file": "PLAIN", "handle": "PLAIN", "offset": "PLAIN"}
 
 
 @dataclass(frozen=True)
@@ -65,8 +66,8 @@ def write_trace(path: Path, trace: Trace) -> None:
     # The Arrow schema would have the header a second time.
     options = {"compression": "zstd", "compression_level": 9, "store_schema": False}
     encodings = {
-        "column_encoding": dict.fromkeys(_SORTED, "DELTA_BINARY_PACKED"),
-        "use_dictionary": [name for name in COLUMNS if name not in _SORTED],
+        "column_encoding": _ENCODINGS,
+        "use_dictionary": [name for name in COLUMNS if name not in _ENCODINGS],
     }
     try:
         with replacing(path) as new, pq.ParquetWriter(new, table.schema, **options, **encodings) as writer:

@@ -93,6 +93,12 @@ def damaged(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-200])
 
 
+def of_an_unopened_handle(path: Path) -> None:
+    table = pq.read_table(path)
+    at = table.column_names.index("handle")
+    rewritten(path, table.set_column(at, "handle", pa.array([-1, 3, -1, -1], pa.int32())))
+
+
 def of_another_version(path: Path) -> None:
     header(path, version=99)
 
@@ -138,6 +144,7 @@ def rewritten(path: Path, table: pa.Table, raw: str | None = None) -> None:
         (of_another_version, "it has version 99, this riobed reads 1"),
         (of_no_trace, "a Parquet file, but no trace"),
         (too_late, "event 1: its time is before that of the event before it"),
+        (of_an_unopened_handle, "event 1: its handle is not open, or of another file"),
         (with_a_huge_id, "event 3: its file is too large for a dense id"),
         (negative, "event 1: a transfer's offset or length is negative"),
     ],
