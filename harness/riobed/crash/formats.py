@@ -12,6 +12,7 @@ mm/usercopy.c.
 """
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from riobed_results.store import CrashKind
@@ -38,6 +39,29 @@ class _Format:
     title: str
 
 
+@dataclass(frozen=True)
+class _Report(_Format):
+    """A format, and what finds {where} in the text from the report on."""
+
+    place: Callable[[str], str]
+
+
+def _of_registers(text: str) -> str:
+    return frames.location(text, 0)
+
+
+def _report(
+    pattern: str, kind: CrashKind, title: str, place: Callable[[str], str] = _of_registers
+) -> _Report:
+    return _Report(re.compile(pattern, re.MULTILINE), kind, title, place)
+
+
+def _any_of(rows: Sequence[_Format]) -> re.Pattern[bytes]:
+    """Return a pattern of bytes for any of some formats."""
+    joined = "|".join(row.pattern.pattern for row in rows).replace("?P<where>", "")
+    return re.compile(joined.encode(), re.MULTILINE)
+
+
 def _format(pattern: str, kind: CrashKind, title: str) -> _Format:
     return _Format(re.compile(pattern, re.MULTILINE), kind, title)
 
@@ -51,7 +75,7 @@ _FORMATS = [
     _format(r"rio: protection trap", "trap", "protection trap in {where}"),
     _format(r"BUG: kernel NULL pointer dereference, address", "oops", "NULL pointer dereference in {where}"),
     _format(r"BUG: unable to handle page fault for address", "oops", "page fault in {where}"),
-    _format(r"kernel BUG at ([\w./-]+):\d+!", "oops", "BUG at {0} in {where}"),
+    _format(r"kernel BUG at ([^\n]+?):\d+!", "oops", "BUG at {0} in {where}"),
     _format(r"BUG: [\w#]+ stack guard page was hit", "panic", "stack overflow in {where}"),
     _format(r"PANIC: double fault", "panic", "double fault in {where}"),
     _format(
@@ -78,16 +102,45 @@ _FORMATS = [
     _format(r"Kernel panic - not syncing: Fatal exception", "oops", "{unknown}"),
     _format(r"Kernel panic - not syncing: (.+)", "panic", "panic: {0}"),
 ]
+# Reports after which a kernel goes on, unless it is told to panic. What follows them is no crash of its own.
+# {where} of a report that names no function is that of its registers, its call trace or its blocked task.
+_REPORTS = [
+    _report(r"BUG: (KASAN|KFENCE|KMSAN): ([^\n]+?) in (?P<where>[\w.]+)", "panic", "{0} {1} in {where}"),
+    _report(r"BUG: KCSAN: ([\w-]+) in (?P<where>[\w.]+)", "panic", "KCSAN {0} in {where}"),
+    _report(r"UBSAN: ([\w-]+) in ", "panic", "UBSAN {0} in {where}", frames.traced),
+    _report(r"WARNING: (possible [\w -]+?|suspicious RCU usage|bad unlock balance)(?: detected!?)?$", "panic",
+            "lockdep {0} in {where}", frames.traced),
+    # Until Linux 6.17, and since.
+    _report(r"WARNING: CPU: \d+ PID: \d+ at [^\n]+:\d+ (?P<where>[\w.]+)\+0x", "panic", "warning in {where}"),
+    _report(r"WARNING: [^\n]+?:\d+ at (?P<where>[\w.]+)\+0x", "panic", "warning in {where}"),
+    _report(r"INFO: task [^\n]+ blocked for more than \d+ s", "hang", "hung task in {where}", frames.blocked),
+    _report(r"rcu: INFO: \w+ (?:self-)?detected (?:expedited )?stall", "hang", "RCU stall in {where}"),
+    _report(r"Watchdog detected hard LOCKUP", "hang", "hard lockup in {where}"),
+    _report(r"BUG: workqueue lockup", "hang", "workqueue lockup"),
+]  # fmt: skip
+# kernel/panic.c (check_panic_on_warn), hung_task.c, rcu/tree_stall.h, watchdog_perf.c, workqueue.c.
+_FOLLOWING_PANIC = re.compile(
+    r"Kernel panic - not syncing: (?:[^\n]*panic_on_warn set|hung_task: blocked tasks|RCU Stall|Hard LOCKUP"
+    r"|workqueue lockup)"
+)
 # A line that is never the first of a report; and the counter of die().
 _FOLLOWS = re.compile(r"Kernel panic - not syncing: Fatal exception|Oops: Oops: ")
 _COUNT = re.compile(r"\[#(\d+)\]")
-_STARTED = re.compile("|".join(row.pattern.pattern for row in _FORMATS).replace("?P<where>", "").encode())
+_STARTED = _any_of(_FORMATS)
+_REPORTED = _any_of(_REPORTS)
 # Somewhere before the report in its line: firmware or a program may have begun the line.
 _STAMPED = re.compile(rb"\[ *(\d+\.\d+)\][^\n\r]*\Z")
 # The kernel has stopped for good; everything of interest has been printed.
 _END = re.compile(rb"---\[ end Kernel panic")
 # dump_stack_print_info() in lib/dump_stack.c; UID since Linux 6.12.
-_TASK = re.compile(rb"CPU: \d+ (?:UID: \d+ )?PID: \d+ Comm: ([ -~]{1,15}?) (?:Tainted|Not tainted|Kdump)")
+# A task may have any bytes in its name (prctl PR_SET_NAME).
+_TASK = re.compile(
+    rb"CPU: \d+ (?:UID: \d+ )?PID: \d+ Comm: ([^\n]{1,15}?) (?:Tainted|Not tainted|Kdump)", re.DOTALL
+)
+# The path of a source file, from the top folder of the kernel's tree on.
+_TOP = re.compile(
+    r"^/.*?/(?=(?:arch|block|crypto|drivers|fs|include|init|io_uring|ipc|kernel|lib|mm|net|security|sound|virt)/)"
+)
 _STAMP = re.compile(r"^(?:<\d>)?\[ *\d+\.\d+\](?:\[[^\]]*\])? ?", re.MULTILINE)
 # The most telling line of an unknown crash, best first: die() counts its reports; BUG may be a warning.
 _TELLING = [
@@ -132,7 +185,7 @@ def victim(console: bytes) -> str | None:
     """Return the name of the task that the first crash report says ran; None without one."""
     begun = _begun(console)
     task = _TASK.search(console, begun.start()) if begun else None
-    return task[1].decode() if task else None
+    return task[1].decode(errors="backslashreplace") if task else None
 
 
 def _begun(console: bytes) -> re.Match[bytes] | None:
@@ -146,7 +199,8 @@ def ended(console: bytes) -> bool:
 
 def recognise(console: bytes) -> Crash | None:
     """Return the first crash on the console, or None."""
-    console = _STARTED.sub(lambda match: match[0] if _by_kernel(match) else b"", console)
+    for begun in (_STARTED, _REPORTED):
+        console = begun.sub(lambda match: match[0] if _by_kernel(match) else b"", console)
     text = clean(console)
     found = [(row, match) for row in _FORMATS if (match := row.pattern.search(text))]
     if not found:
@@ -154,11 +208,30 @@ def recognise(console: bytes) -> Crash | None:
     # A BUG() announces itself on the line before the invalid opcode it is made of; an NMI or
     # oops is named by its first line and followed by its panic. Of one place, the first row counts.
     row, match = min(found, key=lambda item: item[1].start())
+    if cause := _cause(text, match):
+        return _caused(console, text, *cause)
     named = match.groupdict().get("where")
     where = frames.guilty_frame(named, text[match.end() :]) if named else frames.location(text, match.start())
-    groups = [_normalise(group) for group in match.groups()]
+    groups = [_normalise(_TOP.sub("", group or "")) for group in match.groups()]
     unknown = _unknown(text, match.start()) if "{unknown}" in row.title else ""
     title = row.title.format(*groups, where=where, unknown=unknown)
+    return Crash(row.kind, title, _damage(console, text, match, title))
+
+
+def _cause(text: str, panic: re.Match[str]) -> tuple[_Report, re.Match[str]] | None:
+    """Return the last report before a panic that follows from one; None for another panic."""
+    if not _FOLLOWING_PANIC.match(panic[0]):
+        return None
+    found = [(row, match) for row in _REPORTS for match in row.pattern.finditer(text, 0, panic.start())]
+    return max(found, key=lambda item: item[1].start(), default=None)
+
+
+def _caused(console: bytes, text: str, row: _Report, match: re.Match[str]) -> Crash:
+    """Return the crash of a panic that follows from a report."""
+    named = match.groupdict().get("where")
+    rest = text[match.start() :]
+    where = frames.guilty_frame(named, rest) if named else row.place(rest)
+    title = row.title.format(*(_normalise(group) for group in match.groups()), where=where)
     return Crash(row.kind, title, _damage(console, text, match, title))
 
 
@@ -211,7 +284,7 @@ def _damage(console: bytes, text: str, match: re.Match[str], title: str) -> str:
     broken = {
         "no beginning": _FOLLOWS.match(match[0]) or (count and count[1] != "1"),
         "no place": frames.UNKNOWN in title,
-        "garbage": re.search(rb"[^\t\n\r -~]", console[first:]),
+        "garbage": re.search(rb"[^\t\n\r -~]", _TASK.sub(b"", console[first:])),
         "mixed lines": _MIXED.search(text, match.start()),
         "no end": not ended(console),
     }

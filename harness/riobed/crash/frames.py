@@ -32,7 +32,14 @@ _SERVANT = re.compile(
     r"|_*mem(?:cpy|move|set|cmp|chr)\w*|str(?:n?len|n?cmp|n?cpy|scpy|n?chr)|rep_(?:movs|stos)_alternative"
     r"|_*copy_(?:to|from)_(?:user|iter)\w*|copy_user_\w+|copy_page|clear_page_\w+"
     r"|usercopy_abort|_*check_(?:object_size|heap_object)|__list_\w+_or_report"
-    r"|dump_stack\w*|rio_(?:trap\w*|report|check_pages)|__asan_store\w+|__kasan_check_write"
+    r"|dump_stack\w*|rio_(?:trap\w*|report|check_pages)"
+    # What checks and reports: KASAN, KCSAN, UBSAN, lockdep, FORTIFY_SOURCE, refcount_t, DEBUG_VM.
+    r"|_*(?:kasan|asan|kcsan|tsan|ubsan|kmsan|kfence)_\w+|print_report|report_access|check_panic_on_warn"
+    r"|do_raw_(?:spin|read|write)_\w+|_*lock_(?:acquire|release|contended|acquired)|lockdep_\w+|print_\w+_bug"
+    r"|print_(?:deadlock|circular|usage)_\w+|check_(?:noncircular|deadlock|prev_add)|validate_chain|mark_lock\w*"
+    r"|_*might_(?:sleep|fault|resched)|_*fortify_\w+|refcount_\w+|folio_(?:un)?lock|folio_end_\w+|unlock_page"
+    # Assertions of file systems: XFS, btrfs.
+    r"|assfail|btrfs_assertfail\w*"
 )
 # Not guilty of a loop: the roots of every stack, and functions whose caller is guilty.
 _IN_NO_LOOP = re.compile(_ROOT.pattern + "|" + _SERVANT.pattern)
@@ -71,6 +78,14 @@ def guilty_frame(function: str, trace: str) -> str:
     callers = (_source_name(frame[2]) for frame in _FRAME.finditer(trace) if not frame[1])
     caller = next((name for name in callers if not _SERVANT.fullmatch(name)), function)
     return _source_name(function if _ROOT.fullmatch(caller) else caller)
+
+
+def traced(text: str) -> str:
+    """Return the first function of a call trace that is not a helper; `text` begins with the report."""
+    names = (_source_name(frame[2]) for frame in _FRAME.finditer(text) if not frame[1])
+    return next(
+        (name for name in names if not _SERVANT.fullmatch(name) and not _ROOT.fullmatch(name)), UNKNOWN
+    )
 
 
 def interrupted(text: str) -> str | None:

@@ -314,3 +314,89 @@ def test_where_a_task_is_blocked() -> None:
 
 def test_of_an_endless_line_the_beginning_is_read() -> None:
     assert formats.telling_line(b"BUG" + b" " * 296 + b"abc") == "BUG a"
+
+
+TRACE = b"[    2.1] CPU: 0 UID: 0 PID: 7 Comm: cat Not tainted 6.12.1 #1\n[    2.2] Call Trace:\n"
+FRAMES = b"".join(
+    b"[    2.4]  %b+0x1/0x2\n" % name
+    for name in (b"dump_stack_lvl", b"__ubsan_handle_out_of_bounds", b"ext4_get_block", b"do_syscall_64")
+)
+
+
+@pytest.mark.parametrize(
+    ("report", "panic", "kind", "title"),
+    [
+        (b"BUG: KASAN: slab-use-after-free in memcpy+0x1/0x2", b"KASAN: panic_on_warn set ...", "panic",
+         "KASAN slab-use-after-free in ext4_get_block"),
+        (b"BUG: KFENCE: out-of-bounds read in ext4_read+0x1/0x2", b"KFENCE: panic_on_warn set ...", "panic",
+         "KFENCE out-of-bounds read in ext4_read"),
+        (b"BUG: KCSAN: data-race in ext4_a / ext4_b", b"kcsan: panic_on_warn set ...", "panic",
+         "KCSAN data-race in ext4_a"),
+        (b"UBSAN: shift-out-of-bounds in fs/ext4/super.c:1:2", b"UBSAN: panic_on_warn set ...", "panic",
+         "UBSAN shift-out-of-bounds in ext4_get_block"),
+        (b"WARNING: CPU: 0 PID: 7 at lib/refcount.c:28 refcount_warn_saturate+0x1/0x2",
+         b"kernel: panic_on_warn set ...", "panic", "warning in ext4_get_block"),
+        (b"WARNING: fs/inode.c:417 at drop_nlink+0x28/0x40, CPU#0: cat/7", b"kernel: panic_on_warn set ...",
+         "panic", "warning in drop_nlink"),
+        (b"rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:", b"RCU Stall", "hang",
+         "RCU stall in ext4_stuck"),
+        (b"watchdog: CPU0: Watchdog detected hard LOCKUP on cpu 0", b"Hard LOCKUP", "hang",
+         "hard lockup in ext4_stuck"),
+    ],
+)  # fmt: skip
+def test_a_panic_that_follows_from_a_report_is_titled_by_it(
+    report: bytes, panic: bytes, kind: str, title: str
+) -> None:
+    begin = b"[    2.0] %b\n" % report
+    end = b"[    3.0] Kernel panic - not syncing: %b\n" % panic
+    registers = b"[    2.5] RIP: 0010:ext4_stuck+0x1/0x2\n"
+    found = formats.recognise(begin + TRACE + FRAMES + registers + end + END)
+    assert found and (found.kind, found.title) == (kind, title)
+    # What went before, or what a program wrote, is not its cause.
+    other = b"[    9.0] Kernel panic - not syncing: something else\n"
+    found = formats.recognise(begin + TRACE + FRAMES + other)
+    assert found and found.title == "panic: something else"
+    found = formats.recognise(report + b"\n" + end)
+    assert found and found.title.startswith("panic: ")
+
+
+def test_a_hung_task_is_named_by_where_it_waits() -> None:
+    task = b"[    2.1] task:kjournald state:D stack:0 pid:9\n[    2.2] Call Trace:\n"
+    waits = b"[    2.3]  schedule+0x1/0x2\n[    2.4]  jbd2_journal_commit_transaction+0x1/0x2\n"
+    begin = b"[    2.0] INFO: task jbd2/vdb-8:9 blocked for more than 120 seconds.\n"
+    end = b"[    3.0] Kernel panic - not syncing: hung_task: blocked tasks\n"
+    found = formats.recognise(begin + task + waits + end)
+    assert found and (found.kind, found.title) == ("hang", "hung task in jbd2_journal_commit_transaction")
+
+
+@pytest.mark.parametrize(
+    "helper",
+    [
+        "__asan_load8",
+        "kasan_check_range",
+        "do_raw_spin_lock",
+        "__lock_acquire",
+        "__fortify_panic",
+        "folio_unlock",
+        "assfail",
+    ],
+)
+def test_a_check_is_not_guilty_of_what_it_finds(helper: str) -> None:
+    report = b"[    2.0] BUG: kernel NULL pointer dereference, address: 0\n"
+    console = report + b"[    2.1] RIP: 0010:%b+0x1/0x2\n" % helper.encode() + FRAMES + PANIC
+    found = formats.recognise(console)
+    assert found and found.title == "NULL pointer dereference in ext4_get_block"
+
+
+def test_a_source_file_may_lie_anywhere_and_a_task_may_have_any_name() -> None:
+    console = (
+        b"[    1.0] kernel BUG at /home/me/my linux/fs/ext4/inode.c:99!\n"
+        + "[    1.1] CPU: 0 UID: 0 PID: 7 Comm: pr\u00fcfen Not tainted 6.12.1 #1\n".encode()
+        + REGISTERS % b"ext4_writepage"
+        + PANIC
+        + END
+    )
+    assert formats.recognise(console) == Crash("oops", "BUG at fs/ext4/inode.c in ext4_writepage")
+    found = formats.recognise(console)
+    assert found and not found.damage
+    assert formats.victim(console) == "pr\u00fcfen"
