@@ -3,10 +3,24 @@
 
 from collections.abc import Iterable
 from itertools import pairwise
+from pathlib import Path
+from typing import Annotated
 
 from riobed_caches.rows import CacheRow
 
-from riobed_results.tables.caches.grids import Column, Definition, Study, Value, Values, study_table
+from riobed_results.tables.caches.grids import (
+    FOLDER_HELP,
+    Column,
+    Definition,
+    Study,
+    StudyTable,
+    Value,
+    Values,
+    read_study,
+    study_page,
+    study_table,
+)
+from riobed_results.tables.framework.table import FolderTable, Option
 
 MIB = 1 << 20
 POLICIES = ("omniscient", "unified", "unified-random", "write-aside")
@@ -108,27 +122,69 @@ def equal_volatile(volatile: dict[int, CacheRow], traffic: float) -> float | Non
     return None
 
 
-def _prices(study: Study) -> tuple[list[Values], list[str]]:
-    rows, lines = study.rows(CacheRow), []
+def cost(size: float, kind: str, dollars: float | None) -> float:
+    """Return what `size` bytes cost at `dollars` a MiB, or as the cheapest component of 000, Table 1."""
+    from riobed_caches.papers.points import tables
+
+    if dollars is not None:
+        return dollars * size / MIB
+    sold = (price for price in tables().prices if price.kind == kind)
+    return min(price.dollars * max(size / MIB, price.minimum_mb) for price in sold)
+
+
+def _prices(
+    folder: Path,
+    nvram: Annotated[float | None, Option("Dollars a MiB of NVRAM; default: the paper's.")] = None,
+    volatile: Annotated[
+        float | None, Option("Dollars a MiB of volatile memory; default: the paper's.")
+    ] = None,
+) -> StudyTable:
+    study = read_study(folder)
+    rows = study.rows(CacheRow)
+    lines: list[list[Value]] = []
     for trace in study.traces:
         mine = [row for row in rows if row.trace == trace.trace]
         for start in STARTS:
-            unified, volatile = (by_extra(mine, model, start) for model in ("unified", "volatile"))
-            for size, row in sorted(unified.items()):
-                same = equal_volatile(volatile, total(row)) if len(volatile) > 1 else None
-                cells: list[Value] = [trace.trace, float(start), float(size), total(row), same]
-                lines.append([*cells, ratio(same, size) if same is not None else None])
+            plain = by_extra(mine, "volatile", start)
+            for size, row in sorted(by_extra(mine, "unified", start).items()):
+                same = equal_volatile(plain, total(row)) if len(plain) > 1 else None
+                lines.append([trace.trace, float(start), *_bought(size, total(row), same, nvram, volatile)])
     columns = [
         Column(name="Trace"),
-        Column(name="Volatile", form="bytes"),
-        Column(name="NVRAM added", form="bytes"),
-        Column(name="Traffic", form="percent"),
-        Column(name="As much volatile", form="bytes"),
-        Column(name="Worth", form="ratio"),
+        *(Column(name=name, form="bytes") for name in ("Volatile", "NVRAM added")),
     ]
-    return [Values(title="What NVRAM is worth in volatile memory", columns=columns, lines=lines)], []
+    columns += [Column(name="Traffic", form="percent"), Column(name="As much volatile", form="bytes")]
+    columns.append(Column(name="Worth", form="ratio"))
+    columns += [Column(name=name, form="dollars") for name in ("NVRAM, $", "As much volatile, $")]
+    columns.append(Column(name="Buy"))
+    grid = Values(title="What NVRAM is worth in volatile memory", columns=columns, lines=lines)
+    return StudyTable(traces=study.traces, grids=[grid])
 
 
+def _bought(
+    size: int, traffic: float, same: float | None, nvram: float | None, volatile: float | None
+) -> list[Value]:
+    """Return the cells of a line; `same` is as much volatile memory, None if no size that was run is."""
+    mine = cost(size, "nvram", nvram)
+    if same is None:
+        return [float(size), traffic, None, None, mine, None, "NVRAM"]
+    if not same:
+        return [float(size), traffic, 0.0, 0.0, mine, None, "neither"]
+    other = cost(same, "volatile", volatile)
+    return [float(size), traffic, same, same / size, mine, other, "NVRAM" if mine < other else "volatile"]
+
+
+PRICE_NOTE = (
+    "000, section 2.7. NVRAM is the better buy where its price, over that of volatile memory, is below "
+    "Worth. Prices of the paper are those of 1992, of the cheapest component that is sold in the size "
+    "(Table 1)."
+)
+PRICE_LEGEND = {
+    "Traffic": "bytes to and from the server, of bytes that programs moved.",
+    "As much volatile": "volatile memory that brings the same traffic; - if no size did.",
+    "Worth": "that memory, over the NVRAM.",
+    "Buy": "what is cheaper; NVRAM if no volatile memory does as much, neither if the NVRAM does not help.",
+}
 CLIENT_CACHES = study_table(
     Definition(
         name="client-caches",
@@ -145,18 +201,11 @@ CLIENT_CACHES = study_table(
         },
     )
 )
-MEMORY_PRICE = study_table(
-    Definition(
-        name="memory-price",
-        title="Price of memory",
-        help="What NVRAM may cost, so that it is a better buy than volatile memory.",
-        build=_prices,
-        note="000, section 2.7. NVRAM is the better buy where its price, over that of volatile memory, is "
-        "below Worth. In 1992 it was at least four times as expensive (000, Table 1).",
-        legend={
-            "Traffic": "bytes to and from the server, of bytes that programs moved.",
-            "As much volatile": "volatile memory that brings the same traffic; - if no size did.",
-            "Worth": "that memory, over the NVRAM.",
-        },
-    )
+MEMORY_PRICE = FolderTable(
+    name="memory-price",
+    title="Price of memory",
+    help="Whether the next dollar should buy NVRAM or volatile memory.",
+    compute=_prices,
+    page=lambda table: study_page(PRICE_NOTE, PRICE_LEGEND, table),
+    folder_help=FOLDER_HELP,
 )

@@ -14,13 +14,14 @@ from riobed_results.tables.framework.render import Grid, Page, csv_text, json_te
 from riobed_results.tables.framework.table import FolderTable
 from riobed_results.text import printable
 
-Form = Literal["text", "bytes", "percent", "number", "seconds", "ratio"]
+Form = Literal["text", "bytes", "percent", "number", "ratio", "dollars"]
 Value = str | float | None
 R = TypeVar("R", bound=Row)
+FOLDER_HELP = "Folder of 'riobed caches --out'."
 
 
 class Column(BaseModel):
-    """A column, and how its values are written. Values are bytes, shares of 1, numbers, seconds or ratios."""
+    """A column, and how its values are written. Values are bytes, shares of 1, numbers, ratios or dollars."""
 
     name: str
     form: Form = "text"
@@ -117,12 +118,13 @@ def study_table(definition: Definition) -> FolderTable[StudyTable]:
         title=definition.title,
         help=definition.help,
         compute=compute,
-        page=lambda table: _page(definition, table),
-        folder_help="Folder of 'riobed caches --out'.",
+        page=lambda table: study_page(definition.note, definition.legend, table),
+        folder_help=FOLDER_HELP,
     )
 
 
-def _page(definition: Definition, table: StudyTable) -> Page:
+def study_page(note: str, legend: Mapping[str, str], table: StudyTable) -> Page:
+    """Return the page of a table of a study, still without title."""
     named = (
         f"{trace.trace} ({trace.recorder}, {trace.seconds:.0f} s, {trace.events} events, "
         f"sha256 {trace.sha256[:12]})"
@@ -147,9 +149,7 @@ def _page(definition: Definition, table: StudyTable) -> Page:
     )
     csv = csv_text(["table", "line", "column", "value"], cells)
     warnings = [*lost, *table.warnings]
-    return Page(
-        source, grids, definition.note, csv, json_text(table), warnings=warnings, legend=definition.legend
-    )
+    return Page(source, grids, note, csv, json_text(table), warnings=warnings, legend=legend)
 
 
 def text(value: Value, form: Form) -> str:
@@ -162,16 +162,10 @@ def text(value: Value, form: Form) -> str:
         return size_text(value)
     if form == "percent":
         return f"{100 * value:.1f} %"
-    if form == "seconds":
-        return (
-            f"{value:g} s"
-            if value < 120
-            else f"{value / 60:g} min"
-            if value < 7200
-            else f"{value / 3600:g} h"
-        )
     if form == "ratio":
         return f"{value:.3g}"
+    if form == "dollars":
+        return f"{value:.2f}"
     return f"{value:.0f}"
 
 
