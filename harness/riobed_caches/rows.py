@@ -1,16 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows: what a study of traces found, one kind of row in one file of a folder."""
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field, model_validator
 
 
-class Row(BaseModel, extra="forbid", frozen=True):
+class Row(BaseModel, extra="forbid", frozen=True, allow_inf_nan=False):
     """One row; `file` is the name of its kind's file. `trace` is the name of the trace's file."""
 
     file: ClassVar[str]
     trace: str
+
+    @model_validator(mode="after")
+    def _counts(self) -> "Row":
+        if wrong := next((name for name, value in self if isinstance(value, int) and value < 0), None):
+            raise ValueError(f"{wrong} is negative")
+        return self
 
 
 class TraceRow(Row):
@@ -22,7 +28,7 @@ class TraceRow(Row):
     source: str
     clock: str
     client: str
-    block: int
+    block: Annotated[int, Field(gt=0)]
     seconds: float
     events: int
     lost: int

@@ -9,9 +9,8 @@ from typing import BinaryIO
 
 from riobed_caches.errors import TraceError
 from riobed_caches.importers.importer import Importer, place, time_of
-from riobed_caches.importers.text import opened
+from riobed_caches.importers.text import MAX_BYTES, opened
 from riobed_caches.trace.events import UNKNOWN, Event, Flag
-from riobed_caches.trace.file import MAX_BYTES
 from riobed_caches.trace.header import Has, Loss
 
 # A magic number, which tells the byte order, and Sys_TracelogHeader, of which nothing is needed (sysStats.h

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from riobed_caches.errors import TraceError
-from riobed_caches.trace.file import MAX_BYTES
+
+# Of a file, decompressed; what is larger does not fit into memory as events.
+MAX_BYTES = 16 << 30
 
 # No line of any format comes near; two paths of Linux with all bytes escaped have 32 KiB.
 MAX_LINE = 1 << 18

@@ -182,7 +182,10 @@ def _run(events: _Events, of_file: Int32s, number: int, handles: int) -> tuple[_
             _opened(out, now, at, held.flags[h], pairs, files, counts)
             counts[_OPENS] -= 1
             held.pair[h] = at
-        if kind == _CLOSE and h >= 0:
+        if kind == _CLOSE and h < 0:
+            # Which open it ends is not known; a file that was not written has nothing to write back.
+            _emit(out, now, _A_CLOSE, at, 0, 0)
+        elif kind == _CLOSE:
             if held.wrote[h]:
                 _emit(out, now, _A_CLOSE, at, 0, 0)
             _left(at, held.flags[h], pairs, files)

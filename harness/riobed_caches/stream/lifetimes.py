@@ -140,11 +140,15 @@ def _run(
         else:
             continue
         now = time[i] if i < time.size else last
+        begun = n
         for s in range(a, b):
             if kind == _PASSED or born[s] >= 0:
                 if n + 1 >= age.size:
                     age, size, fate = grown(age), grown(size), grown(fate)
-                if born[s] >= 0:
+                if born[s] >= 0 and n > begun and fate[n - 1] == how and age[n - 1] == now - born[s]:
+                    # Parts that were born together end together, as one run.
+                    size[n - 1] += at[s + 1] - at[s]
+                elif born[s] >= 0:
                     age[n], size[n], fate[n] = now - born[s], at[s + 1] - at[s], how
                     n += 1
                 if kind == _PASSED:

@@ -34,8 +34,9 @@ class _Ops(NamedTuple):
 class _Blocks(NamedTuple):
     """Of each block its pair, number in the file and span; `slots` is a hash table of them.
 
-    `head` has the first block of each list of a pair, `length` how many it has, `following` the next one of a
-    block, -1 at the end, and -2 if the block is not in the list. `used` is how many blocks there are.
+    `head` has the first block of each list of a pair, `length` how many it has, `top` the largest number of
+    its blocks. `following` is the next block of a list, -1 at the end, -2 if the block is not in the list.
+    `used` is how many blocks there are.
     """
 
     pair: Int32s
@@ -44,6 +45,7 @@ class _Blocks(NamedTuple):
     following: Int32s
     head: Int32s
     length: Int32s
+    top: Int64s
     slots: Int32s
     used: Int64s
 
@@ -158,6 +160,7 @@ def _no_blocks(pairs: int, number: int) -> _Blocks:
         np.full(number * _LISTS, -2, np.int32),
         np.full(pairs * _LISTS, -1, np.int32),
         np.zeros(pairs * _LISTS, np.int32),
+        np.full(pairs, -1, np.int64),
         np.full(slots, -1, np.int32),
         np.zeros(1, np.int64),
     )
@@ -198,8 +201,10 @@ def _transfer(
         if kind != _READ:
             for which in range(_UNSAFE, _LISTS):
                 _enlist(blocks, which, b)
-        if kind == _SAFE_WRITE:
-            _emit(ops, now, _FSYNC, b, 0, 0)
+    if kind == _SAFE_WRITE:
+        # All blocks are dirty before the first is written, as after an fsync.
+        for number in range(start >> shift, ((end - 1) >> shift) + 1):
+            _emit(ops, now, _FSYNC, _block(blocks, pair, number), 0, 0)
 
 
 @compiled
@@ -217,6 +222,7 @@ def _block(blocks: _Blocks, pair: int, number: int) -> int:
     b = blocks.used[0]
     blocks.slots[at] = b
     blocks.pair[b], blocks.number[b] = pair, number
+    blocks.top[pair] = max(blocks.top[pair], number)
     blocks.used[0] = b + 1
     return int(b)
 
@@ -249,6 +255,8 @@ def _all_of(ops: _Ops, blocks: _Blocks, now: int, which: int, pair: int, op: int
 def _cut(ops: _Ops, blocks: _Blocks, now: int, pair: int, size: int, shift: int) -> None:
     """Delete the blocks of a pair behind a size, and cut the block that has the new end."""
     last, within = size >> shift, size & ((1 << shift) - 1)
+    if blocks.top[pair] < last:
+        return
     b, before = blocks.head[pair * _LISTS + _USED], -1
     while b >= 0:
         following = blocks.following[b * _LISTS + _USED]

@@ -34,8 +34,6 @@ from riobed_caches.trace.header import Has
 
 # 000, Figure 2 has delays up to a day; the last is never.
 DELAYS = (1, 5, 15, 30, 60, 120, 240, 480, 960, 1920, 3600, 7200, 14400, 28800, 57600, 86400, -1)
-# The smallest NVRAM of 000, Figure 3.
-SMALLEST = 128 << 10
 # Of the curve over every size, as many points as a figure shows.
 POINTS = 200
 KINDS: tuple[type[Row], ...] = (
@@ -74,11 +72,9 @@ def rows_of(path: Path, options: Options) -> list[Row]:
 
 
 def sizes_of(stream: Stream) -> Int64s:
-    """Return sizes in blocks: powers of two from SMALLEST to the first that holds all blocks of a client."""
+    """Return sizes in blocks: powers of two from one to the first that holds all blocks of a client."""
     most = int(np.bincount(stream.client, minlength=1).max())
-    first = max(SMALLEST // stream.block_size, 1)
-    steps = max((max(most, 1) - 1).bit_length() - (first - 1).bit_length(), 0)
-    found: Int64s = first << np.arange(steps + 1, dtype=np.int64)
+    found: Int64s = 1 << np.arange((max(most, 1) - 1).bit_length() + 1, dtype=np.int64)
     return found
 
 

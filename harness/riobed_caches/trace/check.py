@@ -13,6 +13,8 @@ from riobed_caches.trace.events import COLUMNS, IDS, UNKNOWN, Event
 
 # Ends of transfers and sizes of files; a file of Linux may be as large.
 MAX_END = 2**63 - 1
+# 142 years in µs, so that sums of times and delays stay far from 64 bits.
+MAX_TIME = 1 << 52
 _KINDS = int(max(Event)) + 1
 
 
@@ -29,6 +31,7 @@ def check_events(columns: Mapping[str, NDArray[np.generic]], where: Path | str) 
     time, event, file, handle = (columns[name] for name in ("time", "event", "file", "handle"))
     offset, length, size = (columns[name] for name in ("offset", "length", "size"))
     refuse(time < 0, "its time is negative")  # type: ignore[operator]
+    refuse(time > MAX_TIME, "its time is more than a century")  # type: ignore[operator]
     refuse(np.diff(time, prepend=time[:1]) < 0, "its time is before that of the event before it")
     refuse((event < 0) | (event >= _KINDS), "its kind is unknown")  # type: ignore[operator]
     for name in IDS:

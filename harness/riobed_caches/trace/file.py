@@ -2,6 +2,7 @@
 """A trace in its file: Parquet, one event a row, the header in the file's metadata."""
 
 import hashlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,9 +21,8 @@ from riobed_caches.trace.header import VERSION, Header
 from riobed_caches.whole import replacing
 
 _KEY = b"riobed-trace"
-# More would not fit into the memory of what runs a trace.
-MAX_EVENTS = 500_000_000
-MAX_BYTES = 16 << 30
+# A trace is read whole, and its columns are copied once.
+_EVENT = 2 * sum(np.dtype(kind).itemsize for kind in COLUMNS.values())
 # Of the encodings of Parquet the one that is smallest after compression, on recorded and generated traces.
 _ENCODINGS = {"time": "DELTA_BINARY_PACKED", "file": "PLAIN", "handle": "PLAIN", "offset": "PLAIN"}
 
@@ -84,6 +84,8 @@ def read_trace(path: Path) -> Trace:
         with pq.ParquetFile(path) as file:
             header = _header(path, file)
             table = file.read()
+            if any(column.null_count for column in table.columns):
+                raise TraceError(path, "a column has empty fields")
     except OSError as error:
         said = error.strerror or _first_line(error)
         raise TraceError(path, said, "give a trace that can be read") from None
@@ -107,13 +109,12 @@ def _header(path: Path, file: pq.ParquetFile) -> Header:
         raise TraceError(path, f"its header is wrong: {where}: {wrong['msg']}") from None
     if header.version != VERSION:
         raise TraceError(path, f"it has version {header.version}, this riobed reads {VERSION}")
-    wanted = {name: pa.from_numpy_dtype(kind) for name, kind in COLUMNS.items()}
-    if {field.name: field.type for field in file.schema_arrow} != wanted:
+    wanted = [(name, pa.from_numpy_dtype(kind)) for name, kind in COLUMNS.items()]
+    if [(field.name, field.type) for field in file.schema_arrow] != wanted:
         raise TraceError(path, "its columns are not those of a trace")
-    about = file.metadata
-    size = sum(about.row_group(number).total_byte_size for number in range(about.num_row_groups))
-    if about.num_rows > MAX_EVENTS or size > MAX_BYTES:
-        raise TraceError(path, f"{about.num_rows} events in {size} bytes are too many", "cut it into parts")
+    events = file.metadata.num_rows
+    if events * _EVENT > os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"):
+        raise TraceError(path, f"its {events} events do not fit into memory", "cut it into parts")
     return header
 
 

@@ -7,6 +7,8 @@ from typing import Annotated
 from pydantic import BaseModel, Field
 
 VERSION = 1
+# 142 years, as of the time of an event.
+MAX_SECONDS = 2**52 / 1e6
 
 
 class Has(StrEnum):
@@ -49,11 +51,11 @@ class Header(BaseModel, extra="forbid"):
     has: list[Has]
     blind: list[str] = []
     lost: list[Loss] = []
-    skipped: int = 0
+    skipped: Annotated[int, Field(ge=0)] = 0
     first_skipped: list[int] = []
     names: list[str] = []
     names_are_hashes: bool = True
-    seconds: Annotated[float, Field(ge=0)] | None = None
+    seconds: Annotated[float, Field(ge=0, le=MAX_SECONDS, allow_inf_nan=False)] | None = None
 
     @property
     def events_lost(self) -> int:

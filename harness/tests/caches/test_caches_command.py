@@ -14,6 +14,7 @@ from riobed import cli
 from riobed_caches.rowfiles import read_rows
 from riobed_caches.rows import CacheRow, TraceRow
 from riobed_caches.trace.builder import Builder
+from riobed_caches.trace.check import MAX_TIME
 from riobed_caches.trace.events import Event
 from riobed_caches.trace.file import Trace, read_trace, write_trace
 from riobed_caches.trace.header import Has, Header, Loss
@@ -86,7 +87,7 @@ def test_what_a_small_trace_costs(tmp_path: Path, riobed: Riobed) -> None:
     # Its first byte is 30 s old at 30 s, and the last one's at 90 s; looks are each 5 s.
     assert (of["delayed"].sent, of["delayed"].delayed) == (8192, 8192)
     assert of["delayed"].at_risk == pytest.approx(4096 * (30 + 30) / 100)
-    assert (of["rio"].safe, of["rio"].volatile, of["rio"].lost_in) == (131072, 0, "power")
+    assert (of["rio"].safe, of["rio"].volatile, of["rio"].lost_in) == (8192, 0, "power")
 
 
 def damaged(path: Path) -> None:
@@ -107,6 +108,21 @@ def too_late(path: Path) -> None:
     table = pq.read_table(path)
     table = table.set_column(0, "time", pa.array([5, 4, 6, 7], pa.int64()))
     rewritten(path, table)
+
+
+def with_nothing_in_a_field(path: Path) -> None:
+    table = pq.read_table(path)
+    at = table.column_names.index("user")
+    rewritten(path, table.set_column(at, "user", pa.array([0, None, 0, 0], pa.int32())))
+
+
+def beyond_a_century(path: Path) -> None:
+    table = pq.read_table(path)
+    rewritten(path, table.set_column(0, "time", pa.array([0, 1, 2, 2**63 - 1], pa.int64())))
+
+
+def with_a_negative_loss(path: Path) -> None:
+    header(path, skipped=-5)
 
 
 def of_no_trace(path: Path) -> None:
@@ -144,6 +160,9 @@ def rewritten(path: Path, table: pa.Table, raw: str | None = None) -> None:
         (of_another_version, "it has version 99, this riobed reads 1"),
         (of_no_trace, "a Parquet file, but no trace"),
         (too_late, "event 1: its time is before that of the event before it"),
+        (with_nothing_in_a_field, "a column has empty fields"),
+        (beyond_a_century, "event 3: its time is more than a century"),
+        (with_a_negative_loss, "its header is wrong: skipped"),
         (of_an_unopened_handle, "event 1: its handle is not open, or of another file"),
         (with_a_huge_id, "event 3: its file is too large for a dense id"),
         (negative, "event 1: a transfer's offset or length is negative"),
@@ -200,3 +219,13 @@ def test_a_trace_is_kept_as_it_was(tmp_path: Path) -> None:
     again: Trace = read_trace(tmp_path / "t.parquet")
     assert again.sha256 == trace.sha256
     assert again.header == trace.header
+
+
+@pytest.mark.slow
+def test_a_trace_of_a_century_ends(tmp_path: Path, riobed: Riobed) -> None:
+    builder = Builder()
+    for time in (0, 1, MAX_TIME):
+        builder.add(time, Event.WRITE, time, client=0, offset=0, length=10)
+    about = Header(recorder="test", source="long", clock="none", has=list(Has))
+    write_trace(tmp_path / "t.parquet", builder.trace(about))
+    assert riobed("caches", tmp_path / "t.parquet", "--out", tmp_path / "study")[0] == 0

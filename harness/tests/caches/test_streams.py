@@ -136,7 +136,7 @@ def test_actions_are_split_into_blocks() -> None:
     builder.add(1, Event.FSYNC, "a", client=0)
     builder.add(2, Event.FSYNC, "a", client=0)
     builder.add(3, Event.READ, "a", client=1, offset=1024, length=1)
-    builder.add(4, Event.WRITE, "a", client=0, offset=0, length=10, flags=Flag.DURABLE)
+    builder.add(4, Event.WRITE, "a", client=0, offset=500, length=22, flags=Flag.DURABLE)
     builder.add(5, Event.TRUNCATE, "a", client=0, size=700)
     builder.add(6, Event.SYNC, client=0)
     builder.add(7, Event.DELETE, "a", client=0)
@@ -145,14 +145,14 @@ def test_actions_are_split_into_blocks() -> None:
         ("WRITE", 0, 500, 512), ("WRITE", 1, 0, 512), ("WRITE", 2, 0, 76),
         ("FSYNC", 2, 0, 0), ("FSYNC", 1, 0, 0), ("FSYNC", 0, 0, 0),
         ("READ", 3, 0, 1),
-        ("WRITE", 0, 0, 10), ("FSYNC", 0, 0, 0),
+        ("WRITE", 0, 500, 512), ("WRITE", 1, 0, 10), ("FSYNC", 0, 0, 0), ("FSYNC", 1, 0, 0),
         ("DELETE", 2, 0, 0), ("CUT", 1, 188, 0), ("DELETE", 3, 0, 0),
-        ("FSYNC", 0, 0, 0),
+        ("FSYNC", 1, 0, 0), ("FSYNC", 0, 0, 0),
         ("DELETE", 1, 0, 0), ("DELETE", 0, 0, 0),
     ]  # fmt: skip
     assert stream.client.tolist() == [0, 0, 0, 1]
     assert stream.span.tolist() == [512, 512, 76, 1]
-    assert (stream.read, stream.written) == (1, 610)
+    assert (stream.read, stream.written) == (1, 622)
 
 
 def test_what_cannot_be_split_is_refused() -> None:

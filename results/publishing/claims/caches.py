@@ -5,7 +5,7 @@ from pathlib import Path
 from statistics import median
 
 from pydantic import BaseModel, TypeAdapter
-from riobed_results.tables.caches.claims import HOLDS, REFUTED, verdicts
+from riobed_results.tables.caches.claims import HOLDS, INPUT, REFUTED, verdicts
 from riobed_results.tables.caches.grids import read_study, size_text
 from riobed_results.tables.caches.papers import FITTED, points
 from riobed_results.tables.caches.risk import chosen, risk_rows
@@ -50,7 +50,7 @@ def caches_claims(folder: Path) -> list[Claim]:
                 number(slug(name, "cost"), unsafe.at_risk, size_text(unsafe.at_risk)),
                 number(slug(name, "cost_95"), unsafe.at_risk_95, size_text(unsafe.at_risk_95)),
             ]
-    told = [verdict for *_, verdict in verdicts(study)]
+    told = [verdict for *_, verdict in verdicts(study) if verdict != INPUT]
     found += [
         count("rules", len(told), "rule tried", "rules tried"),
         count("rules_held", told.count(HOLDS), "rule held", "rules held"),

@@ -3,7 +3,7 @@
 
 from riobed_caches.rows import FateRow, LifetimeRow
 
-from riobed_results.tables.caches.grids import Column, Definition, Study, Values, study_table
+from riobed_results.tables.caches.grids import Column, Definition, Study, Value, Values, study_table
 
 # What a byte's death needs.
 DEATHS = ("times", "directions of transfers", "deletes and truncations")
@@ -16,8 +16,12 @@ def _lifetimes(study: Study) -> tuple[list[Values], list[str]]:
     of = {(row.trace, row.delay): row for row in rows}
     delays = [row.delay for row in rows if row.trace == names[0]] if names else []
     head = [Column(name="Written back after", form="text")]
-    sent = [[_delay(d), *(of[n, d].sent / max(of[n, d].written, 1) for n in names)] for d in delays]
-    risk = [[_delay(d), *(of[n, d].at_risk for n in names)] for d in delays]
+    sent: list[list[Value]] = []
+    risk: list[list[Value]] = []
+    for delay in delays:
+        found = [of.get((name, delay)) for name in names]
+        sent.append([_delay(delay), *(row.sent / max(row.written, 1) if row else None for row in found)])
+        risk.append([_delay(delay), *(row.at_risk if row else None for row in found)])
     grids = [
         Values(
             title="Bytes sent, of bytes written",
@@ -48,13 +52,14 @@ def _fates(study: Study) -> tuple[list[Values], list[str]]:
         else ([], [])
     )
     of = {(row.trace, row.fate): row.bytes for row in rows}
-    total = {name: sum(of[name, fate] for fate in fates) for name in names}
+    total = {name: sum(of.get((name, fate), 0) for fate in fates) for name in names}
     columns = [Column(name="Bytes")]
     for name in names:
         columns += [Column(name=name, form="bytes"), Column(name=f"{name}, share", form="percent")]
     lines: list[list[str | float | None]] = []
     for fate in fates:
-        cells = [(of[name, fate], of[name, fate] / max(total[name], 1)) for name in names]
+        counts = [(of.get((name, fate)), total[name]) for name in names]
+        cells = [(count, None if count is None else count / max(whole, 1)) for count, whole in counts]
         lines.append([fate.lower().replace("_", " "), *(value for pair in cells for value in pair)])
     return [Values(title="How written bytes end", columns=columns, lines=lines)], why
 

@@ -11,6 +11,7 @@ from riobed_results.tables.caches.grids import Column, Definition, Study, Value,
 
 # Figure 2 and Table 2 of 000 are what the generator was fitted to; the others are held out.
 FITTED = ("Figure 2", "Table 2")
+GENERATOR = "riobed generator"
 
 
 class Point(BaseModel):
@@ -32,7 +33,7 @@ class Point(BaseModel):
 def sprite_number(trace: TraceRow) -> int | None:
     """Return which of the eight traces of 000 a trace was generated to be like, or None."""
     kind, _, number = trace.source.rpartition(" ")
-    generated = trace.recorder == "riobed generator" and kind and number in set("12345678")
+    generated = trace.recorder == GENERATOR and kind and number in set("12345678")
     return int(number) if generated else None
 
 

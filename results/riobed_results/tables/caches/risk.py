@@ -28,7 +28,10 @@ _COLUMNS = [
 def risk_rows(study: Study) -> list[CacheRow]:
     """Return the rows of LRU caches of the traces that have times and tell reads from writes."""
     able, _ = study.able(*_NEEDS)
-    return [row for row in study.rows(CacheRow) if row.model in MODELS and row.trace in able]
+    # Without closes this is when-full by another name.
+    closes, _ = study.able("opens and closes")
+    rows = (row for row in study.rows(CacheRow) if row.model in MODELS and row.trace in able)
+    return [row for row in rows if row.model != "on-close" or row.trace in closes]
 
 
 def _risk(study: Study) -> tuple[list[Values], list[str]]:
@@ -39,7 +42,13 @@ def _risk(study: Study) -> tuple[list[Values], list[str]]:
         sizes = sorted({row.volatile + row.safe for row in mine})
         lines = [_line(row) for size in sizes for row in mine if row.volatile + row.safe == size]
         grids.append(Values(title=f"{trace.trace}: {sentence(mine)}", columns=_COLUMNS, lines=lines))
-    return grids, study.able(*_NEEDS)[1]
+    able, why = study.able(*_NEEDS)
+    synced, _ = study.able("fsyncs")
+    why += [
+        f"{name} has no fsyncs: when-full is as never, and no byte is fsync'd."
+        for name in sorted(able - synced)
+    ]
+    return grids, why
 
 
 def _line(row: CacheRow) -> list[str | float | None]:
