@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from riobed.guest.memory.layout import LARGE_STAGE0_SIZE, MIB, NVDIMM_START, STAGE0_SIZE, Layout
+from riobed.guest.settings import parameters
 from riobed.guest.settings.config import MachineSpec
 from riobed.guest.settings.kernel import kernel_products
 from riobed.guest.settings.modes import CacheMode, Device
@@ -27,22 +28,8 @@ from riobed.vm import (
 
 # Serial number of the swap disk in domain.xml.j2.
 _SWAP = "swap"
-# Kernel parameters of both stages. After a crash the machine stands still with the report on its console, and
-# the harness resets it. An oops is a panic; this is a factor of the experiment, so it is set here.
-# no_timer_check: the kernel tests its timer by counting ticks against a busy loop. On a loaded host an
-# emulated machine fails ("IO-APIC + timer doesn't work!", check_timer() in arch/x86/kernel/apic/io_apic.c).
-# printk.time: riobed.crash tells the kernel's lines from a program's by their time stamps.
-_COMMON = ["console=ttyS0,115200", "panic=0", "oops=panic", "unknown_nmi_panic=1", "no_timer_check"]
-_COMMON += ["printk.time=1"]
-# QEMU never turns the TSC back. After a restore in the same process it is ahead by all the time since the
-# snapshot (softmmu/cpu-timers.c, cpu_get_ticks()), and timers, stall detectors and time stamps would jump.
-# The HPET is restored with the snapshot.
-_CLOCK = ["tsc=unstable", "clocksource=hpet"]
-# The processor never sleeps: a clock that counts instructions must also advance while it waits for a disk.
-_AWAKE = ["idle=poll"]
 # Every trial boots stage 0, and its ACPI tables and PCI links were a third of that; it finds all by the BIOS.
 _STAGE0 = ["acpi=off"]
-_PRODUCTION = ["root=/dev/vda", "ro", "init=/usr/sbin/riobed-init", "softlockup_panic=1", "nokaslr", *_CLOCK]
 
 
 @dataclass(frozen=True)
@@ -113,19 +100,23 @@ def machine_config(
     """Describe a mode's machine, with its files in `folder`; UsageError if mode and machine do not fit."""
     mode.check_machine(setup.machine)
     layout = setup.layout(mode)
-    common = [*_COMMON, *(_AWAKE if setup.accelerator == REPEATABLE else [])]
+    common = [*parameters.COMMON, *(parameters.AWAKE if setup.accelerator == REPEATABLE else [])]
     stage0 = [*common, *_STAGE0, *layout.stage0_parameters, f"riobed.memory={layout.ram}"]
     stage0 += [*mode.file_system.stage0_parameters(mode.filesystem), *mode.nvdimm_parameters]
     if mode.restores_memory:
         stage0.append(f"riobed.registry={layout.registry}")
-    production = [*common, *_PRODUCTION, *mode.production_parameters(layout), *layout.nvdimm_parameters]
+    # The mode's own are the last that the kernel reads: a `--` among them ends its parameters.
+    production = [*common, *parameters.PRODUCTION]
+    production += [f"{parameters.MEMMAP}={place}" for place in layout.nvdimm_places]
+    production += mode.production_parameters(layout)
     if setup.machine.save_memory:
         # Every mode has the swap disk, so all machines are equal; only some modes have memory to save.
+        # A mode may name more disks, and riobed-init swaps to all of them.
         production.append(f"riobed.swap={_SWAP}")
         if mode.restores_memory:
             stage0.append(f"riobed.save={_SWAP}")
     if interactive:
-        production.append("riobed.shell")
+        production.append(parameters.SHELL)
     products = setup.products(mode)
     return MachineConfig(
         name=f"riobed-{os.getpid()}-{folder.name}",

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The first step of every command that starts a guest: find the built products and the accelerator."""
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from riobed.guest.assembly import GuestSetup
 from riobed.guest.settings.config import BesideSpec, MachineSpec, WorkloadSpec
 from riobed.guest.settings.kernel import GUEST_NEEDS, check_config, kernel_config
 from riobed.guest.settings.modes import CacheMode
+from riobed.guest.settings.parameters import check_free
 from riobed.guest.snapshots import kept_guests
 from riobed.guest.workload.description import Workload, check_options, load_workload, put_beside
 from riobed.guest.workload.images import workload_image, workload_key
@@ -79,6 +81,9 @@ def check_mode(name: str, mode: CacheMode, setup: GuestSetup) -> None:
     setup.options_in(mode)
     config = kernel_config(setup.products(mode).kernel)
     check_config(f"mode {name}", config, GUEST_NEEDS | mode.kernel_needs)
+    # The kernel reads these words before those that it is given. Kconfig escapes quotes.
+    own = re.sub(r'[\\"]', "", config.get("CONFIG_CMDLINE", "")).split()
+    check_free(own, f"mode {name}: CONFIG_CMDLINE of its kernel: ")
     recovery = setup.stage0_kernel(mode)
     fragment = "nvdimm" if mode.nvdimm else "filesystems"
     for option, why in mode.recovery_needs.items():

@@ -79,17 +79,17 @@ def test_stage_0_uses_only_what_production_keeps_out(layout: Layout) -> None:
 def test_non_volatile_memory_is_above_ram_and_known_to_both_kernels(layout: Layout, mib: int) -> None:
     size, start = map(whole, f"{mib}M 4096M".split())
     having = Layout(layout.ram, layout.window, size)
-    assert having.nvdimm_parameters == [f"memmap={mib}M!4096M"]
+    assert having.nvdimm_places == [f"{mib}M!4096M"]
     assert start >= layout.ram
     # Nothing else of the layout depends on it.
-    assert having.stage0_parameters == [*layout.stage0_parameters, *having.nvdimm_parameters]
-    assert layout.nvdimm_parameters == []
+    assert having.stage0_parameters == [*layout.stage0_parameters, f"memmap={mib}M!4096M"]
+    assert layout.nvdimm_places == []
     assert (having.keepout, having.registry) == (layout.keepout, layout.registry)
 
 
 def test_the_canary_is_a_device_of_its_own_that_only_production_has() -> None:
     layout = Layout(512 * MIB, nvdimm=80 * MIB, canary=16 * MIB)
-    assert layout.nvdimm_parameters == ["memmap=64M!4096M", "memmap=16M!4160M"]
+    assert layout.nvdimm_places == ["64M!4096M", "16M!4160M"]
     assert layout.stage0_parameters == Layout(512 * MIB, nvdimm=64 * MIB).stage0_parameters
 
 

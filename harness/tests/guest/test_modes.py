@@ -13,6 +13,7 @@ from riobed.guest.settings.filesystems import FILE_SYSTEMS
 from riobed.guest.settings.kernel import GUEST_NEEDS
 from riobed.guest.settings.modes import CacheMode, all_modes, cache_mode, find_mode, read_modes
 from riobed.guest.workload.description import Workload
+from riobed.vm import REPEATABLE
 from riobed.vm.fake import FakeMachine
 
 LAYOUT = Layout(512 * MIB)
@@ -128,6 +129,72 @@ def test_what_a_loss_of_power_takes_beside_a_reset() -> None:
     assert taken == {name for name in NAMES if cache_mode(name).restores_memory}
 
 
+@pytest.mark.parametrize("name", ["write-through-xfs", "rio", "dax-protected"])
+def test_no_mode_sets_what_its_guests_are_given(tmp_path: Path, name: str) -> None:
+    """Each word of a command line is declared with its reason, but those that the mode brought."""
+    own = ["slab_debug=P", "--", "riobed.swap=more"]
+    mode = CacheMode.model_validate(
+        cache_mode(name).model_dump()
+        | {"kernel": None, "kernel_parameters": own, "sysctls": {"vm.swappiness": 1}}
+    )
+    machine = MachineSpec(nvdimm_mib=64, canary_mib=16, disk_mib=300, save_memory=True)
+    setup = GuestSetup(manifest(tmp_path), machine, REPEATABLE)
+    line = machine_config(setup, mode, tmp_path, interactive=True).production_cmdline
+    given = line.replace(" ".join(own), "").replace("riobed.swap=swap", "").split()
+    assert len(given) > 18 and "memmap=48M!4096M" in line.partition(" -- ")[0]
+    for word in given:
+        with pytest.raises(ValidationError, match="riobed sets"):
+            CacheMode(summary="s", kernel_parameters=(word,))
+
+
+@pytest.mark.parametrize(("given", "name"), [
+    *(("kernel_parameters", word) for word in (
+        "printk.time=N", "softlockup-panic=0", "unknown_nmi-panic", "quiet", "loglevel=0", "rw", "nowatchdog",
+        "sysctl.kernel.panic_on_oops=0", "sysctl/kernel/panic=5", "clock=acpi_pm", "mem=256M", "riobed.shell",
+    )),
+    *(("sysctls", name) for name in (
+        "kernel.panic", "kernel/panic_on_oops", "kernel.printk", "vm.x=1,kernel.panic",
+    )),
+])  # fmt: skip
+def test_other_spellings_of_it_are_refused_as_well(given: str, name: str) -> None:
+    with pytest.raises(ValidationError, match=given):
+        CacheMode.model_validate(
+            {"summary": "s", given: [name] if given == "kernel_parameters" else {name: 0}}
+        )
+
+
+@pytest.mark.parametrize("words", ["quiet", r"\"printk.time\"=0", "printk.devkmsg=on"])
+def test_a_kernel_has_none_of_them_built_in(tmp_path: Path, words: str) -> None:
+    setup = GuestSetup(manifest(tmp_path), MachineSpec(), "tcg")
+    options = [*(f"{option}=y" for option in GUEST_NEEDS), f'CONFIG_CMDLINE="rodata=off {words}"']
+    (tmp_path / "config").write_text("\n".join(options))
+    if "devkmsg" in words:
+        check_mode("mine", CacheMode(summary="s"), setup)
+    else:
+        with pytest.raises(UsageError, match=r"^mode mine: CONFIG_CMDLINE of its kernel: (quiet|printk)"):
+            check_mode("mine", CacheMode(summary="s"), setup)
+
+
+def test_other_parameters_are_a_modes_own() -> None:
+    free = (
+        "no_console_suspend",
+        "panic_on_warn=1",
+        "rootwait",
+        "rodata=off",
+        "kasan.fault=panic",
+        "hung_task_panic=1",
+    )
+    rio = (
+        "rio.checksum=0",
+        "rio.atomic_metadata=0",
+        "rio.protect=pte",
+        "slab_debug=P,kmalloc-*",
+        "riobed.swap=more",
+    )
+    mode = CacheMode(summary="s", kernel_parameters=(*free, *rio), sysctls={"kernel.panic_on_warn": 1})
+    assert mode.production_parameters(LAYOUT)[-len(free + rio) :] == [*free, *rio]
+
+
 def test_an_unknown_mode_is_told_with_those_there_are() -> None:
     with pytest.raises(UsageError, match=f"'Rio'; there are: {', '.join(NAMES)}$"):
         cache_mode("Rio")
@@ -158,6 +225,10 @@ def test_an_entry_with_a_mistake_is_refused(entry: dict[str, object], word: str)
     ("[]", "file"), ("mine: {summary: s, mount: a, mount: b}", "twice"),
     ("mine: {like: yours, summary: s}\nyours: {summary: s}", "'yours'; there are: write-through, "),
     ("mine: {like: rio}", "mine.summary: Field required"),
+    (
+        "mine: {summary: s, kernel_parameters: [printk.time=0]}",
+        r"mine\.kernel_parameters: printk\.time=0 would .* by printk\.time: time stamps tell .*; remove it$",
+    ),
 ])  # fmt: skip
 def test_a_file_of_modes_with_a_mistake_is_refused(tmp_path: Path, text: str, word: str) -> None:
     path = tmp_path / "modes.yaml"

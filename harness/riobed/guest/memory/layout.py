@@ -112,8 +112,8 @@ class Layout:
         return f"{window:#x}@{MIB:#x},{TOP_SIZE:#x}@{self.ram - TOP_SIZE:#x}"
 
     @property
-    def nvdimm_parameters(self) -> list[str]:
-        """Parameters that tell the production kernel where non-volatile memory is; it needs no ACPI.
+    def nvdimm_places(self) -> list[str]:
+        """SIZE!START for `memmap=`, which tells the production kernel of non-volatile memory without ACPI.
 
         The canary is a device of its own, so that nothing of the other leads there.
         """
@@ -144,9 +144,9 @@ class Layout:
             # With CONFIG_IO_STRICT_DEVMEM, /dev/mem refuses what follows the window, up to the next
             # 16 MiB: the "RAM buffer" of e820__reserve_resources_late() in arch/x86/kernel/e820.c.
             "iomem=relaxed",
-            *self._used_nvdimm,
+            *(f"memmap={place}" for place in self._used_nvdimm),
         ]
 
 
 def _non_volatile(size: int, start: int) -> list[str]:
-    return [f"memmap={size // MIB}M!{start // MIB}M"] if size else []
+    return [f"{size // MIB}M!{start // MIB}M"] if size else []

@@ -19,9 +19,10 @@ from pydantic import (
 
 from riobed.errors import UsageError, complaint
 from riobed.guest.memory.layout import MIB, Layout
+from riobed.guest.settings import parameters
 from riobed.guest.settings.config import MachineSpec
 from riobed.guest.settings.filesystems import CACHED_DISK, FILE_SYSTEMS, NVDIMM_DEVICE, TEST_DISK, FileSystem
-from riobed.guest.settings.strict import Strict
+from riobed.guest.settings.strict import Strict, as_value_error
 from riobed.guest.settings.throttle import OneLine, Throttle
 from riobed.products import KernelSpec
 from riobed.vm import CachePolicy
@@ -30,10 +31,14 @@ from riobed.yamltext import parse_yaml
 ModeName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
 # A word of a kernel command line: no blanks, no quotes, no backslash.
 Word = Annotated[str, StringConstraints(pattern=r"^[!#-&(-\[\]-~]+$")]
+# Of riobed-init's list NAME=VALUE,...
+SysctlName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_./-]+$")]
 
 
 # A mode, or its keys as they are in YAML.
 Mode = TypeVar("Mode")
+# Names of kernel parameters or sysctls.
+Names = TypeVar("Names", tuple[str, ...], dict[str, int])
 
 
 def _whole_percent(share: float) -> float:
@@ -98,7 +103,7 @@ class CacheMode(Strict):
     throttle: Throttle | None = None
     devices: Annotated[tuple[Device, ...], Field(max_length=_MOST_DEVICES)] = ()
     nvdimm: NvdimmUse | None = None
-    sysctls: dict[Word, int] = Field(default_factory=dict)
+    sysctls: dict[SysctlName, int] = Field(default_factory=dict)
     kernel_parameters: tuple[Word, ...] = ()
     sync_writes: bool = False
     sync_on_close: bool = False
@@ -174,6 +179,13 @@ class CacheMode(Strict):
     def tells_fsync(self) -> bool:
         """Whether a workload that can make its steps durable is told to do so."""
         return self.sync_writes or self.sync_on_close
+
+    @field_validator("kernel_parameters", "sysctls")
+    @classmethod
+    def _are_free(cls, value: Names) -> Names:
+        with as_value_error():
+            parameters.check_free(value)
+        return value
 
     @field_validator("filesystem")
     @classmethod
@@ -284,18 +296,18 @@ class CacheMode(Strict):
     @property
     def nvdimm_parameters(self) -> list[str]:
         """Parameters that tell either stage what it has the NVDIMM for."""
-        return [f"riobed.nvdimm={self.nvdimm}"] if self.nvdimm else []
+        return [f"{parameters.NVDIMM}={self.nvdimm}"] if self.nvdimm else []
 
     def production_parameters(self, layout: Layout) -> list[str]:
         """Return the parameters of this mode's production kernel for that memory layout."""
-        parameters = [f"riobed.mount={self.mount}", *self.nvdimm_parameters]
+        words = [f"{parameters.MOUNT}={self.mount}", *self.nvdimm_parameters]
         if self.filesystem != "ext4":
-            parameters.append(f"riobed.filesystem={self.filesystem}")
+            words.append(f"{parameters.FILESYSTEM}={self.filesystem}")
         if self.sysctls:
-            parameters.append("riobed.sysctl=" + ",".join(f"{k}={v}" for k, v in self.sysctls.items()))
+            words.append(f"{parameters.SYSCTL}=" + ",".join(f"{k}={v}" for k, v in self.sysctls.items()))
         if self.restores_memory or _CLOSED in self.kernel_parameters:
-            parameters += [f"rio.registry={layout.registry}", f"rio.keepout={layout.keepout}"]
-        return parameters + list(self.kernel_parameters)
+            words += [f"{parameters.REGISTRY}={layout.registry}", f"{parameters.KEEPOUT}={layout.keepout}"]
+        return words + list(self.kernel_parameters)
 
 
 def parse_modes(
