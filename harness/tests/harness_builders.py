@@ -137,11 +137,14 @@ class Clock:
 class Kernels(Program):
     """Boots stage 0 and, when the host asks for it, the production kernel."""
 
+    # What riorecover says at each boot.
+    report = recovery()
+
     def boot(self, machine: FakeMachine) -> None:
         self.files = {
             "/proc/meminfo": b"Buffers: 1 kB\nCached: 1 kB\nDirty: 1 kB\nShmem: 0 kB\n",
             "/proc/sys/kernel/random/boot_id": b"5d6f9f54-1aeb-4952-9ad0-5c4791c91712\n",
-            "/run/recovery.json": recovery().model_dump_json().encode(),
+            "/run/recovery.json": self.report.model_dump_json().encode(),
         }
         self.comes_up(machine, "stage 0")
 
@@ -199,7 +202,7 @@ class ScriptedMachine(FakeMachine):
             self.clock.sleep(timeout)
         return self.agent
 
-    def status(self, pid: int) -> ExecResult | None:
+    def status(self, pid: int, timeout: float = 10) -> ExecResult | None:
         if not self.agent:
             raise InfraError("guest agent: no answer in time")
         if self.reaped:

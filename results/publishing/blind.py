@@ -9,7 +9,7 @@ from pathlib import Path
 from riobed_results.errors import StoreError, StoreUsageError
 from riobed_results.files import write_whole
 from riobed_results.store import CampaignRow, Logs, Results, TrialRow, in_order
-from riobed_results.tables.crashes.stories import fault_text
+from riobed_results.tables.crashes.stories import activated_faults, fault_text
 from riobed_results.text import printable
 
 from publishing.adjudication import CATEGORIES, cases, digest, template
@@ -100,9 +100,9 @@ def _case(case: str, row: TrialRow, hide: Hider, lines: int) -> Iterator[str]:
     """
     yield f"# Case {case}\n"
     yield f"- Fault class: {row.fault_class}, {row.injected} faults injected"
-    activated = sorted((f for f in row.faults if f.activated), key=lambda f: f.activated_s or 0.0)
-    yield from (f"- Activated: {hide(fault_text(fault))}" for fault in activated)
-    seconds = "" if row.time_to_crash_s is None else f", {row.time_to_crash_s:.2f} s after injection"
+    activated, crash = activated_faults(row)
+    yield from (f"- Activated: {hide(fault_text(fault, crash))}" for fault in activated)
+    seconds = f", {crash.seconds:.2f} s after injection by the {crash.clock}'s clock" if crash else ""
     yield f"- Ended: {hide(row.crash_title or row.outcome)}{seconds}"
     yield f"- The workload: {hide(row.workload_error or row.workload_status or 'said nothing')}"
     yield f"- Steps done: {row.steps_done}"

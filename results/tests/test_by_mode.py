@@ -13,16 +13,19 @@ import pytest
 from publishing.claims.campaign import campaign_claims
 from publishing.claims.controls import planted as planted_claims
 from results_builders import fill, planted, recovered
+from riobed_results.errors import StoreError
 from riobed_results.rules.controls import failed_controls
 from riobed_results.store.queries import Results
 from riobed_results.store.store import Store
 from riobed_results.store.trial import PANICS
 from riobed_results.tables.controls.losses import NO_FAULT, PANIC, POWER, RECOVERY_CRASH, RESTARTS
+from riobed_results.tables.controls.mounts import MOUNTS
 from riobed_results.tables.controls.planted import PLANTED
 from riobed_results.tables.controls.resets import RESETS
 from riobed_results.tables.controls.starts import STARTS
 from riobed_results.tables.corruption.oracles import ORACLES
 from riobed_results.tables.corruption.severity import SEVERITY
+from riobed_results.tables.crashes.complaints import COMPLAINTS
 from riobed_results.tables.crashes.victims import VICTIMS
 from riobed_results.tables.crashes.windows import WINDOWS
 from riobed_results.tables.framework.by_mode import ModeCounts, mode_page, mode_table
@@ -289,6 +292,46 @@ def test_a_campaign_has_the_tables_that_say_something_of_it(store: Store) -> Non
         assert set(campaign_pages(filled(store, fields, name=name))) == {"phases", *pages}
 
 
+def test_mounts_that_replay_a_log(store: Store) -> None:
+    def mounted(error: int, without_log: bool | None = None, repaired: int | None = None, **more: Any) -> Any:
+        first = {"error": error, "without_log": without_log, "repair_status": repaired}
+        parts = {"file_system": "xfs", "first_mount": first, "e2fsck_status": 0}
+        return {"recovery": recovered(**parts | more)}
+
+    results = filled(
+        store,
+        mounted(0),
+        mounted(0, e2fsck_status=1),
+        mounted(117, True, 0, e2fsck_status=-1),
+        mounted(117, False, 1, mount_error=117) | {"corruption": "unclassified", "corruption_where": "disk"},
+        # Its repair may keep the log, and nothing was tried without it.
+        mounted(22, file_system="f2fs", repaired=0),
+        mounted(22) | {"outcome": "infra_error"},
+        # No log, ext4, and a report of before.
+        mounted(0, file_system="tmpfs", e2fsck_status=-1),
+        {"recovery": recovered(file_system="ext4", first_mount=None, e2fsck_status=4)},
+        {},
+        {"mode": "rio-protected"},
+    )
+    assert column(results, MOUNTS) == {
+        "Mounts after a crash": 5,
+        "Mount failed": 3,
+        "Log could not be replayed": 1,
+        "Repair threw the log away": 2,
+        "No mount even after that": 1,
+        "Mount failed, no file lost": 2,
+        "Check left errors": 1,
+    }
+    assert "mounts" in campaign_pages(results)
+    # The row itself says what the mount met.
+    trouble = [row.recovery.trouble for row in results.rows if row.recovery]
+    assert [number for number, said in enumerate(trouble) if said] == [1, 2, 3, 4, 5, 7]
+    assert trouble[2] == (
+        "the file system could not be mounted (errno 117), but could without its log; "
+        "xfs_repair -L, which throws the log away, ended with status 0"
+    )
+
+
 def test_trials_from_power_on_beside_those_from_the_snapshot(store: Store) -> None:
     rows: list[dict[str, Any]] = [{"restore_checked": n < 2} for n in range(6)]
     rows += [{"fresh_boot": True, "outcome": "survived" if n else "panic"} for n in range(4)]
@@ -355,16 +398,17 @@ def test_restarts_by_the_parked_stage_0_beside_resets(store: Store) -> None:
 
 
 def test_the_task_that_ran_at_a_crash(store: Store) -> None:
-    names = ("kworker/0:1H", "kworker/u4:2", "sh", "memtest")
-    rows: list[dict[str, Any]] = [{"victim": name} for name in names]
-    results = fill(store, *rows, {"victim": None}, {"victim": "cat", "outcome": "survived"}, modes=["rio"])
-    assert column(results, VICTIMS) == {
-        "Crashes": 4,
-        "Of the harness": 1,
-        "kworker": 2,
-        "sh": 1,
-        "memtest": 1,
-    }
+    """A shell of a workload's own is no task of the harness where the row says so."""
+    old = [{"victim": name} for name in ("kworker/0:1H", "kworker/u4:2", "sh", "memtest")]
+    known = [("sh", False), ("sh", False), ("qemu-ga", True), ("qemu-ga", False)]
+    new = [{"mode": "rio-protected", "victim": name, "harness_victim": ours} for name, ours in known]
+    others = [{"victim": None}, {"victim": "cat", "outcome": "survived"}]
+    results = fill(store, *old, *new, *others, modes=MODES)
+    by_name = {"Crashes": 4, "Of the harness, by name": 1, "kworker": 2, "sh": 1, "memtest": 1}
+    by_pid = {"Crashes": 4, "Of the harness": 1, "sh": 2, "qemu-ga": 2}
+    for mode, lines in (("rio", by_name), ("rio-protected", by_pid)):
+        found = column(results, VICTIMS, mode)
+        assert {name: count for name, count in found.items() if count is not None} == lines
 
 
 def test_planted_changes(store: Store) -> None:
@@ -464,3 +508,40 @@ def test_claims_about_planted_changes(changes: Results) -> None:
         # Of directories in rio, where 1 of 2 is missed: the exact 95 % interval is 1.3 to 98.7 %.
         "planted_missed_upper_max": pytest.approx(0.987, abs=0.001),
     }
+
+
+def test_reports_that_kernels_outlived(store: Store) -> None:
+    warned = {"complaints": 2, "first_complaint": "warning in iput"}
+    results = filled(
+        store,
+        {"complaints": 0},
+        warned,
+        warned | {"outcome": "survived"},
+        {"complaints": 1, "first_complaint": "RCU stall in iput", "mode": "rio-protected"},
+        warned | {"fault_class": "none"},
+        warned | {"outcome": "infra_error", "recovery": None, "check": None},
+        {},
+        fault_class="kernel_text",
+    )
+    assert column(results, COMPLAINTS) == {
+        "Runs": 4,
+        "Not known": 1,
+        "With a complaint": 3,
+        "of these, survived": 2,
+        "of these, controls": 1,
+        "Complaints": 6,
+        "warning in iput": 3,
+        "RCU stall in iput": None,
+    }
+    assert column(results, COMPLAINTS, "rio-protected")["RCU stall in iput"] == 1
+    assert "complaints" in campaign_pages(results)
+
+
+def test_what_is_not_known_of_complaints_is_no_zero(store: Store) -> None:
+    old = fill(store, {}, {"mode": "delayed"}, name="old")
+    assert "complaints" not in campaign_pages(old)
+    with pytest.raises(StoreError, match="has no runs of which it is known what their kernel reported"):
+        mode_table(old, COMPLAINTS)
+    half = fill(store, {}, {"mode": "delayed", "complaints": 0}, name="half")
+    assert column(half, COMPLAINTS)["With a complaint"] is None
+    assert column(half, COMPLAINTS, "delayed")["With a complaint"] == 0

@@ -147,10 +147,13 @@ def test_every_table_about_faults_says_first_what_its_controls_say(
 ) -> None:
     fault = {"requested": 1, "recovery": RECOVERY, "fresh_boot": True, "cache_share": 0.5}
     fault |= {"restart": "parked", "victim": "sh", "injection_guest_s": 2.0, "crash_guest_s": 3.0}
+    fault |= {"complaints": 0}
     others = [plant("written", "none"), {"mode": "delayed", "outcome": "survived", "phases": {"check": 1.0}}]
     others += [reset("direct", "delayed"), reset(mode="odd") | {"recovery": recovered(phase="data")}]
     panic = {"fault_class": "panic", "mode": "odd", "crash_title": PANICS["nmi"]}
     others.append(panic | {"recovery": recovered(log={}, production=True)})
+    mounted = {"file_system": "xfs", "first_mount": {"error": 0}}
+    others.append({"mode": "odd", "outcome": "survived", "recovery": recovered(**mounted)})
     others.append({"mode": "odd", "restart": "power"})
     bad = {"corruption": "direct", "files_lost": 1, "bytes_lost": 1, "total_loss": False}
     spec = "protocol: {claims: [{mode: rio, than: delayed}]}\nmachine: {nvdimm_mib: 64}"

@@ -101,7 +101,28 @@ def test_an_export_counts_as_the_tables_do(name: str) -> None:
 DAMAGED = {"checksums": {"intact": 9, "corrupt": 1, "changing": 0}, "entries": {"rejected": 1}}
 NO_MOUNT = {"registry": "damaged", "e2fsck_status": 12, "mount_error": 22}
 TRAP: dict[str, Any] = {"crash_kind": "trap", "workload_mismatch": True, "recovery": {"e2fsck_status": 1}}
+MOUNTED = {"error": 0, "without_log": None, "repair_status": None}
+SPOILED = {"error": 117, "without_log": True, "repair_status": 0}
 BESIDE = {"equal": True, "beside": [{"equal": False, "workload": "andrew"}]}
+
+
+def report(file_system: str | None, status: int, first: dict[str, Any] | None = None) -> dict[str, Any]:
+    first = None if file_system in (None, "ext4") else first or MOUNTED
+    return {"file_system": file_system, "first_mount": first, "e2fsck_status": status, "mount_error": 0}
+
+
+# Exit statuses of a check, and what they say; the last are of a report that does not name the file system.
+STATUSES: list[tuple[str | None, int, list[str]]] = [
+    *(("ext4", status, []) for status in (0, 1, 2)),
+    *(("ext4", status, ["fsck"]) for status in (4, 5, 8, 12)),
+    *(("xfs", status, ["fsck"] if status > 0 else []) for status in (-1, 0, 1, 2)),
+    *(("btrfs", status, ["fsck"] if status else []) for status in (0, 1, 255)),
+    *(("f2fs", status, ["fsck"] if status else []) for status in (0, 1, 4, 8)),
+    ("tmpfs", -1, []),
+    ("a newer one", 1, []),
+    (None, 1, []),
+    (None, 4, ["fsck"]),
+]
 
 
 @pytest.mark.parametrize(
@@ -114,6 +135,9 @@ BESIDE = {"equal": True, "beside": [{"equal": False, "workload": "andrew"}]}
         ({"recovery": NO_MOUNT}, ["mount", "registry", "fsck"]),
         (TRAP, ["trap", "read"]),
         (planted("block", "indirect", {"e2fsck": True}, recovery={}), ["fsck"]),
+        *(({"recovery": report(name, status)}, said) for name, status, said in STATUSES),
+        ({"recovery": report("xfs", -1, SPOILED)}, ["first-mount"]),
+        ({"recovery": report("xfs", -1, SPOILED) | {"mount_error": 5}}, ["mount", "first-mount"]),
     ],
 )
 def test_which_oracles_found_something(store: Store, fields: dict[str, Any], said: list[str]) -> None:

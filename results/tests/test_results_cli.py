@@ -16,6 +16,7 @@ from riobed_results.errors import StoreError
 from riobed_results.store.migrations import SCHEMA_VERSION
 from riobed_results.store.store import Store, open_store
 
+TO_CRASH = {"time_to_crash_s": 4.36}
 COMMANDS = [("table", "corruption"), ("trials",)]
 
 
@@ -72,12 +73,28 @@ def test_trials_as_json_have_their_faults(invoke: Invoke, filled: Store, path: P
 
 
 def test_trials_as_text(invoke: Invoke, filled: Store, path: Path) -> None:
-    head, error, crash = invoke("trials", "--store", path).stdout.splitlines()
+    head, error, crash, _, note = invoke("trials", "--store", path).stdout.splitlines()
     assert head.split()[:3] == ["position", "attempt", "mode"]
     assert error.split()[:5] == ["0", "1", "rio", "kernel_text", "infra_error"]
     assert error.endswith("QEMU [red]died")
-    assert crash.split()[4:10] == ["panic", "panic", "none", "0", "of", "3"]
+    assert crash.split()[4:10] == ["panic", "panic", "no", "0", "of", "3"]
     assert crash.endswith("panic: it died")
+    assert note.startswith("to crash: seconds from injection") and "by the guest's clock" in note
+
+
+def test_a_trial_in_text_has_the_guests_time_and_a_plain_yes(
+    invoke: Invoke, store: Store, path: Path
+) -> None:
+    fill(
+        store,
+        {"corruption": "unclassified", "injection_guest_s": 5.0, "crash_guest_s": 16.7} | TO_CRASH,
+        {"corruption": "direct", "corruption_where": "cache"} | TO_CRASH,
+        {"corruption": "unclassified", "corruption_where": "disk", "injection_guest_s": 5.0},
+    )
+    _, guests, trials, unknown, *_ = invoke("trials", "--store", path).stdout.splitlines()
+    assert guests.split()[6:11] == ["yes", "0", "of", "0", "11.70"]
+    assert trials.split()[6:12] == ["yes", "(direct,", "cache)", "0", "of", "0"] and " 4.36* " in trials
+    assert unknown.split()[6:8] == ["yes", "(disk)"] and "of 0  " in unknown
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is told of a corruption, also when a workload or a stranger wrote what is stored."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from results_builders import faults, fill
 from riobed_results.errors import StoreError
+from riobed_results.report.report import report
+from riobed_results.store.logs import Links
 from riobed_results.store.store import Store
 from riobed_results.store.trial import FaultRow
 from riobed_results.tables.crashes.stories import Story, story_page, story_table
@@ -29,13 +32,15 @@ def test_a_story_has_fault_crash_bytes_class_and_oracle(store: Store) -> None:
     seen: dict[str, Any] = {"faults": faults(2), "injected": 2, "workload_mismatch": True}
     found, line, _ = told(store, check=CHECK, recovery=RECOVERY, time_to_crash_s=1.25, **seen)
     assert found.activated == [
-        "mov rbp, rsp became mov rsp, rsp, in vfs_read at fs/read_write.c:450, after 0.250 s"
+        "mov rbp, rsp (4889e5) became mov rsp, rsp (4889e4), in vfs_read at fs/read_write.c:450, "
+        "after 0.250 s"
     ]
     assert (found.crash_kind, found.crash_title, found.seconds) == ("panic", "panic: it died", 1.25)
     first = "tree/f1: content, 7 bytes from 4096 (found 1e)"
     assert (found.differing, list(map(str, found.differences))) == (3, [first, "tree/f2: missing"])
     assert found.mismatches == ["dirty data, inode 12, page 1"]
     assert (found.corruption, found.oracles) == ("direct", ["check", "checksums", "read"])
+    assert (found.clock, line[5]) == ("trial", "1.25*")
     assert (line[-3], line[-1]) == (f"{first} and 2 more", "check and checksums and read")
 
 
@@ -49,6 +54,52 @@ def test_the_first_fault_is_the_one_activated_first(store: Store) -> None:
     late_first = [FaultRow(index=i, activated=a, activated_s=s, **hit) for i, (a, s) in enumerate(seen)]
     found, *_ = told(store, faults=late_first)
     assert found.activated == ["calls 12, extra 3, after 0.500 s", "calls 12, extra 3, after 2.000 s"]
+
+
+@pytest.mark.parametrize(
+    ("guest", "shown", "first", "last"),
+    [
+        # Of three activations the last came 20 ms after the first line of the report, the second at it.
+        ({"injection_guest_s": 5.0, "crash_guest_s": 6.5}, "1.50", "after 0.500 s", "while the crash was"),
+        ({"injection_guest_s": 5.0, "crash_guest_s": 99.0}, "94.00", "after 0.500 s", "after 1.520 s"),
+        # By another clock, and before an activation: the crash is not told.
+        ({"injection_guest_s": 5.0}, "-", "after 0.500 s", "after 1.520 s"),
+        ({"injection_guest_s": 5.0, "time_to_crash_s": 1.6}, "1.60*", "after 0.500 s", "after 1.520 s"),
+    ],
+)
+def test_a_story_has_one_clock(
+    store: Store, guest: dict[str, float], shown: str, first: str, last: str
+) -> None:
+    many = faults(3)
+    for fault, seconds in zip(many, (0.5, 1.501, 1.52), strict=True):
+        fault.activated, fault.activated_s = True, seconds
+    found, line, _ = told(store, **{"faults": many, "time_to_crash_s": 1.25} | guest)
+    assert line[5] == shown and found.activated[0].endswith(first)
+    assert last in found.activated[2]
+    assert found.activated[1].endswith("after 1.500 s" if shown == "1.50" else "after 1.501 s")
+
+
+def test_a_flip_that_changes_no_instruction_says_so(store: Store) -> None:
+    (same,) = faults(1)
+    same.old, same.new, same.old_asm, same.new_asm = "4889fd", "488bef", *["mov rbp, rdi"] * 2
+    found, *_ = told(store, faults=[same])
+    said = "mov rbp, rdi (4889fd) became the same instruction (488bef), without effect, in vfs_read"
+    assert found.activated[0].startswith(said)
+
+
+def test_an_address_is_shown_as_the_symbol_that_the_row_has(store: Store) -> None:
+    params = {"routine": "memcpy", "to": "1a", "caller": "ffffffff812ae2f3", "caller_symbol": "iput+0x93"}
+    hits = [FaultRow(index=n, fault_class="copy_overrun", injected=True, activated=True) for n in (0, 1)]
+    hits[0].params, hits[1].params = params, {"caller": "ffffffff812ae2f3"}
+    found, *_ = told(store, faults=hits)
+    assert found.activated == ["routine memcpy, to 1a, caller iput+0x93", "caller ffffffff812ae2f3"]
+
+
+def test_what_the_kernel_outlived_is_in_its_story(store: Store, path: Path) -> None:
+    found, *_ = told(store, complaints=2, first_complaint="warning in <iput>")
+    assert (found.complaints, found.first_complaint) == (2, "warning in <iput>")
+    page = report(store, None, Links(path.parent, path.parent))
+    assert "2, the first: warning in &lt;iput&gt;" in page
 
 
 @pytest.mark.parametrize(

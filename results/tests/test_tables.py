@@ -60,10 +60,11 @@ def one_corruption() -> Path:
     store = open_store(str(path), create=True)
     lost = {"files_lost": 1, "bytes_lost": 9, "total_loss": False}
     known = {"recovery": recovered(), "injection_guest_s": 2.0, "crash_guest_s": 3.0, "restart": "parked"}
-    known["victim"] = "sh"
+    known |= {"victim": "sh", "complaints": 2, "first_complaint": "warning in iput"}
     asked = "protocol: {claims: [{mode: rio, than: delayed}]}\nmachine: {nvdimm_mib: 64}"
     lost |= {"corruption": "direct", "cache_share": 0.6}
     power = {"mode": "delayed", "restart": "power", "steps_lost": 3}
+    power["recovery"] = recovered(file_system="xfs", first_mount={"error": 0})
     fill(store, {**lost, **known}, {"mode": "delayed", **known}, power, spec=asked)
     return path
 

@@ -24,7 +24,7 @@
 #include "step.h"
 #include "undo.h"
 
-enum { EXIT_ENVIRONMENT = 1, EXIT_INCOMPLETE = 3 };
+enum { EXIT_ENVIRONMENT = 1, EXIT_INCOMPLETE = 3, EXIT_NO_PROGRAM = 4 };
 
 /* The memory that is recovered, and its source. */
 struct source {
@@ -152,31 +152,38 @@ static int restore_blocks(const struct options *o, struct source *source,
 static int check(const struct options *o, struct report *report)
 {
 	double start = now();
+	const char *program = o->e2fsck;
+	int err;
 
 	say_phase(o, "e2fsck");
-	if (!strcmp(o->type, FS_EXT4))
-		report->e2fsck_status = check_file_system(o->e2fsck, o->device, o->fsck_log);
-	else
-		report->e2fsck_status = replay_and_check(o->device, o->type, o->mount_point,
-							 o->check, o->repair, o->fsck_log);
+	if (!strcmp(o->type, FS_EXT4)) {
+		err = check_file_system(o->e2fsck, o->device, o->fsck_log);
+		report->e2fsck_status = err;
+	} else {
+		err = replay_and_check(o, &report->first_mount, &report->e2fsck_status);
+		program = report->first_mount.error ? o->repair : o->check;
+	}
 	report->seconds_e2fsck = now() - start;
-	if (report->e2fsck_status >= 0)
+	if (err >= 0)
 		return 0;
-	fprintf(stderr, "riorecover: %s: %s\n", strcmp(o->type, FS_EXT4) ? o->check : o->e2fsck,
-		strerror(-report->e2fsck_status));
-	return EXIT_ENVIRONMENT;
+	fprintf(stderr, "riorecover: %s: %s\n", program ? program : o->device, strerror(-err));
+	return err == -ENOENT ? EXIT_NO_PROGRAM : EXIT_ENVIRONMENT;
 }
 
 /* What memory says of itself, for people: a report is read by programs. */
-static uint64_t say_damage(const struct options *o, const struct cache *cache)
+static uint64_t say_damage(const struct options *o, const struct report *report)
 {
+	const struct cache *cache = report->cache;
 	uint64_t rejected = cache->entries.counts.rejected + cache->log.counts.rejected;
+	uint64_t inconsistent = cache->entries.counts.inconsistent + cache->log.counts.inconsistent;
 	uint64_t corrupt = cache->entries.checksums.corrupt;
 
-	if (rejected || corrupt)
-		fprintf(stderr, "riorecover: %s: memory is damaged: %llu entries and log pages rejected, what they "
-			"listed is not restored; %llu pages with a wrong checksum\n",
-			o->device, (unsigned long long)rejected, (unsigned long long)corrupt);
+	if (rejected || inconsistent || corrupt || report->refused)
+		fprintf(stderr, "riorecover: %s: memory is damaged: %llu entries and log pages rejected and %llu "
+			"inconsistent, what they listed is not restored; %llu pages with a wrong checksum; "
+			"%llu pages of the save refused\n", o->device, (unsigned long long)rejected,
+			(unsigned long long)inconsistent, (unsigned long long)corrupt,
+			(unsigned long long)report->refused);
 	return rejected;
 }
 
@@ -212,9 +219,9 @@ static bool others_are_written(const struct options *o, const struct cache *cach
 }
 
 /* More than that, and somebody has to look before production makes a new registry. */
-static bool enough_is_valid(const struct options *o, const struct cache *cache)
+static bool enough_is_valid(const struct options *o, const struct report *report)
 {
-	uint64_t rejected = say_damage(o, cache);
+	uint64_t rejected = say_damage(o, report);
 
 	if (rejected <= o->most_rejected)
 		return true;
@@ -259,7 +266,7 @@ static int restore_files(const struct options *o, struct source *source, struct 
 		return EXIT_ENVIRONMENT;
 	report->seconds_data = now() - start;
 	/* Both are told. */
-	report->complete = enough_is_valid(o, &source->cache) & all_is_written(o, &source->cache, report);
+	report->complete = enough_is_valid(o, report) & all_is_written(o, &source->cache, report);
 	if (!report->complete && incomplete(o))
 		return EXIT_INCOMPLETE;
 	if (mark_recovered(o, source))
@@ -312,8 +319,9 @@ static int recover(const struct options *o, struct source *source,
 	/* e2fsck needs exclusive access to the device. */
 	if (o->has_registry)
 		close(device->fd);
-	if (check(o, report))
-		return EXIT_ENVIRONMENT;
+	status = check(o, report);
+	if (status)
+		return status;
 
 	say_phase(o, "data");
 	if (!warm)
@@ -341,6 +349,7 @@ int main(int argc, char **argv)
 	if (status)
 		return status;
 	report.saving = o.save;
+	report.type = o.type;
 	if (o.writing)
 		say_phase(&o, "registry");
 	if (o.has_registry &&
@@ -350,8 +359,8 @@ int main(int argc, char **argv)
 		return EXIT_ENVIRONMENT;
 	status = o.writing ? recover(&o, &source, &device, &report) : 0;
 	if (!o.writing)
-		say_damage(&o, &source.cache);
-	if (status != EXIT_ENVIRONMENT && write_report(&o, &report))
+		say_damage(&o, &report);
+	if (status != EXIT_ENVIRONMENT && status != EXIT_NO_PROGRAM && write_report(&o, &report))
 		status = EXIT_ENVIRONMENT;
 	cache_close(&source.cache);
 	if (o.has_registry)

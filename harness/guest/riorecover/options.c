@@ -17,7 +17,7 @@ static const char usage[] =
 "       riorecover recover --device FILE --mount DIR [--registry SIZE@START --limit BYTES]\n"
 "                          [--memory FILE] [--save FILE] [--e2fsck FILE] [--fsck-log FILE]\n"
 "                          [--report FILE] [--listed] [--rejected NUMBER] [--give-up]\n"
-"                          [--type TYPE [--check COMMAND] [--repair COMMAND]]\n"
+"                          [--type TYPE [--check COMMAND] [--repair COMMAND] [--without-log OPTION]]\n"
 "\n"
 "inspect reads the registry and says what a recovery would restore; it writes\n"
 "nothing. recover restores metadata, checks and mounts the file system, restores\n"
@@ -39,11 +39,14 @@ static const char usage[] =
 "                         mounted, or another, whose mount replays its log\n"
 "  --check COMMAND        run on the device of another type after its log was replayed\n"
 "  --repair COMMAND       run on the device of another type if it cannot be mounted\n"
+"  --without-log OPTION   mount option of another type that leaves the log out; with it a mount that failed\n"
+"                         is tried again, for reading only, before the repair: was it for the log?\n"
 "  --report FILE          JSON report (default: standard output, which with this\n"
 "                         option gets a line for each phase as it begins)\n"
 "exit status: 0 done, 1 the environment failed, 2 wrong use, 3 not all that the\n"
 "registry lists is restored, other file systems included, or its header is lost, or\n"
-"too much of it is damaged; what is valid of it stays, so that it can be tried again\n";
+"too much of it is damaged; what is valid of it stays, so that it can be tried again,\n"
+"4 the program that checks or repairs the file system is not there\n";
 
 static int wrong_use(const char *why)
 {
@@ -82,6 +85,12 @@ static bool parse_range(const char *text, uint64_t *size, uint64_t *start)
 	       *size >= 2 * RIO_PAGE_SIZE && *start + *size > *start;
 }
 
+/* The report has it between quotes. */
+static bool is_word(const char *text)
+{
+	return *text && !text[strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789")];
+}
+
 static int parse_words(int argc, char **argv, struct options *o)
 {
 	static const struct option longs[] = {
@@ -96,6 +105,7 @@ static int parse_words(int argc, char **argv, struct options *o)
 		{ "type", required_argument, NULL, 't' },
 		{ "check", required_argument, NULL, 'c' },
 		{ "repair", required_argument, NULL, 'x' },
+		{ "without-log", required_argument, NULL, 'w' },
 		{ "report", required_argument, NULL, 'o' },
 		{ "listed", no_argument, NULL, 'u' },
 		{ "rejected", required_argument, NULL, 'j' },
@@ -130,6 +140,7 @@ static int parse_words(int argc, char **argv, struct options *o)
 		case 't': o->type = optarg; break;
 		case 'c': o->check = optarg; break;
 		case 'x': o->repair = optarg; break;
+		case 'w': o->without_log = optarg; break;
 		case 'o': o->report = optarg; break;
 		case 'u': o->listed = true; break;
 		case 'g': o->give_up = true; break;
@@ -162,9 +173,11 @@ int options_parse(int argc, char **argv, struct options *o)
 		return wrong_use(o->writing ? "--mount is missing" : "--registry is missing");
 	if (o->has_registry && !o->limit)
 		return wrong_use("--registry needs --limit");
-	if (strcmp(o->type, FS_EXT4) ? o->has_registry : o->check || o->repair)
+	if (strcmp(o->type, FS_EXT4) ? o->has_registry : o->check || o->repair || o->without_log)
 		return wrong_use(o->has_registry ? "--registry goes with ext4 only" :
-						   "--check and --repair go with another --type");
+						   "--check, --repair and --without-log go with another --type");
+	if (!is_word(o->type))
+		return wrong_use("--type wants letters and digits");
 	if ((o->save || o->listed || o->give_up) && !(o->writing && o->has_registry))
 		return wrong_use("--save, --listed and --give-up go with recover and --registry");
 	return 0;

@@ -10,6 +10,7 @@ struct options {
 	const char *memory, *device, *save, *mount_point, *e2fsck, *report, *fsck_log;
 	const char *type;	/* of the file system */
 	const char *check, *repair;	/* commands for one that is not ext4, or NULL */
+	const char *without_log;	/* option of its mount, or NULL */
 	uint64_t start, size, limit;
 	uint64_t most_rejected;	/* entries and log pages, or the recovery is incomplete */
 	bool writing;		/* recover, not inspect */

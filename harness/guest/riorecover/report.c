@@ -77,6 +77,17 @@ static void print_saved(FILE *out, const struct report *r)
 	fprintf(out, *r->saved.error ? "\"%s\"},\n" : "null},\n", r->saved.error);
 }
 
+static void print_first_mount(FILE *out, const struct first_mount *r)
+{
+	if (!r->tried) {
+		fprintf(out, " \"first_mount\": null,\n");
+		return;
+	}
+	fprintf(out, " \"first_mount\": {\"error\": %d, \"without_log\": %s, \"repair_status\": ",
+		r->error, r->bare_error < 0 ? "null" : json(!r->bare_error));
+	fprintf(out, r->repair_status < 0 ? "null},\n" : "%d},\n", r->repair_status);
+}
+
 void report_print(FILE *out, const struct report *r)
 {
 	const struct cache *cache = r->cache;
@@ -97,6 +108,8 @@ void report_print(FILE *out, const struct report *r)
 		", \"beyond_size\": %" PRIu64 ", \"failed\": %" PRIu64 "},\n",
 		r->data.pages, r->data.bytes, r->data.files,
 		r->data.lost_inodes, r->data.beyond_size, r->data.failed);
+	fprintf(out, " \"file_system\": \"%s\",\n", r->type);
+	print_first_mount(out, &r->first_mount);
 	fprintf(out, " \"e2fsck_status\": %d, \"mount_error\": %d,\n",
 		r->e2fsck_status, r->mount_error);
 	fprintf(out, " \"seconds\": {\"save\": %.3f, \"metadata\": %.3f, \"e2fsck\": %.3f"

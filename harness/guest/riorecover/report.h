@@ -8,6 +8,7 @@
 #include "cache.h"
 #include "restore.h"
 #include "save.h"
+#include "step.h"
 
 struct report {
 	const struct cache *cache;
@@ -17,7 +18,9 @@ struct report {
 	uint64_t refused;	/* pages of the save that was used whose checksums fail */
 	struct metadata_counts metadata;
 	struct data_counts data;
-	int e2fsck_status;	/* -1: not run */
+	const char *type;	/* of the file system */
+	struct first_mount first_mount;	/* of one that is not ext4 */
+	int e2fsck_status;	/* of the type's check, -1: not run */
 	int mount_error;	/* errno, 0: mounted, -1: not tried */
 	unsigned int unrecovered;	/* other file systems that the registry still lists */
 	bool complete;		/* nothing that could be recovered is in memory only */

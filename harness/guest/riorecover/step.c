@@ -9,7 +9,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "options.h"
+
 enum { E2FSCK_UNCORRECTED = 4, E2FSCK_OPERATIONAL_ERROR = 8 };
+/* Of a shell or chroot whose command was found but cannot be run, or was not found (POSIX, env(1)). */
+enum { EXIT_CANNOT_RUN = 126, EXIT_NOT_FOUND = 127 };
 
 static int run(const char *const *argv, int log)
 {
@@ -24,14 +28,15 @@ static int run(const char *const *argv, int log)
 			dup2(log, STDERR_FILENO);
 		}
 		execv(*argv, (char *const *)argv);
-		_exit(127);
+		_exit(EXIT_NOT_FOUND);
 	}
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return -errno;
 	if (!WIFEXITED(status))
 		return -EINTR;
-	return WEXITSTATUS(status) == 127 ? -ENOENT : WEXITSTATUS(status);
+	status = WEXITSTATUS(status);
+	return status == EXIT_CANNOT_RUN || status == EXIT_NOT_FOUND ? -ENOENT : status;
 }
 
 static int open_log(const char *log)
@@ -63,29 +68,13 @@ int check_file_system(const char *e2fsck, const char *device, const char *log)
 	return close_log(fd, status);
 }
 
-int replay_and_check(const char *device, const char *type, const char *mount_point,
-		     const char *check, const char *repair, const char *log)
-{
-	bool mounted = !mount_file_system(device, type, mount_point, true);
-	const char *command = mounted ? check : repair;
-	/* The command is words, the device one of them. */
-	const char *argv[] = { "/bin/sh", "-c", "exec $0 \"$1\"", command, device, NULL };
-
-	if (mounted && umount(mount_point))
-		return -errno;
-	if (!command)
-		return 0;
-	int fd = open_log(log);
-
-	return close_log(fd, run(argv, fd));
-}
-
 /* A damaged inode may have become a device, which nothing is to open. */
 #define MOUNT_FLAGS	(MS_NOATIME | MS_NODEV)
 
-static int do_mount(const char *device, const char *type, const char *mount_point, unsigned long flags)
+static int do_mount(const char *device, const char *type, const char *mount_point, unsigned long flags,
+		    const char *options)
 {
-	if (!mount(device, mount_point, type, MOUNT_FLAGS | flags, ""))
+	if (!mount(device, mount_point, type, MOUNT_FLAGS | flags, options))
 		return 0;
 	int err = errno;
 
@@ -96,10 +85,61 @@ static int do_mount(const char *device, const char *type, const char *mount_poin
 
 int mount_file_system(const char *device, const char *type, const char *mount_point, bool writable)
 {
-	return do_mount(device, type, mount_point, writable ? 0 : MS_RDONLY);
+	return do_mount(device, type, mount_point, writable ? 0 : MS_RDONLY, "");
 }
 
 int mount_writable(const char *device, const char *mount_point)
 {
-	return do_mount(device, NULL, mount_point, MS_REMOUNT);
+	return do_mount(device, NULL, mount_point, MS_REMOUNT, "");
+}
+
+static int run_on_device(const struct options *o, const char *command)
+{
+	/* The command is words, the device one of them. */
+	const char *argv[] = { "/bin/sh", "-c", "exec $0 \"$1\"", command, o->device, NULL };
+	int fd = open_log(o->fsck_log);
+
+	return close_log(fd, run(argv, fd));
+}
+
+/* Was it for the log that the mount failed? Only a mount without it tells. */
+static int try_without_log(const struct options *o, struct first_mount *first)
+{
+	first->bare_error = -do_mount(o->device, o->type, o->mount_point, MS_RDONLY, o->without_log);
+	if (first->bare_error)
+		return 0;
+	fprintf(stderr, "riorecover: %s: its log cannot be replayed: without it the mount succeeds\n", o->device);
+	return umount(o->mount_point) ? -errno : 0;
+}
+
+static int repair(const struct options *o, struct first_mount *first)
+{
+	int status = o->without_log ? try_without_log(o, first) : 0;
+
+	if (status || !o->repair)
+		return status;
+	status = run_on_device(o, o->repair);
+	if (status < 0)
+		return status;
+	first->repair_status = status;
+	fprintf(stderr, "riorecover: %s: %s: status %d\n", o->device, o->repair, status);
+	return 0;
+}
+
+int replay_and_check(const struct options *o, struct first_mount *first, int *status)
+{
+	int err = mount_file_system(o->device, o->type, o->mount_point, true);
+
+	*first = (struct first_mount){ .tried = true, .error = -err, .bare_error = -1, .repair_status = -1 };
+	if (err)
+		return repair(o, first);
+	if (umount(o->mount_point))
+		return -errno;
+	if (!o->check)
+		return 0;
+	err = run_on_device(o, o->check);
+	if (err < 0)
+		return err;
+	*status = err;
+	return 0;
 }

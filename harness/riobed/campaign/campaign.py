@@ -19,7 +19,7 @@ from riobed.errors import EnvironmentFault
 from riobed.faults import Catalogue, Fault
 from riobed.guest import GuestSetup, provenance
 from riobed.plan import CampaignSpec, PlannedTrial, campaign_vocabulary, comparable, plan, spec_data
-from riobed.trial import trial_row, write_log
+from riobed.trial import name_callers, trial_row, write_log
 
 # Attempts at a trial that fails for our own reasons; after the last, this run continues without it.
 _MAX_ATTEMPTS = 4
@@ -228,6 +228,7 @@ class Campaign:
         """Store one attempt as a row."""
         number = self.store.next_attempt(self._row.id, task.planned.position)
         row = trial_row(attempt.record, self._row.id, number, attempt.started, attempt.error)
+        name_callers(row, lambda address: self._catalogues[row.mode].symbol(address))
         # By the worker's clock, like `started`.
         row.finished = attempt.finished
         row.log = write_log(self._logs, row, attempt.record.log)

@@ -6,14 +6,16 @@ crashes count as one: they have no addresses, process names or numbers. They kee
 offset, that riobed.crash.frames finds. The title of a crash that no row matches has its most telling line, so
 that the table of titles shows which formats are missing here. A report counts only in a line with a time
 stamp, which the kernel puts before each of its lines (CONFIG_PRINTK_TIME): a user program may write anything
-to the same serial port. A program that also writes time stamps is not told apart. Sources:
-arch/x86/mm/fault.c, arch/x86/kernel/traps.c, dumpstack.c and nmi.c, kernel/panic.c, exit.c and watchdog.c,
-mm/usercopy.c.
+to the same serial port. A program that also writes time stamps is not told apart. A report that the kernel
+outlives is a complaint. No form reads more than a part of a line, so a console of any bytes takes a time in
+proportion to its length. Sources: arch/x86/mm/fault.c, arch/x86/kernel/traps.c, dumpstack.c and nmi.c,
+kernel/panic.c, exit.c and watchdog.c, mm/usercopy.c.
 """
 
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from riobed_results.store import CrashKind
 
@@ -30,6 +32,21 @@ class Crash:
     kind: CrashKind
     title: str
     damage: str = field(default="", compare=False)
+
+
+class Task(NamedTuple):
+    """A task of the guest as a crash report names it; only its process id is its own."""
+
+    pid: int
+    name: str
+
+
+@dataclass(frozen=True)
+class Complaints:
+    """The reports that a kernel outlived: their number, and the title of the first, None without one."""
+
+    count: int
+    first: str | None
 
 
 @dataclass(frozen=True)
@@ -75,7 +92,7 @@ _FORMATS = [
     _format(r"rio: protection trap", "trap", "protection trap in {where}"),
     _format(r"BUG: kernel NULL pointer dereference, address", "oops", "NULL pointer dereference in {where}"),
     _format(r"BUG: unable to handle page fault for address", "oops", "page fault in {where}"),
-    _format(r"kernel BUG at ([^\n]+?):\d+!", "oops", "BUG at {0} in {where}"),
+    _format(r"kernel BUG at ([^\n]{1,300}?):\d+!", "oops", "BUG at {0} in {where}"),
     _format(r"BUG: [\w#]+ stack guard page was hit", "panic", "stack overflow in {where}"),
     _format(r"PANIC: double fault", "panic", "double fault in {where}"),
     _format(
@@ -104,20 +121,36 @@ _FORMATS = [
 ]
 # Reports after which a kernel goes on, unless it is told to panic. What follows them is no crash of its own.
 # {where} of a report that names no function is that of its registers, its call trace or its blocked task.
+# Reports of refcount_t, of lists and of ODEBUG are warnings, with a line of their own before them.
 _REPORTS = [
-    _report(r"BUG: (KASAN|KFENCE|KMSAN): ([^\n]+?) in (?P<where>[\w.]+)", "panic", "{0} {1} in {where}"),
+    _report(r"BUG: (KASAN|KFENCE|KMSAN): ([^\n]{1,300}?) in (?P<where>[\w.]+)", "panic",
+            "{0} {1} in {where}"),
     _report(r"BUG: KCSAN: ([\w-]+) in (?P<where>[\w.]+)", "panic", "KCSAN {0} in {where}"),
     _report(r"UBSAN: ([\w-]+) in ", "panic", "UBSAN {0} in {where}", frames.traced),
-    _report(r"WARNING: (possible [\w -]+?|suspicious RCU usage|bad unlock balance)(?: detected!?)?$", "panic",
-            "lockdep {0} in {where}", frames.traced),
+    _report(r"WARNING: (possible [\w -]{1,80}?|[\w-]{1,40} -> [\w-]{1,40} lock order|suspicious RCU usage"
+            r"|bad unlock balance|inconsistent lock state|held lock freed"
+            r"|lock held when returning to user space)(?: detected)?!?$",
+            "panic", "lockdep {0} in {where}", frames.traced),
+    _report(r"\[ BUG: (Invalid wait context) \]", "panic", "lockdep {0} in {where}", frames.traced),
     # Until Linux 6.17, and since.
-    _report(r"WARNING: CPU: \d+ PID: \d+ at [^\n]+:\d+ (?P<where>[\w.]+)\+0x", "panic", "warning in {where}"),
-    _report(r"WARNING: [^\n]+?:\d+ at (?P<where>[\w.]+)\+0x", "panic", "warning in {where}"),
-    _report(r"INFO: task [^\n]+ blocked for more than \d+ s", "hang", "hung task in {where}", frames.blocked),
+    _report(r"WARNING: CPU: \d+ PID: \d+ at [^\n]{1,300}?:\d+ (?P<where>[\w.]+)\+0x", "panic",
+            "warning in {where}"),
+    _report(r"WARNING: [^\n]{1,300}?:\d+ at (?P<where>[\w.]+)\+0x", "panic", "warning in {where}"),
+    _report(r"BUG: (scheduling while atomic|sleeping function called from invalid context)", "panic",
+            "{0} in {where}", frames.slept),
+    _report(r"BUG: using ([\w ]{1,40})\(\)? in preemptible", "panic", "{0} in preemptible code in {where}",
+            frames.traced),
+    _report(r"BUG: ((?:spin|rw)lock [\w ]{1,40}?) on CPU", "panic", "{0} in {where}", frames.traced),
+    _report(r"BUG: (Bad page (?:state|map|cache)) in process", "panic", "{0}"),
+    _report(r"BUG ([\w-]{1,60}) \([^\n)]{1,80}\): ([^\n]{1,80})", "panic", "SLUB {1} in {0}"),
+    _report(r"INFO: task [^\n]{1,60} blocked (?:in I/O wait )?for more than \d+ s", "hang",
+            "hung task in {where}", frames.blocked),
     _report(r"rcu: INFO: \w+ (?:self-)?detected (?:expedited )?stall", "hang", "RCU stall in {where}"),
     _report(r"Watchdog detected hard LOCKUP", "hang", "hard lockup in {where}"),
     _report(r"BUG: workqueue lockup", "hang", "workqueue lockup"),
 ]  # fmt: skip
+# Any other report that says it is one. It is a complaint, but names no panic.
+_OTHERS = [_report(r"\b((?:BUG|WARNING): [^\n]{1,300})", "panic", "{0}")]
 # kernel/panic.c (check_panic_on_warn), hung_task.c, rcu/tree_stall.h, watchdog_perf.c, workqueue.c.
 _FOLLOWING_PANIC = re.compile(
     r"Kernel panic - not syncing: (?:[^\n]*panic_on_warn set|hung_task: blocked tasks|RCU Stall|Hard LOCKUP"
@@ -128,6 +161,7 @@ _FOLLOWS = re.compile(r"Kernel panic - not syncing: Fatal exception|Oops: Oops: 
 _COUNT = re.compile(r"\[#(\d+)\]")
 _STARTED = _any_of(_FORMATS)
 _REPORTED = _any_of(_REPORTS)
+_COMPLAINED = _any_of([*_REPORTS, *_OTHERS])
 # Somewhere before the report in its line: firmware or a program may have begun the line.
 _STAMPED = re.compile(rb"\[ *(\d+\.\d+)\][^\n\r]*\Z")
 # The kernel has stopped for good; everything of interest has been printed.
@@ -135,7 +169,7 @@ _END = re.compile(rb"---\[ end Kernel panic")
 # dump_stack_print_info() in lib/dump_stack.c; UID since Linux 6.12.
 # A task may have any bytes in its name (prctl PR_SET_NAME).
 _TASK = re.compile(
-    rb"CPU: \d+ (?:UID: \d+ )?PID: \d+ Comm: ([^\n]{1,15}?) (?:Tainted|Not tainted|Kdump)", re.DOTALL
+    rb"CPU: \d+ (?:UID: \d+ )?PID: (\d{1,10}) Comm: ([^\n]{1,15}?) (?:Tainted|Not tainted|Kdump)", re.DOTALL
 )
 # The path of a source file, from the top folder of the kernel's tree on.
 _TOP = re.compile(
@@ -153,8 +187,9 @@ _TELLING = [
 ]
 # clean() removes time stamps at the start of lines; this one is in the middle of a line.
 _MIXED = re.compile(r"\[ *\d+\.\d{6}\]")
-# Characters of a line that are read: garbage can be one endless line.
+# Characters of a line that are read, and of a report: garbage can be one endless line.
 _LONGEST = 300
+_LONGEST_REPORT = 1 << 16
 _NUMBERS = [
     (re.compile(r"\b[\w./:-]+/\d+/0x[0-9a-f]+"), "TASK"),
     (re.compile(r"\b0x[0-9a-f]+\b|\b[0-9a-f]{8,16}\b"), "ADDR"),
@@ -164,9 +199,14 @@ _NUMBERS = [
 
 def clean(console: bytes) -> str:
     """Return console bytes as text without time stamps or terminal control characters."""
-    text = console.decode("latin-1").replace("\r\n", "\n").replace("\r", "\n")
+    text = _lines(console).decode("latin-1")
     text = "".join(c if c == "\n" or c == "\t" or " " <= c <= "~" else "?" for c in text)
     return _STAMP.sub("", text)
+
+
+def _lines(console: bytes) -> bytes:
+    """Return a console whose lines end in one character."""
+    return console.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
 
 def started(console: bytes) -> bool:
@@ -181,11 +221,11 @@ def moment(console: bytes) -> float | None:
     return float(stamp[1]) if stamp else None
 
 
-def victim(console: bytes) -> str | None:
-    """Return the name of the task that the first crash report says ran; None without one."""
+def victim(console: bytes) -> Task | None:
+    """Return the task that the first crash report says ran; None without one."""
     begun = _begun(console)
     task = _TASK.search(console, begun.start()) if begun else None
-    return task[1].decode(errors="backslashreplace") if task else None
+    return Task(int(task[1]), task[2].decode(errors="backslashreplace")) if task else None
 
 
 def _begun(console: bytes) -> re.Match[bytes] | None:
@@ -195,6 +235,41 @@ def _begun(console: bytes) -> re.Match[bytes] | None:
 def ended(console: bytes) -> bool:
     """Return whether the kernel has finished its report and stopped."""
     return bool(_END.search(console))
+
+
+def _complained(console: bytes) -> list[int]:
+    """Return where the reports begin that the kernel outlived: before its crash, not the one it died of."""
+    begun = _begun(console)
+    end = begun.start() if begun else len(console)
+    starts = [match.start() for match in _COMPLAINED.finditer(console, 0, end) if _by_kernel(match)]
+    if begun and _FOLLOWING_PANIC.match(clean(console[end : end + _LONGEST])):
+        died_of = next((at for at in reversed(starts) if _REPORTED.match(console, at)), None)
+        starts = [at for at in starts if at != died_of]
+    return starts
+
+
+def complaints(console: bytes) -> Complaints:
+    """Return the reports that the kernel outlived."""
+    console = _lines(console)
+    starts = _complained(console)
+    if not starts:
+        return Complaints(0, None)
+    first, end = starts[0], starts[1] if len(starts) > 1 else len(console)
+    return Complaints(len(starts), _title_of(clean(console[first : min(end, first + _LONGEST_REPORT)])))
+
+
+def complaint_lines(console: bytes, also: re.Pattern[bytes], most: int) -> list[str]:
+    """Return the first lines, `most` at most, that begin such a report or in which `also` is found."""
+    console = _lines(console)
+    starts = sorted({*_complained(console), *(match.start() for match in also.finditer(console))})
+    lines = dict.fromkeys(max(console.rfind(b"\n", 0, at) + 1, at - _LONGEST) for at in starts[:most])
+    return [clean(console[at : at + _LONGEST]).partition("\n")[0].strip() for at in lines]
+
+
+def _title_of(report: str) -> str:
+    """Return the title of a report, given its text from its first words on."""
+    rows = ((row, match) for row in (*_REPORTS, *_OTHERS) if (match := row.pattern.match(report)))
+    return next((_titled(row, match, report) for row, match in rows), _normalise(report.partition("\n")[0]))
 
 
 def recognise(console: bytes) -> Crash | None:
@@ -228,11 +303,15 @@ def _cause(text: str, panic: re.Match[str]) -> tuple[_Report, re.Match[str]] | N
 
 def _caused(console: bytes, text: str, row: _Report, match: re.Match[str]) -> Crash:
     """Return the crash of a panic that follows from a report."""
-    named = match.groupdict().get("where")
-    rest = text[match.start() :]
-    where = frames.guilty_frame(named, rest) if named else row.place(rest)
-    title = row.title.format(*(_normalise(group) for group in match.groups()), where=where)
+    title = _titled(row, match, text[match.start() :])
     return Crash(row.kind, title, _damage(console, text, match, title))
+
+
+def _titled(row: _Report, match: re.Match[str], report: str) -> str:
+    """Return the title of a report, given its text from the match on."""
+    named = match.groupdict().get("where")
+    where = frames.guilty_frame(named, report) if named else row.place(report)
+    return row.title.format(*(_normalise(group) for group in match.groups()), where=where)
 
 
 def _by_kernel(match: re.Match[bytes]) -> bool:

@@ -8,6 +8,7 @@ the code segments 0010 (kernel) and 0033 (user) are in arch/x86/include/asm/segm
 """
 
 import re
+from collections.abc import Iterator
 
 UNKNOWN = "unknown place"
 _RIP = re.compile(r"RIP: (?:0010:(?:([\w.]+)\+0x|0x[0-9a-f]+)|0033:)")
@@ -37,7 +38,8 @@ _SERVANT = re.compile(
     r"|_*(?:kasan|asan|kcsan|tsan|ubsan|kmsan|kfence)_\w+|print_report|report_access|check_panic_on_warn"
     r"|do_raw_(?:spin|read|write)_\w+|_*lock_(?:acquire|release|contended|acquired)|lockdep_\w+|print_\w+_bug"
     r"|print_(?:deadlock|circular|usage)_\w+|check_(?:noncircular|deadlock|prev_add)|validate_chain|mark_lock\w*"
-    r"|_*might_(?:sleep|fault|resched)|_*fortify_\w+|refcount_\w+|folio_(?:un)?lock|folio_end_\w+|unlock_page"
+    r"|_*might_(?:sleep|fault|resched)|(?:spin|rw)_(?:bug|dump)|check_preemption_disabled|\w+_preempt_check"
+    r"|debug_smp_processor_id|_*fortify_\w+|refcount_\w+|folio_(?:un)?lock|folio_end_\w+|unlock_page"
     # Assertions of file systems: XFS, btrfs.
     r"|assfail|btrfs_assertfail\w*"
 )
@@ -82,10 +84,17 @@ def guilty_frame(function: str, trace: str) -> str:
 
 def traced(text: str) -> str:
     """Return the first function of a call trace that is not a helper; `text` begins with the report."""
+    return next(_callers(text), UNKNOWN)
+
+
+def slept(text: str) -> str:
+    """Return the same of a report on a task that may not sleep: how it came to sleep tells nothing."""
+    return next((name for name in _callers(text) if not _WAITING.match(name)), UNKNOWN)
+
+
+def _callers(text: str) -> Iterator[str]:
     names = (_source_name(frame[2]) for frame in _FRAME.finditer(text) if not frame[1])
-    return next(
-        (name for name in names if not _SERVANT.fullmatch(name) and not _ROOT.fullmatch(name)), UNKNOWN
-    )
+    return (name for name in names if not _SERVANT.fullmatch(name) and not _ROOT.fullmatch(name))
 
 
 def interrupted(text: str) -> str | None:

@@ -16,6 +16,8 @@ from riobed.vm import AgentLost, Machine
 STAGE0 = b"riobed: stage 0"
 STAGE0_READY = b"riobed: stage 0 ready"
 _STAGE0_FAILED = b"riobed: stage 0 failed"
+# riorecover has no program to check or repair the file system with: no crash causes that.
+_LACKS_PROGRAM = b"riobed: stage 0 failed: recovery lacks a program"
 _PRODUCTION_READY = b"riobed: production ready"
 _PRODUCTION_FAILED = b"riobed: production failed"
 
@@ -31,8 +33,17 @@ _TAIL = 30
 
 
 def wait_stage0(machine: Machine, timeout: float = RECOVERY_S) -> None:
-    """Wait until stage 0 has recovered and its agent answers; BootError after `timeout` seconds."""
-    _wait_for(machine, STAGE0_READY, [_STAGE0_FAILED], timeout)
+    """Wait until stage 0 has recovered and its agent answers; BootError after `timeout` seconds.
+
+    If stage 0 lacks a program of recovery, the error is an InfraError and no BootError: to boot again is of
+    no use.
+    """
+    try:
+        _wait_for(machine, STAGE0_READY, [_STAGE0_FAILED], timeout)
+    except BootError as error:
+        if _LACKS_PROGRAM in machine.console.text():
+            raise InfraError(str(error)) from None
+        raise
 
 
 def boot_production(machine: Machine, timeout: float = BOOT_S) -> None:

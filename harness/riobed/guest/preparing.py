@@ -22,6 +22,8 @@ _SETTLE = f"{REMOUNT}ro && {REMOUNT}rw && find /mnt/test -size +0 >/dev/null"
 _INJECTOR = "/lib/riobed/riobed_inject.ko"
 _PROPAGATION = "/lib/riobed/riobed_propagation.ko"
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
+# riobed-init starts the agent and says where its process id is.
+_AGENT = 'ls "/proc/$(cat /run/qemu-ga.pid)/task"'
 
 
 def make_file_system(machine: Machine, mode: CacheMode) -> None:
@@ -54,6 +56,7 @@ def prepare(machine: Machine, setup: GuestSetup, mode: CacheMode) -> Known:
         cache=cache_use(machine.read_file("/proc/meminfo"), machine.config.memory),
         boot_id=read_boot_id(machine, setup, mode),
         outside=read_listing(machine, workload.list_outside, _PREPARE_S).decode("latin-1"),
+        agent=_read_agent(machine),
     )
 
 
@@ -76,6 +79,14 @@ def read_boot_id(machine: Machine, setup: GuestSetup, mode: CacheMode) -> str:
             if found := registry.boot_id(memory, setup.layout(mode)):
                 return found
     return machine.read_file(_BOOT_ID).decode("ascii", "replace").replace("-", "")[:16]
+
+
+def _read_agent(machine: Machine) -> tuple[int, ...]:
+    """Return the process ids of the agent's threads."""
+    found = machine.run(["/bin/sh", "-c", _AGENT])
+    if found.status:
+        raise BootError(f"the agent's process cannot be found: {found.error}")
+    return tuple(int(word) for word in found.stdout.split() if word.isdigit())
 
 
 def start_propagation_log(machine: Machine) -> None:

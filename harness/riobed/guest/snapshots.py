@@ -53,10 +53,12 @@ class Known(BaseModel):
     outside: str
     # The file cache then.
     cache: CacheUse | None
+    # Process ids of the agent's threads, which live as long as the guest.
+    agent: tuple[int, ...]
 
 
 # Of a guest that has no snapshot yet.
-NOTHING = Known(boot_id="", outside="", cache=None)
+NOTHING = Known(boot_id="", outside="", cache=None, agent=())
 
 
 class _Index(BaseModel):

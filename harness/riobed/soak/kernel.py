@@ -8,11 +8,9 @@ from riobed.vm import Machine
 
 _FOLDER = "/sys/kernel/debug/rio"
 _VERIFY_S = 300.0
-# Not crashes, but messages of a kernel that is not well (kernel/panic.c, fs/ext4/super.c,
-# kernel/hung_task.c, mm/page_alloc.c).
-_COMPLAINT = re.compile(
-    r"^.*(?:WARNING: |BUG: |EXT4-fs (?:error|warning)|INFO: task .* blocked|Out of memory|I/O error).*$", re.M
-)
+# Beside reports of the kernel on itself: what a file system, a disk or memory has met (fs/ext4/super.c,
+# block/blk-core.c, mm/oom_kill.c).
+_MET = re.compile(rb"EXT4-fs (?:error|warning)|Out of memory|I/O error")
 _MAX_COMPLAINTS = 20
 
 
@@ -35,8 +33,8 @@ def dirty_kib(machine: Machine) -> int | None:
 
 
 def complaints(console: bytes) -> list[str]:
-    """Return the first console lines that a healthy kernel does not print."""
-    return [line.strip()[:200] for line in _COMPLAINT.findall(formats.clean(console))][:_MAX_COMPLAINTS]
+    """Return the first console lines that a healthy kernel does not print, and that tell of no crash."""
+    return [line[:200] for line in formats.complaint_lines(console, _MET, _MAX_COMPLAINTS)]
 
 
 def not_settled(stats: dict[str, int] | None, verify: dict[str, int] | None) -> dict[str, int]:

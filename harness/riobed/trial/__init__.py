@@ -8,7 +8,7 @@ from riobed.trial.control.plant import PLANTED
 from riobed.trial.observe.evidence import Evidence
 from riobed.trial.record import TrialRecord
 from riobed.trial.recovery.recover import RECOVERY_TRIES, read_recovery
-from riobed.trial.rows import fault_row, trial_row, write_log
+from riobed.trial.rows import fault_row, name_callers, trial_row, write_log
 from riobed.trial.trial import INJECTOR, run_trial
 from riobed.trial.verdict import read_check
 
@@ -19,6 +19,7 @@ __all__ = [
     "Evidence",
     "TrialRecord",
     "fault_row",
+    "name_callers",
     "read_check",
     "read_recovery",
     "run_trial",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from riobed_results.store import CheckReport, Interruption, RecoveryReport, Restart
 
+from riobed.crash.formats import Complaints
 from riobed.faults import Fault
 from riobed.guest import CacheUse
 from riobed.plan import PlannedTrial
@@ -41,8 +42,12 @@ class TrialRecord:
     steps_at_injection: int | None = None
     # The guest's time of the first line of its crash report.
     crash_guest_s: float | None = None
+    # What the kernel reported and outlived; None if its console was not read.
+    complaints: Complaints | None = None
     # The task that ran then.
     victim: str | None = None
+    # Whether it was one of the harness; None if it is unknown.
+    harness_victim: bool | None = None
     # Which guest ran it, which memory it started from, and which boot that memory comes from.
     worker: str = ""
     snapshot: str = ""

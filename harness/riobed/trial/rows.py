@@ -2,10 +2,11 @@
 """Convert a trial's record to its row in the store, and write its console log to a file."""
 
 import gzip
+from collections.abc import Callable
 from pathlib import Path
 
 from riobed_results.files import write_whole
-from riobed_results.store import FaultRow, TrialRow, utc_now
+from riobed_results.store import SYMBOL, FaultRow, TrialRow, utc_now
 
 from riobed.errors import EnvironmentFault
 from riobed.faults import Fault
@@ -15,15 +16,19 @@ from riobed.trial.observe.evidence import Evidence
 from riobed.trial.record import TrialRecord
 from riobed.trial.verdict import Verdict
 
+# Of what a fault hits; their digits are hexadecimal.
+_RETURN_ADDRESSES = {"caller"}
+
 
 def trial_row(record: TrialRecord, campaign_id: int, attempt: int, started: str, error: str) -> TrialRow:
     """Make a trial's row; a non-empty `error` makes it an infra error."""
     planned, verdict, evidence = record.planned, record.verdict, record.evidence
     observation = record.observation
     seen = observation.detail if observation else ""
-    incomplete = record.recovery.incomplete if record.recovery else ""
+    recovered = record.recovery
+    met, incomplete = (recovered.trouble, recovered.incomplete) if recovered else ("", "")
     differs = record.restart_differs and f"a reset recovered it otherwise: {record.restart_differs}"
-    told = (seen, record.unrecovered, incomplete, record.not_restarted, differs)
+    told = (seen, record.unrecovered, met, incomplete, record.not_restarted, differs)
     activations = [s for f in record.faults if (s := evidence.activated_s(f.index)) is not None]
     row = TrialRow(
         campaign_id=campaign_id,
@@ -47,7 +52,10 @@ def trial_row(record: TrialRecord, campaign_id: int, attempt: int, started: str,
         first_activation_s=min(activations, default=None),
         injection_guest_s=min(evidence.injected.values()) / 1e9 if evidence.injected else None,
         crash_guest_s=record.crash_guest_s,
+        complaints=record.complaints.count if record.complaints else None,
+        first_complaint=record.complaints.first if record.complaints else None,
         victim=record.victim,
+        harness_victim=record.harness_victim,
         steal_s=None if record.steal_s is None else round(record.steal_s, 3),
         steps_at_injection=record.steps_at_injection,
         steps_done=record.progress.done,
@@ -133,6 +141,17 @@ def fault_row(fault: Fault, evidence: Evidence) -> FaultRow:
 def plant_row(plant: Plant) -> FaultRow:
     """Make the row of a planted change, which cannot be activated."""
     return FaultRow(index=0, fault_class=PLANTED, injected=True, activated=None, params=plant.as_stored())
+
+
+def name_callers(row: TrialRow, symbol: Callable[[int], str | None]) -> None:
+    """Add to what faults hit the symbols of return addresses, as far as `symbol` knows them."""
+    for fault in row.faults:
+        if named := {
+            f"{name}{SYMBOL}": found
+            for name in _RETURN_ADDRESSES & fault.params.keys()
+            if (found := symbol(int(str(fault.params[name]), 16)))
+        }:
+            fault.params = fault.params | named
 
 
 def write_log(folder: Path, row: TrialRow, console: bytes) -> str | None:

@@ -2,6 +2,7 @@
 """One trial from start to verdict, as a readable sequence."""
 
 import time
+from collections.abc import Collection
 
 from riobed_results.store import LOSSES_OF_POWER
 
@@ -9,7 +10,7 @@ from riobed.crash import formats
 from riobed.crash.formats import Crash
 from riobed.errors import InfraError
 from riobed.faults import CLASSES, commands
-from riobed.guest import Guest, WarmStart
+from riobed.guest import STAGE0, Guest, WarmStart
 from riobed.plan import CampaignSpec
 from riobed.trial.control.plant import PLANTED, note_e2fsck, plant
 from riobed.trial.control.stopping import stop_workload
@@ -39,6 +40,8 @@ exec "$@" </dev/null
 """
 # A workload that reports steps and was silent for so long is asked whether it has ended.
 _SILENCE_S = 1.0
+# The process id of riobed-init.
+_INIT = 1
 
 
 class EarlyCrash(InfraError):
@@ -96,7 +99,8 @@ def observe(guest: Guest, spec: CampaignSpec, record: TrialRecord, pid: int) -> 
         record.steps_at_injection = record.progress.done
         waiting = [fault.index for fault in record.faults if CLASSES[fault.fault_class].waits]
         steps = guest.workload.reports_steps
-        return Watcher(guest.machine, spec, record.progress, pid, steps, waiting).watch()
+        agent = guest.known.agent
+        return Watcher(guest.machine, spec, record.progress, pid, steps, waiting, agent).watch()
     time.sleep(record.planned.undisturbed_s)
     if crash := crash_on(guest.machine.console.text()):
         return Observation(crash_outcome(crash), crash, 0.0, "running")
@@ -304,6 +308,14 @@ def inject(guest: Guest, record: TrialRecord) -> None:
         time.sleep(0.01)
 
 
+def of_harness(pid: int, agent: Collection[int]) -> bool | None:
+    """Whether a task is the harness's, by its process id; None if those of the agent are unknown.
+
+    While a trial is watched, the harness has the agent and init in the guest, and starts nothing else there.
+    """
+    return pid == _INIT or pid in agent if agent else None
+
+
 def read_logs(guest: Guest, record: TrialRecord) -> None:
     """Read what the guest wrote before stage 0 adds to it, and what is known without asking the guest."""
     poll_progress(guest.machine, record.progress)
@@ -311,7 +323,11 @@ def read_logs(guest: Guest, record: TrialRecord) -> None:
     record.evidence = read_evidence(guest.machine.evidence.text())
     stamp = formats.moment(record.console)
     record.crash_guest_s = None if stamp is None else record.evidence.of_log(stamp)
-    record.victim = formats.victim(record.console)
+    # A processor that reset itself may already be in stage 0.
+    record.complaints = formats.complaints(record.console.partition(STAGE0)[0])
+    if victim := formats.victim(record.console):
+        record.victim = victim.name
+        record.harness_victim = of_harness(victim.pid, guest.known.agent)
     record.snapshot = record.snapshot or guest.snapshot
     record.boot = guest.known.boot_id
     record.cache = guest.known.cache

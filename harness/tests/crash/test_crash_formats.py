@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from riobed.crash import formats
-from riobed.crash.formats import Crash
+from riobed.crash.formats import Complaints, Crash
 
 CONSOLE = Path(__file__).parent / "data" / "console"
 LOGS = sorted(CONSOLE.glob("*.log.gz"))
@@ -39,10 +39,10 @@ def test_real_logs(path: Path) -> None:
 
 
 VICTIMS = {
-    "null-pointer-in-journal-thread": "jbd2/vdb-8",
-    "null-pointer-in-interrupt": "swapper/0",
-    "stall-then-page-fault": "memtest",
-    "double-fault": "cat",
+    "null-pointer-in-journal-thread": (58, "jbd2/vdb-8"),
+    "null-pointer-in-interrupt": (0, "swapper/0"),
+    "stall-then-page-fault": (74, "memtest"),
+    "double-fault": (44, "cat"),
     "stall-is-no-crash": None,
 }
 
@@ -399,4 +399,64 @@ def test_a_source_file_may_lie_anywhere_and_a_task_may_have_any_name() -> None:
     assert formats.recognise(console) == Crash("oops", "BUG at fs/ext4/inode.c in ext4_writepage")
     found = formats.recognise(console)
     assert found and not found.damage
-    assert formats.victim(console) == "pr\u00fcfen"
+    assert formats.victim(console) == (7, "pr\u00fcfen")
+
+
+@pytest.mark.parametrize(
+    ("report", "title"),
+    [
+        (b"BUG: KASAN: slab-use-after-free in memcpy+0x1/0x2", "KASAN slab-use-after-free in ext4_get_block"),
+        (b"BUG: KCSAN: data-race in ext4_a / ext4_b", "KCSAN data-race in ext4_a"),
+        (b"UBSAN: shift-out-of-bounds in fs/x.c:1:2", "UBSAN shift-out-of-bounds in ext4_get_block"),
+        (b"refcount_t: underflow; use-after-free.\n[    2.0] WARNING: CPU: 0 PID: 7 at lib/refcount.c:28 "
+         b"refcount_warn_saturate+0x1/0x2", "warning in ext4_get_block"),
+        (b"WARNING: possible circular locking dependency detected",
+         "lockdep possible circular locking dependency in ext4_get_block"),
+        (b"WARNING: SOFTIRQ-safe -> SOFTIRQ-unsafe lock order detected",
+         "lockdep SOFTIRQ-safe -> SOFTIRQ-unsafe lock order in ext4_get_block"),
+        (b"[ BUG: Invalid wait context ]", "lockdep Invalid wait context in ext4_get_block"),
+        (b"BUG: Bad page state in process cat  pfn:1b8d0", "Bad page state"),
+        (b"BUG: Bad rss-counter state mm:12345678 val:-1", "BUG: Bad rss-counter state mm:ADDR val:-N"),
+        (b"BUG: scheduling while atomic: cat/77/0x00000002", "scheduling while atomic in ext4_get_block"),
+        (b"BUG: sleeping function called from invalid context at mm/x.c:9",
+         "sleeping function called from invalid context in ext4_get_block"),
+        (b"BUG: using smp_processor_id() in preemptible [00000000] code: cat/77",
+         "smp_processor_id in preemptible code in ext4_get_block"),
+        (b"BUG: spinlock bad magic on CPU#0, cat/77", "spinlock bad magic in ext4_get_block"),
+        (b"BUG kmalloc-64 (Not tainted): Poison overwritten", "SLUB Poison overwritten in kmalloc-N"),
+        (b"rcu: INFO: rcu_preempt self-detected stall on CPU", "RCU stall in ext4_stuck"),
+        (b"WARNING: something new", "WARNING: something new"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_what_a_kernel_reports_and_outlives(report: bytes, title: str, end: bytes) -> None:
+    waits = b"[    2.3]  __schedule_bug+0x1/0x2\n[    2.3]  __schedule+0x1/0x2\n[    2.3]  schedule+0x1/0x2\n"
+    whole = TRACE + waits * (b"scheduling" in report) + FRAMES + b"[    2.5] RIP: 0010:ext4_stuck+0x1/0x2\n"
+    console = (b"[    2.0] %b\n" % report + whole).replace(b"\n", end)
+    assert formats.recognise(console) is None
+    assert formats.complaints(console) == Complaints(1, title)
+    assert formats.complaints(console * 2 + PAGE_FAULT) == Complaints(2, title)
+    # What a program wrote is no report of the kernel.
+    assert formats.complaints(report.rpartition(b"] W")[2] + b"\n") == Complaints(0, None)
+
+
+def test_the_report_that_a_kernel_died_of_is_no_complaint() -> None:
+    kasan = b"[    2.0] BUG: KASAN: slab-use-after-free in ext4_a+0x1/0x2\n"
+    panic = b"[    3.0] Kernel panic - not syncing: KASAN: panic_on_warn set ...\n"
+    lockdep = b"[    1.0] WARNING: bad unlock balance detected!\n" + FRAMES
+    first = "lockdep bad unlock balance in ext4_get_block"
+    assert formats.complaints(kasan + panic) == Complaints(0, None)
+    assert formats.complaints(lockdep + kasan + panic + END) == Complaints(1, first)
+    # What a dying kernel says is of its crash.
+    assert formats.complaints(lockdep + PAGE_FAULT + kasan) == Complaints(1, first)
+    nmi = b"[    9.0] Kernel panic - not syncing: NMI: Not continuing\n"
+    assert formats.complaints(lockdep + kasan + nmi) == Complaints(2, first)
+    assert formats.complaints(b"[    1.0] DEBUG: WARNING it is not\n" + nmi) == Complaints(0, None)
+
+
+@pytest.mark.parametrize("words", [b"INFO: task ", b"WARNING: ", b"kernel BUG at ", b"[ 1.0] BUG: KASAN: "])
+def test_an_endless_line_of_beginnings_is_read_in_good_time(words: bytes) -> None:
+    """In a time that grows with its square this would take minutes."""
+    console = words * 50_000
+    assert formats.complaints(console).count < 5_000
+    assert formats.recognise(console) is None

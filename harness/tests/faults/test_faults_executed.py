@@ -100,3 +100,12 @@ def test_addresses_outside_the_functions_are_passed_over(catalogue: Catalogue) -
     far = [0, 0x7F12A0B3C4D5, 0xFFFFFFFF80000000, 2**64 - 1]
     assert catalogue.functions_at([inside, inside, *far]) == {catalogue.function_at(inside)}
     assert catalogue.functions_at([]) == catalogue.functions_at(far) == set()
+
+
+def test_a_return_address_is_named_by_the_call_before_it(catalogue: Catalogue) -> None:
+    called = catalogue.site("off_by_one", 0).instruction
+    symbol = catalogue.symbol(called.end)
+    name, _, offset = (symbol or "").partition("+")
+    assert name == catalogue.function_at(called.address)
+    assert catalogue.symbol(called.end + 1) == f"{name}+{int(offset, 16) + 1:#x}"
+    assert [catalogue.symbol(at) for at in (0, 1, 0xFFFF888012345678, 2**64 - 1)] == [None] * 4

@@ -11,21 +11,22 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from harness_builders import manifest
+from harness_builders import Kernels, booting_guest, manifest
 from riobed.errors import BootError, EnvironmentFault, InfraError, UsageError
 from riobed.guest import MIB, MachineSpec, cache_mode, snapshots
 from riobed.guest import guest as guests
 from riobed.guest.assembly import GuestSetup, machine_config
 from riobed.guest.guest import Guest
 from riobed.guest.memory.meminfo import CacheUse, cache_use
-from riobed.guest.preparing import read_boot_id
+from riobed.guest.preparing import prepare, read_boot_id
 from riobed.guest.snapshots import Known, trim
 from riobed.guest.workload.description import load_workload, put_beside
 from riobed.products import CHECKOUT
-from riobed.vm import Plugin, make_nvdimm, memory_files
+from riobed.vm import ExecResult, Plugin, make_nvdimm, memory_files
 from riobed.vm.emulator.command import REPEATABLE
+from riobed.vm.fake import FakeMachine
 
-KNOWN = Known(boot_id="beef", outside="\xe9", cache=CacheUse(0.25, 0.125))
+KNOWN = Known(boot_id="beef", outside="\xe9", cache=CacheUse(0.25, 0.125), agent=(70, 71))
 
 
 class Told:
@@ -296,6 +297,23 @@ def test_which_boot_memory_comes_from(tmp_path: Path, mode: str, magic: bytes, b
     machine.ram_path = lambda: tmp_path / "ram"
     machine.read_file = lambda path: b"5d6f9f54-1aeb-4952-9ad0-5c4791c91712\n"
     assert read_boot_id(machine, guest.setup, guest.mode) == boot_id
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_who_the_agent_is_is_known_from_the_guest(tmp_path: Path, status: int) -> None:
+    class Guests(Kernels):
+        def execute(self, machine: FakeMachine, argv: list[str], stdin: bytes) -> ExecResult:
+            asked = "qemu-ga.pid" in argv[-1]
+            return ExecResult(status * asked, b"76\n77\n" if asked else b"", b"no such file")
+
+    guest = booting_guest(tmp_path, "write-through", Guests())
+    guest.machine.config.test_disk.touch()
+    guest.machine.start()
+    if status:
+        with pytest.raises(BootError, match="no such file"):
+            prepare(guest.machine, guest.setup, guest.mode)
+    else:
+        assert prepare(guest.machine, guest.setup, guest.mode).agent == (76, 77)
 
 
 def test_the_kernels_own_count_of_its_file_cache() -> None:

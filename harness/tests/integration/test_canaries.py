@@ -8,20 +8,22 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from riobed.crash import formats
 from riobed.errors import InfraError
 from riobed.faults import Fault
+from riobed.guest.boot import wait_until
 from riobed.guest.guest import Guest
 from riobed.plan.spec import CampaignSpec
 from riobed.trial.observe.watch import Observation, Watcher
 from riobed.trial.record import TrialRecord
 from riobed.trial.recovery.recover import recover
-from riobed.trial.trial import observe, start_workload, warm_up
+from riobed.trial.trial import observe, of_harness, start_workload, warm_up
 from riobed.trial.verdict import decide
 from riobed.vm.host.process import qemus_with
 from riobed.vm.qemu import libvirt
 from riobed_results.store import PANICS
 
-from .conftest import UD2, FaultIn, GuestIn, record_of, trial
+from .conftest import UD2, FaultIn, GuestIn, panicked, record_of, trial
 
 JUMP_TO_SELF = b"\xeb\xfe"
 
@@ -63,6 +65,20 @@ def test_panic(rio: Guest, spec: CampaignSpec) -> None:
     recover(rio, record)
     record.verdict = decide(record.observation, record.recovery, record.check)
     assert_crash(record, "panic", "panic: sysrq triggered crash")
+
+
+def test_the_agent_is_the_harness_and_a_shell_is_not(rio: Guest) -> None:
+    machine, agent = rio.machine, rio.known.agent
+    assert {machine.read_file(f"/proc/{pid}/comm") for pid in agent} == {b"qemu-ga\n"}
+    panicked(rio)
+    shell = formats.victim(machine.console.text())
+    assert shell and (shell.name, of_harness(shell.pid, agent)) == ("sh", False)
+    rio.ready()
+    with pytest.raises(InfraError):
+        machine.write_file("/proc/sysrq-trigger", b"c")
+    assert wait_until(machine, lambda: formats.ended(machine.console.text()), 240)
+    asked = formats.victim(machine.console.text())
+    assert asked and (asked.name, of_harness(asked.pid, agent)) == ("qemu-ga", True)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@
 from collections.abc import Iterator
 
 import pytest
+from riobed.guest.boot import wait_stage0
 from riobed.guest.guest import Guest
 from riobed.guest.settings.config import MachineSpec, WorkloadSpec
 from riobed.guest.settings.filesystems import FILE_SYSTEMS
@@ -11,8 +12,9 @@ from riobed.guest.settings.modes import CacheMode, cache_mode
 from riobed.guest.setup import check_mode, guest_setup
 from riobed.plan.spec import CampaignSpec
 from riobed.trial.record import TrialRecord
+from riobed.trial.recovery.recover import read_recovery
 
-from .conftest import MEMTEST, opened, trial
+from .conftest import MEMTEST, opened, shell, trial
 
 LIMIT = 2_000_000
 
@@ -57,8 +59,9 @@ def trial_here(
     }
     record = trial(guest, spec, f"fs/{number}", **planned)
     assert record.recovery is not None and record.recovery.mount_error == 0
-    # e2fsck(8): 1 is "errors corrected", such as an orphaned inode.
-    assert record.recovery.e2fsck_status in (0, 1)
+    assert record.recovery.file_system == guest.mode.filesystem and not record.recovery.errors_left
+    first = record.recovery.first_mount
+    assert first is None or first.error == 0
     return record
 
 
@@ -86,3 +89,36 @@ def test_a_hardened_kernel_restores_its_cache(spec: CampaignSpec) -> None:
     with opened(guest_setup(MachineSpec(), None, WorkloadSpec(path=MEMTEST)), mode, "hardened") as guest:
         record = trial_here(guest, spec, "none", 0)
     assert record.progress.done > 0 and record.check is not None and record.check.equal
+
+
+# XFS: the log's first block in the file system is (allocation group, block there) as one number. All of the
+# log becomes bytes that are no log record.
+SPOIL_LOG = """set -e
+xfs() { xfs_db -r -c 'sb 0' -c "p $1" /dev/vdb | sed 's/.*= //'; }
+sync; cd /; umount /mnt/test
+start=$(xfs logstart); bits=$(xfs agblklog)
+block=$(((start >> bits) * $(xfs agblocks) + (start & ((1 << bits) - 1))))
+head -c $(($(xfs logblocks) * 4096)) /dev/zero | tr '\\0' 'Z' |
+    dd of=/dev/vdb bs=4096 seek=$block iflag=fullblock conv=notrunc,fsync status=none
+"""
+
+
+@pytest.mark.extended
+def test_a_log_that_cannot_be_replayed_is_told_although_its_repair_works() -> None:
+    """All was on the disk when the log was spoiled, so nothing is lost, and only the report tells of it."""
+    setup = guest_setup(MachineSpec(disk_mib=320), None, WorkloadSpec(path=MEMTEST))
+    with opened(setup, cache_mode("delayed-xfs"), "spoiled-log") as guest:
+        guest.ready()
+        shell(guest, "echo kept >/mnt/test/file")
+        shell(guest, SPOIL_LOG)
+        guest.machine.console.clear()
+        guest.machine.power_loss(1)
+        wait_stage0(guest.machine)
+        report = read_recovery(guest)
+        console = guest.machine.console.text()
+        assert shell(guest, "cat /mnt/test/file") == b"kept\n"
+    first = report.first_mount
+    assert first is not None and first.error and (first.without_log, first.repair_status) == (True, 0)
+    assert (report.file_system, report.mount_error, report.e2fsck_status) == ("xfs", 0, -1)
+    assert report.log_dropped and report.complete and not report.errors_left
+    assert b"its log cannot be replayed" in console and b"xfs_repair -L: status 0" in console

@@ -4,6 +4,8 @@
 import os
 import time
 
+from riobed.crash import formats
+from riobed.guest.boot import wait_until
 from riobed.guest.guest import Guest
 from riobed.plan.spec import CampaignSpec
 from riobed.trial.record import TrialRecord
@@ -81,3 +83,10 @@ def test_no_driver_of_the_guest_has_a_part_in_telling_the_steps(rio: Guest) -> N
         assert time.monotonic() < deadline
         record.progress.feed(rio.machine.progress.new())
     assert record.progress.damaged == 0
+
+
+def test_a_report_that_the_kernel_outlives_is_read_from_its_console(rio: Guest) -> None:
+    assert formats.complaints(rio.machine.console.text()) == formats.Complaints(0, None)
+    shell(rio, "echo '<2>BUG: Bad page state in process cat  pfn:1b8d0' >/dev/kmsg")
+    assert wait_until(rio.machine, lambda: b"pfn:1b8d0" in rio.machine.console.text(), 60)
+    assert formats.complaints(rio.machine.console.text()) == formats.Complaints(1, "Bad page state")

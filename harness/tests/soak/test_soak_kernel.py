@@ -22,7 +22,10 @@ def test_complaints_of_a_kernel_that_goes_on() -> None:
         "WARNING: CPU: 0 PID: 7 at mm/rio.c:12 rio_close+0x1/0x2",
         "Out of memory: Killed process 99 (stress-ng-vm)",
     ]
-    assert len(complaints(b"WARNING: again\n" * 100)) == 20
+    assert len(complaints(b"[ 1.0] WARNING: again\n" * 100)) == 20
+    # The crash is told elsewhere, and a stressor may print anything.
+    crash = b"[ 40.0] Kernel panic - not syncing: x\n[ 40.1] BUG: y\n"
+    assert complaints(b"BUG: ours\n" + crash) == []
 
 
 def test_mismatches_where_none_was_compared_are_not_zero() -> None:

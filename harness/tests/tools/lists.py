@@ -47,6 +47,7 @@ EXPLAINED = {
     "soak": "../workloads/stress/README.md",
     "sweep": "../workloads/sweep/README.md",
     "table comparison": "results.md#statistics",
+    "table complaints": "results.md#complaints",
     "table corruption": "results.md#statistics",
     "table cost": "cost.md",
     "table noninferiority": "results.md#statistics",

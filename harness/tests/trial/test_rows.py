@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from harness_builders import campaign_row, recovery, spec, text_fault
-from riobed.crash.formats import Crash
+from riobed.crash.formats import Complaints, Crash
 from riobed.faults import Fault
 from riobed.guest import CacheUse
 from riobed.plan.rounds import plan
-from riobed.trial import TrialRecord, fault_row, trial_row, write_log
+from riobed.trial import TrialRecord, fault_row, name_callers, trial_row, write_log
 from riobed.trial.observe.evidence import read_evidence
 from riobed.trial.observe.progress import Progress
 from riobed.trial.observe.watch import Observation
@@ -176,6 +176,31 @@ def test_a_faults_bytes_and_place() -> None:
     assert (row.old, row.new) == ("4889e5", "4889e4")
     hit = {"routine": "memcpy", "direction": "to_user", "length": 64, "extra": 3, "to": "1a", "caller": "2b"}
     assert fault_row(text_fault(2), read_evidence(EVIDENCE)).params == hit
+
+
+def test_a_return_address_gets_its_symbol() -> None:
+    row = trial_row(crashed(), 1, 1, "", "")
+    asked = {0x2B: "ext4_write+0x3"}
+    name_callers(row, asked.get)
+    assert {key: value for key, value in row.faults[2].params.items() if "caller" in key} == {
+        "caller": "2b",
+        "caller_symbol": "ext4_write+0x3",
+    }
+    # Another address, of data, is not asked for; nor is one named that is in no function.
+    row = trial_row(crashed(), 1, 1, "", "")
+    name_callers(row, {0x1A: "jiffies+0x0"}.get)
+    assert row.faults[2].params == fault_row(text_fault(2), read_evidence(EVIDENCE)).params
+
+
+def test_what_the_kernel_outlived_is_stored(rows: Rows) -> None:
+    record = crashed()
+    row = rows.stored(record)
+    assert (row.complaints, row.first_complaint, row.complained) == (None, None, None)
+    record.complaints = Complaints(2, "warning in iput")
+    row = trial_row(record, 1, 1, "", "")
+    assert (row.complaints, row.first_complaint, row.complained) == (2, "warning in iput", True)
+    record.complaints = Complaints(0, None)
+    assert trial_row(record, 1, 1, "", "").complained is False
 
 
 def test_a_flip_that_was_overwritten_was_seen_and_not_used() -> None:

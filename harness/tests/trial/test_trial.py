@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from harness_builders import Clock, ScriptedMachine, record, recovery, spec, text_fault
+from riobed.crash.formats import Complaints
 from riobed.errors import BootError, InfraError
 from riobed.faults import commands
 from riobed.guest import CacheMode, CacheUse, cache_mode
@@ -53,7 +54,7 @@ class NamedCommands:
 class ReadyGuest(Guest):
     """A guest at the beginning of a trial."""
 
-    known = Known(boot_id="beef", outside="", cache=CacheUse(0.31, 0.02))
+    known = Known(boot_id="beef", outside="", cache=CacheUse(0.31, 0.02), agent=(70, 71))
     parking = None
     repeatable = False
     snapshot = "feed"
@@ -241,6 +242,25 @@ def ran(
     return done
 
 
+@pytest.mark.parametrize(("pid", "name", "agent", "ours"), [
+    (70, "qemu-ga", (70, 71), True), (71, "qemu-ga", (70, 71), True), (1, "riobed-init", (70, 71), True),
+    (93, "sh", (70, 71), False), (93, "qemu-ga", (70, 71), False), (93, "qemu-ga", (), None),
+])  # fmt: skip
+def test_whether_the_harness_was_the_victim(
+    crashing: Recovering, monkeypatch: pytest.MonkeyPatch, pid: int, name: str, agent: Any, ours: bool | None
+) -> None:
+    said = FATAL + f"[ 9.0] CPU: 0 UID: 0 PID: {pid} Comm: {name} Not tainted 6.12\n".encode() + PANIC
+
+    def crash() -> None:
+        crashing.say(crashing.evidence, b"I 0 5\nI 1 6\n")
+        crashing.say(crashing.console, said)
+
+    crashing.on_inject = crash
+    monkeypatch.setattr(ReadyGuest, "known", ReadyGuest.known.model_copy(update={"agent": agent}))
+    row = trial_row(ran(crashing), 1, 1, "", "")
+    assert (row.victim, row.harness_victim) == (name, ours)
+
+
 def test_a_trial_from_start_to_verdict(crashing: Recovering) -> None:
     done = ran(crashing)
     verdict = done.verdict
@@ -252,6 +272,7 @@ def test_a_trial_from_start_to_verdict(crashing: Recovering) -> None:
     assert done.evidence.activated == {1: 1400000000}
     assert done.recovery == REPORT
     assert done.console == PANIC
+    assert done.complaints == Complaints(0, None)
     # The log has the step of the warm-up before the injection, and the one between the crash and the reset.
     step10, step11 = done.log.removeprefix(PANIC).splitlines()[2:]
     assert step10.startswith(b"progress -") and step10.endswith(b" D 10")
@@ -279,6 +300,33 @@ def test_a_file_system_that_does_not_mount_is_not_checked(crashing: Recovering) 
     done = ran(crashing)
     assert (done.verdict.corruption, done.check) == ("unclassified", None)
     assert "check" not in done.phases
+
+
+def test_a_mount_that_needed_repair_is_told_although_no_file_differs(crashing: Recovering) -> None:
+    first = {"error": 117, "without_log": True, "repair_status": 0}
+    report = recovery(registry="cold", file_system="xfs", first_mount=first, e2fsck_status=-1)
+    crashing.files["/run/recovery.json"] = report.model_dump_json().encode()
+    crashing.files["/run/e2fsck.log"] = b"log zeroed"
+    done = ran(crashing)
+    assert (done.verdict.corruption, done.recovery.complete) == ("none", None)
+    assert done.console.endswith(b"=== e2fsck ===\nlog zeroed")
+    row = trial_row(done, 1, 1, "2026-01-02T03:04:05.000+00:00", "")
+    assert (row.first_mount_failed, row.log_unreplayable, row.log_dropped) == (True, True, True)
+    assert row.detail == report.trouble and "could not be mounted (errno 117)" in row.detail
+
+
+@pytest.mark.parametrize(
+    ("said", "why"), [(b"", "it ended with status 16"), (b" failed: recovery lacks a program", "a program")]
+)
+def test_a_check_that_is_not_there_or_could_not_check_is_no_result(
+    crashing: Recovering, said: bytes, why: str
+) -> None:
+    unable = recovery(file_system="ext4", e2fsck_status=16)
+    crashing.files["/run/recovery.json"] = unable.model_dump_json().encode()
+    crashing.stage0 = BEGUN + b"riobed: stage 0" + (said or b" ready") + b"\n"
+    with pytest.raises(InfraError, match=why) as caught:
+        ran(crashing)
+    assert crashing.resets == 1 and not isinstance(caught.value, BootError)
 
 
 @pytest.mark.parametrize(("said", "title"), [(FATAL, "panic: Fatal"), (b"", "processor reset")])
@@ -466,6 +514,20 @@ def test_a_guest_that_survives_is_brought_down_and_judged(crashing: Recovering) 
     assert [argv[0] for argv in crashing.commands] == before + after
     row = trial_row(done, 1, 1, "2026-01-02T03:04:05.000+00:00", "")
     assert row.time_to_crash_s == pytest.approx(5, abs=1.1)
+
+
+WARNED = b"[ 8.0] BUG: KASAN: slab-out-of-bounds in ext4_iget+0x1/0x2\n"
+
+
+@pytest.mark.parametrize("answer", [NMI, READY + WARNED])
+def test_what_a_kernel_reports_and_outlives_is_told(crashing: Recovering, answer: bytes) -> None:
+    """Stage 0's kernel is another one."""
+    surviving(crashing)
+    crashing.later(1, crashing.console, WARNED)
+    crashing.on_nmi = lambda: crashing.say(crashing.console, answer)
+    done = ran(crashing, limit_s=5.0)
+    assert done.verdict.outcome == "survived"
+    assert done.complaints == Complaints(1, "KASAN slab-out-of-bounds in ext4_iget")
 
 
 @pytest.mark.parametrize(

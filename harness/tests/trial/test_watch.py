@@ -272,6 +272,8 @@ def test_a_stuck_workload_is_no_crash_even_if_the_kernel_dies_of_the_questions(
         (OOPS + END, NULL_POINTER, False, "panic"),
         (STAGE0, Crash("reset", "processor reset"), True, "panic"),
         (OOPS + b"CPU: 0 UID: 0 PID: 70 Comm: qemu-ga Not tainted\n" + END, NULL_POINTER, False, "stuck"),
+        # A program of the workload's own.
+        (OOPS + b"CPU: 0 UID: 0 PID: 99 Comm: qemu-ga Not tainted\n" + END, NULL_POINTER, False, "panic"),
     ],
 )
 def test_a_crash_while_the_agent_is_asked(
@@ -285,7 +287,7 @@ def test_a_crash_while_the_agent_is_asked(
         machine.agent = False
 
     machine.on_ask = happen
-    seen = observe(machine)
+    seen = observe(machine, agent=(70, 71))
     assert (seen.crash, seen.restarted, machine.nmis) == (crash, restarted, 0)
     assert (seen.outcome, seen.detail) == (outcome, "crashed when the agent was asked")
 

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from riobed_results.export.follows import follows
+from riobed_results.rules.clock import CRASH_NOTE, crash_moment
 from riobed_results.store import CorruptionWhere, Group, Results, Row, TrialRow, values
 from riobed_results.text import printable
 
@@ -33,7 +34,7 @@ def trials_json(campaign: str, rows: Iterable[TrialRow]) -> Iterator[str]:
 
 
 def trials_text(results: Results, width: int) -> Iterator[str]:
-    """Write a table of the rows, at most `width` characters wide; times are in seconds.
+    """Write a table of the rows, at most `width` characters wide, and what its times are.
 
     A row's `id` in the database is left out, because commands and logs identify a trial by its position.
     """
@@ -55,6 +56,7 @@ def trials_text(results: Results, width: int) -> Iterator[str]:
         Console(file=out, width=width).print(table)
         yield "".join(line.rstrip() + "\n" for line in out.getvalue().splitlines())
         first = False
+    yield f"\nto crash: seconds {CRASH_NOTE}\n"
 
 
 def _widths(trials: list[Group]) -> list[int]:
@@ -64,9 +66,16 @@ def _widths(trials: list[Group]) -> list[int]:
 
 
 def _facts(row: Row, place: str | None) -> tuple[str, ...]:
-    corrupted = row.corruption not in (None, "none") and place
-    where = f" ({place})" if corrupted else ""
-    return row.mode, row.fault_class, row.outcome, row.crash_kind or "", (row.corruption or "") + where
+    return row.mode, row.fault_class, row.outcome, row.crash_kind or "", _corruption(row, place)
+
+
+def _corruption(row: Row, place: str | None) -> str:
+    """Say whether files differ; beside it how the damage came and its place, where they are known."""
+    if row.corruption in (None, "none"):
+        return "" if row.corruption is None else "no"
+    how = None if row.corruption == "unclassified" else row.corruption
+    beside = ", ".join(filter(None, (how, place)))
+    return f"yes ({beside})" if beside else "yes"
 
 
 def _cells(row: TrialRow) -> tuple[str, ...]:
@@ -75,6 +84,6 @@ def _cells(row: TrialRow) -> tuple[str, ...]:
         str(row.attempt),
         *_facts(row, row.corruption_where),
         f"{row.activated} of {row.injected}",
-        "" if row.time_to_crash_s is None else f"{row.time_to_crash_s:.2f}",
+        str(crash_moment(row) or ""),
         row.crash_title or row.detail,
     )

@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from riobed_results.report import plots
 from riobed_results.report.completion import Progress, progress
+from riobed_results.rules.clock import CRASH_NOTE
 from riobed_results.rules.controls import failed_controls, missing_controls, tells
 from riobed_results.store import (
     OTHERS,
@@ -113,7 +114,9 @@ def report(store: Store, name: str | None, link: Links, reload_s: int | None = N
                 made.told[mode] = len(ids)
                 made.stories[mode] = read_stories(results, ids[:STORIES])
     template = TEMPLATES.get_template("report.html.j2")
-    return template.render(report=made, host=_host(campaign.host), shown=SHOWN, titles_shown=TITLES) + "\n"
+    host = _host(campaign.host)
+    shown = {"shown": SHOWN, "titles_shown": TITLES, "crash_note": CRASH_NOTE}
+    return template.render(report=made, host=host, **shown) + "\n"
 
 
 def _host(stored: object) -> dict[str, str]:

@@ -3,9 +3,6 @@
 
 from riobed_results.store.trial import TrialRow
 
-# Exit status of e2fsck (man 8 e2fsck) from which on it left errors. After each crash it corrects some.
-_LEFT_ERRORS = 4
-
 
 def oracles(row: TrialRow) -> list[str]:
     """Return the names of the oracles that found something; `row` has the fault of a planted change."""
@@ -14,11 +11,12 @@ def oracles(row: TrialRow) -> list[str]:
     said = {
         "recovery": lost,
         "mount": bool(report and report.mount_error),
+        "first-mount": row.first_mount_failed is True,
         "check": check is not None and not check.equal,
         **{f"check:{each.workload}": not each.equal for each in (check.beside if check else [])},
         "checksums": row.wrong_page,
         "registry": bool(report and (report.registry == "damaged" or report.registry_damage)),
-        "fsck": bool(report and report.e2fsck_status >= _LEFT_ERRORS) or _named(row),
+        "fsck": bool(report and report.errors_left) or _named(row),
         "canary": bool(row.canary),
         "trap": row.crash_kind == "trap",
         "read": row.workload_mismatch,

@@ -4,6 +4,7 @@
 from riobed_results.store.base import Base, utc_now, values
 from riobed_results.store.campaign import CampaignRow, stored_spec
 from riobed_results.store.check_report import CheckReport, Difference
+from riobed_results.store.checkers import CHECKERS, Checker
 from riobed_results.store.group import Group, Row, RowType, how_many, numbers
 from riobed_results.store.jsonl import add_line, read_lines
 from riobed_results.store.location import (
@@ -54,6 +55,7 @@ from riobed_results.store.summary import SUMMARIES, GroupRow
 from riobed_results.store.trial import (
     LOSSES_OF_POWER,
     PANICS,
+    SYMBOL,
     Corruption,
     CorruptionWhere,
     CrashKind,
@@ -67,6 +69,7 @@ from riobed_results.store.vocabulary import PlantedKind, Vocabulary
 __all__ = [
     "ARCHIVE",
     "CAMPAIGN",
+    "CHECKERS",
     "CONTROLS",
     "CRASHES",
     "DEFAULT_STORE",
@@ -80,11 +83,13 @@ __all__ = [
     "SERIES",
     "STORE_FILE",
     "SUMMARIES",
+    "SYMBOL",
     "WORKER",
     "Base",
     "CampaignRow",
     "CellCounts",
     "CheckReport",
+    "Checker",
     "Corruption",
     "CorruptionWhere",
     "CrashKind",

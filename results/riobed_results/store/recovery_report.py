@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
+from riobed_results.store.checkers import CHECKERS, Checker
+
 # The phase of a reset that came after recovery had ended: it was no crash in recovery.
 ENDED = "done"
 _PAGE = 4096
@@ -133,6 +135,19 @@ class Interruption(_Part):
     phase: str
 
 
+class FirstMount(_Part):
+    """The mount that replays the log of a file system other than ext4, before any check or repair.
+
+    `error` is its errno, or 0. If it failed, `without_log` says whether the file system
+    could be mounted without its log (None: not tried), and `repair_status` is the exit status of the repair
+    (None: not run).
+    """
+
+    error: int
+    without_log: bool | None = None
+    repair_status: int | None = None
+
+
 class RecoveryReport(_Part):
     """What one recovery found and did.
 
@@ -142,10 +157,13 @@ class RecoveryReport(_Part):
     header that are damaged while the other holds. `boot_id` is the number that the kernel which made the
     registry drew at its boot; None if no header is valid, or riorecover is too old to say. `unrecovered`
     counts other file systems that the registry still lists. `complete` is False if something could not be
-    restored and the registry stays valid, or if it is damaged. `saved` is None if saving is off;
-    `log`, `complete` and `checksums` are None if riorecover is too old for them. `mount_error` is an errno or
-    0. The harness adds `interrupted` if it reset the machine in the previous recovery, and `production` if it
-    then started the production kernel: whether that came up.
+    restored and the registry stays valid, or if it is damaged; it is about memory, not about a log on the
+    disk. `saved` is None if saving is off; `log`, `complete` and `checksums` are None if riorecover is too
+    old for them. `file_system` is the type, None in reports of an older riorecover. `first_mount` is None for
+    ext4, whose journal its check replays, and in these reports. `e2fsck_status` is the exit status of the
+    file system's check, -1 if that did not run; older reports have that of the repair there if it ran.
+    `mount_error` is an errno or 0, after any repair. The harness adds `interrupted` if it reset the machine
+    in the previous recovery, and `production` if it then started the production kernel: whether that came up.
     """
 
     registry: Literal["recovered", "cold", "damaged"]
@@ -161,11 +179,54 @@ class RecoveryReport(_Part):
     checksums: Checksums | None = None
     metadata: Metadata
     data: Data
+    file_system: str | None = None
+    first_mount: FirstMount | None = None
     e2fsck_status: int
     mount_error: int
     seconds: Seconds
     interrupted: Interruption | None = None
     production: bool | None = None
+
+    @property
+    def checker(self) -> Checker | None:
+        """The programs of the file system; those of ext4 if the report does not say what it is."""
+        return CHECKERS.get(self.file_system or "ext4")
+
+    @property
+    def errors_left(self) -> bool:
+        """Whether the file system's check said that errors are there after it."""
+        return self.checker is not None and self.checker.finds_errors(self.e2fsck_status)
+
+    @property
+    def unchecked(self) -> str:
+        """Why the file system's check did not check, in one line; empty if it did, or there is none."""
+        if self.checker is None or not self.checker.fails(self.e2fsck_status):
+            return ""
+        return f"{' '.join(self.checker.check)} could not check: it ended with status {self.e2fsck_status}"
+
+    @property
+    def log_dropped(self) -> bool | None:
+        """Whether a repair that throws the log away ran; None if that is not known."""
+        if self.first_mount is None:
+            return None
+        if self.first_mount.repair_status is None:
+            return False
+        return self.checker.drops_log if self.checker else None
+
+    @property
+    def trouble(self) -> str:
+        """What the file system's own recovery met, in one line; empty if that is nothing, or not known."""
+        said, first, checker = [], self.first_mount, self.checker
+        if first and first.error:
+            log = ", but could without its log" if first.without_log else ""
+            said.append(f"the file system could not be mounted (errno {first.error}){log}")
+            if checker and first.repair_status is not None:
+                dropped = ", which throws the log away," if self.log_dropped else ""
+                ran = " ".join(checker.repair)
+                said.append(f"{ran}{dropped} ended with status {first.repair_status}")
+        if checker and self.errors_left:
+            said.append(f"{' '.join(checker.check)} left errors: status {self.e2fsck_status}")
+        return "; ".join(said)
 
     @property
     def checksum_mismatches(self) -> int | None:
@@ -220,12 +281,13 @@ class RecoveryReport(_Part):
 
         Production starts over it, unless stage 0 was told how much there may be. See `incomplete`.
         """
-        wrong = self.checksum_mismatches or 0
-        if not self.registry_damage and not wrong:
+        wrong, refused = self.checksum_mismatches or 0, self.saved.refused if self.saved else 0
+        if not (self.registry_damage or self.inconsistent or wrong or refused):
             return ""
         return (
-            f"memory is damaged: {self.registry_damage} parts of the registry rejected, what they listed is "
-            f"not restored; {wrong} pages with a wrong checksum"
+            f"memory is damaged: {self.registry_damage} parts of the registry rejected and "
+            f"{self.inconsistent} inconsistent, what they listed is not restored; {wrong} pages with a wrong "
+            f"checksum; {refused} pages of the save refused"
         )
 
     @property

@@ -15,7 +15,13 @@ from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from riobed_results.store.base import AnyText, Base, Json, JsonOf, Seconds, fact, one_of, used_as
 from riobed_results.store.check_report import CheckReport
-from riobed_results.store.recovery_report import RecoveryReport, came_in_time, cut_short, is_direct
+from riobed_results.store.recovery_report import (
+    FirstMount,
+    RecoveryReport,
+    came_in_time,
+    cut_short,
+    is_direct,
+)
 
 # How a trial ended; docs/decisions/034-every-run-judged.md defines the first four. `crash` and `discard` are
 # of stores before schema 3: a crash was a panic, a hang or stuck, a discard survived and was not judged.
@@ -28,6 +34,8 @@ Restart = Literal["reset", "parked", "both", "power", "power-lines"]
 LOSSES_OF_POWER: frozenset[Restart] = frozenset({"power", "power-lines"})
 # By its key, the title of a crash that the harness asked a sound kernel for.
 PANICS = {"nmi": "panic on request, by NMI", "sysrq": "panic on request, by SysRq"}
+# Ends the name of a fault's parameter that has the kernel symbol of the address in another one.
+SYMBOL = "_symbol"
 # Titles of stuck workloads begin so. Stores before schema 3 called them crashes.
 STUCK_TITLE = "workload stuck"
 # A kernel worker's name has the processor and what it is for (kernel/workqueue.c).
@@ -39,8 +47,9 @@ class TrialRow(Base):
     """One attempt at one position of a campaign's plan.
 
     A column is None where its fact is not known, and in stores of a schema before the one that brought it.
-    An infra error is a row of its own; its retry has the next `attempt`. Columns `*_s` are seconds of the
-    trial's clock since injection, those `*_guest_s` are seconds of the guest's clock since its boot.
+    An infra error is a row of its own; its retry has the next `attempt`. Times of activation are seconds of
+    the guest's clock since injection, other columns `*_s` are seconds of the trial's clock since then.
+    Columns `*_guest_s` are seconds of the guest's clock since its boot.
     """
 
     __tablename__ = "trials"
@@ -176,7 +185,7 @@ class TrialRow(Base):
     injected: Mapped[int] = mapped_column(default=0, info=fact("faults that were injected", "faults"))
     activated: Mapped[int] = mapped_column(default=0, info=fact("faults that took effect", "faults"))
     first_activation_s: Mapped[float | None] = mapped_column(
-        default=None, info=fact("when the first fault took effect", "s")
+        default=None, info=fact("when the first fault took effect, by the guest's clock since injection", "s")
     )
     time_to_crash_s: Mapped[float | None] = mapped_column(
         default=None, info=fact("when the machine went down, or was brought down", "s", use="value")
@@ -198,6 +207,17 @@ class TrialRow(Base):
     )
     victim: Mapped[str | None] = mapped_column(
         default=None, info=fact("task that ran at the crash, by the crash report", since=4)
+    )
+    harness_victim: Mapped[bool | None] = mapped_column(
+        default=None,
+        info=fact("whether that task was init or the guest's agent, by its process id", since=7, use="group"),
+    )
+    complaints: Mapped[int | None] = mapped_column(
+        default=None,
+        info=fact("reports of the kernel that it outlived, until its crash", "reports", since=7, use="value"),
+    )
+    first_complaint: Mapped[str | None] = mapped_column(
+        default=None, info=fact("title of the first of them", since=7, use="value")
     )
     steps_at_injection: Mapped[int | None] = mapped_column(
         default=None,
@@ -361,6 +381,41 @@ class TrialRow(Base):
         return self.recovery.production if self.recovery else None
 
     @property
+    def _first_mount(self) -> FirstMount | None:
+        """The mount that replays the log; None of a file system without one, and where nothing says so."""
+        return self.recovery.first_mount if self.recovery and self.recovery.checker else None
+
+    @property
+    @used_as("group")
+    def first_mount_failed(self) -> bool | None:
+        """Whether the mount that replays the log failed; None if no mount does, or nothing says so."""
+        return None if self._first_mount is None else self._first_mount.error != 0
+
+    @property
+    @used_as("group")
+    def log_unreplayable(self) -> bool | None:
+        """Whether the log was why: without it the mount succeeded. None if that was not tried."""
+        return None if self._first_mount is None else self._first_mount.without_log
+
+    @property
+    @used_as("group")
+    def never_mounted(self) -> bool | None:
+        """Whether no mount succeeded, even after a repair; None as for `first_mount_failed`."""
+        return self.recovery.mount_error != 0 if self.recovery and self._first_mount else None
+
+    @property
+    @used_as("group")
+    def log_dropped(self) -> bool | None:
+        """Whether a repair that throws the log away ran; None if nothing says so."""
+        return self.recovery.log_dropped if self.recovery else None
+
+    @property
+    @used_as("group")
+    def errors_left(self) -> bool | None:
+        """Whether the file system's check left errors; None if the report does not name the file system."""
+        return self.recovery.errors_left if self.recovery and self.recovery.file_system else None
+
+    @property
     @used_as("group")
     def direct(self) -> bool | None:
         """Whether checksums show a stray store; None if no checksums were kept, or power was lost."""
@@ -457,6 +512,22 @@ class TrialRow(Base):
         return self.victim and _WORKER.sub(r"\1", self.victim)
 
     @property
+    @used_as("group")
+    def complained(self) -> bool | None:
+        """Whether the kernel made a report that it outlived; None if that is not known."""
+        return None if self.complaints is None else self.complaints > 0
+
+    @property
+    def crash_after_s(self) -> float | None:
+        """The guest's seconds from the first injection to the first line of the crash report.
+
+        None if the row lacks one of the two moments.
+        """
+        if self.injection_guest_s is None or self.crash_guest_s is None:
+            return None
+        return max(self.crash_guest_s - self.injection_guest_s, 0.0)
+
+    @property
     @used_as("value")
     def guest_s(self) -> float | None:
         """The guest's seconds from the first injection to the first line of the crash report.
@@ -467,16 +538,14 @@ class TrialRow(Base):
         """
         if self.injection_guest_s is None:
             return None
-        if self.crash_guest_s is None:
-            return self.time_to_crash_s
-        return max(self.crash_guest_s - self.injection_guest_s, 0.0)
+        return self.time_to_crash_s if self.crash_after_s is None else self.crash_after_s
 
     @property
     def latency_s(self) -> float | None:
         """The guest's seconds from the first activation of a fault to the first line of the crash report."""
-        if self.crash_guest_s is None or self.guest_s is None or self.first_activation_s is None:
+        if self.crash_after_s is None or self.first_activation_s is None:
             return None
-        return max(self.guest_s - self.first_activation_s, 0.0)
+        return max(self.crash_after_s - self.first_activation_s, 0.0)
 
     @property
     @used_as("group")
@@ -598,7 +667,7 @@ class FaultRow(Base):
         default=None, info=fact("whether it took effect; None if that cannot be known")
     )
     activated_s: Mapped[float | None] = mapped_column(
-        default=None, info=fact("when it took effect, since injection", "s")
+        default=None, info=fact("when it took effect, by the guest's clock since injection", "s")
     )
     params: Mapped[Json] = mapped_column(
         default_factory=dict, info=fact("what was drawn for it, and what it hit")

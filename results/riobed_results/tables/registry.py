@@ -12,6 +12,7 @@ from riobed_results.tables.caches.papers import PAPERS
 from riobed_results.tables.caches.risk import RISK
 from riobed_results.tables.caches.servers import CONSISTENCY, SEGMENTS, STORAGE_ACCESSES
 from riobed_results.tables.controls.losses import NO_FAULT, PANIC, POWER, RECOVERY_CRASH, RESTARTS
+from riobed_results.tables.controls.mounts import MOUNTS
 from riobed_results.tables.controls.planted import PLANTED
 from riobed_results.tables.controls.processors import PROCESSORS
 from riobed_results.tables.controls.replays import REPLAYS
@@ -30,6 +31,7 @@ from riobed_results.tables.corruption.severity import SEVERITY
 from riobed_results.tables.corruption.survival import SURVIVAL
 from riobed_results.tables.cost.cost import COST
 from riobed_results.tables.cost.performance_page import PERFORMANCE
+from riobed_results.tables.crashes.complaints import COMPLAINTS
 from riobed_results.tables.crashes.fault_classes import FAULTS
 from riobed_results.tables.crashes.phases import PHASES
 from riobed_results.tables.crashes.stories import STORIES
@@ -57,6 +59,7 @@ CAMPAIGN_TABLES: tuple[CampaignTable[Any], ...] = (
     FAULTS,
     TITLES,
     STORIES,
+    by_mode(COMPLAINTS),
     PHASES,
     by_mode(WINDOWS),
     by_mode(NO_FAULT),
@@ -68,6 +71,7 @@ CAMPAIGN_TABLES: tuple[CampaignTable[Any], ...] = (
     by_mode(ORACLES),
     by_mode(STARTS),
     by_mode(RESETS),
+    by_mode(MOUNTS),
     by_mode(VICTIMS),
 )
 RUN_TABLES: tuple[RunTable[Any], ...] = (PERFORMANCE, COST, NVRAM_SPEED)

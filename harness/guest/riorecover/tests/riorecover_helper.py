@@ -72,7 +72,7 @@ class Riorecover:
             text=True,
             env={**os.environ, "ASAN_OPTIONS": options, "UBSAN_OPTIONS": options},
         )
-        assert result.returncode in (0, 1, 2, 3), result.stderr
+        assert result.returncode in (0, 1, 2, 3, 4), result.stderr
         return result
 
     def inspect(self, ram: Ram, disk: Path, **keywords: Any) -> dict[str, Any]:

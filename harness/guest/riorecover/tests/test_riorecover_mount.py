@@ -5,6 +5,7 @@ import json
 import os
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from registry_image import (
@@ -76,13 +77,15 @@ def test_damage_is_told_and_can_be_too_much(riorecover: Riorecover, ram: Ram, lo
     ram.valid()
     for pfn in range(2000, 2003):
         ram.entry(pfn, data(ino, pfn - 2000, generation), b"n" * PAGE)
+    # It is about no file.
+    ram.entry(2003, data(0, 0))
     with ram.path.open("r+b") as memory:
         for pfn in (2000, 2001):
             memory.seek(entry_address(pfn))
             word = memory.read(8)
             memory.seek(entry_address(pfn))
             memory.write(flip(word, 17))
-    told = "memory is damaged: 2 entries and log pages rejected"
+    told = "memory is damaged: 2 entries and log pages rejected and 1 inconsistent"
     inspected = riorecover("inspect", *registry_options(ram), "--device", loop.device)
     assert inspected.returncode == 0 and told in inspected.stderr
     command = recovery(ram, loop.device, loop.folder)
@@ -234,14 +237,48 @@ def test_another_file_system_is_checked_behind_its_mount(
     riorecover: Riorecover, loop: Mounted, tmp_path: Path
 ) -> None:
     """Its mount replays the log; what cannot be mounted is repaired first, and lost if that does not help."""
-    said = {"--check": "echo checked", "--repair": "echo repaired"}
-    options = [word for pair in said.items() for word in pair] + ["--fsck-log", tmp_path / "log"]
-    for kind, word in (("tmpfs", "checked"), ("xfs", "repaired")):
+    log = tmp_path / "log"
+    options = ["--check", "false", "--repair", "echo repaired", "--fsck-log", log]
+    checked = by_mount(riorecover, loop, "tmpfs", *options)
+    assert (checked["registry"], checked["file_system"], checked["mount_error"]) == ("cold", "tmpfs", 0)
+    assert checked["e2fsck_status"] == 1
+    assert checked["first_mount"] == {"error": 0, "without_log": None, "repair_status": None}
+    repaired = by_mount(riorecover, loop, "xfs", *options)
+    assert log.read_text() == f"repaired {loop.device}\n"
+    error = repaired["mount_error"]
+    assert error and repaired["e2fsck_status"] == -1
+    assert repaired["first_mount"] == {"error": error, "without_log": None, "repair_status": 0}
+
+
+def test_a_log_that_cannot_be_replayed_is_told_apart(riorecover: Riorecover, loop: Mounted) -> None:
+    """Here the journal of ext3 is no journal, and the mount option `noload` leaves it out."""
+    run_tool("mke2fs", "-q", "-F", "-t", "ext3", loop.device)
+    run_tool("debugfs", "-w", "-R", "feature needs_recovery", loop.device)
+    run_tool("debugfs", "-w", "-R", "zap_block -f <8> -p 0x55 0", loop.device)
+    options = ["--repair", f"{tool('e2fsck')} -fy", "--without-log", "noload"]
+    report = by_mount(riorecover, loop, "ext3", *options)
+    assert report["first_mount"].pop("error")
+    assert report["first_mount"] == {"without_log": True, "repair_status": 1}
+    assert (report["mount_error"], report["complete"]) == (0, True)
+    # Nothing of it is left for the next recovery.
+    assert by_mount(riorecover, loop, "ext3", *options)["first_mount"]["error"] == 0
+
+
+@pytest.mark.parametrize("option", ["--check", "--repair"])
+def test_a_program_that_is_not_there_is_no_result(riorecover: Riorecover, loop: Mounted, option: str) -> None:
+    kind = {"--check": "tmpfs", "--repair": "xfs"}[option]
+    for program, status in (("/no/program", 4), ("/dev/null", 4), ("true", 0)):
         place = ["--device", loop.device, "--mount", loop.folder, "--type", kind]
-        result = riorecover("recover", *place, *options)
-        report = json.loads(result.stdout)
-        assert (tmp_path / "log").read_text() == f"{word} {loop.device}\n"
-        assert (report["registry"], report["e2fsck_status"]) == ("cold", 0)
-        assert bool(report["mount_error"]) == (word == "repaired")
-        assert loop.folder.is_mount() == (word == "checked")
+        result = riorecover("recover", *place, option, program)
+        assert (result.returncode, bool(result.stdout)) == (status, not status)
+        assert (f"riorecover: {program}: No such file" in result.stderr) == bool(status)
         loop.unmount()
+
+
+def by_mount(riorecover: Riorecover, loop: Mounted, kind: str, *options: object) -> dict[str, Any]:
+    """The report of a recovery of another type than ext4."""
+    result = riorecover("recover", "--device", loop.device, "--mount", loop.folder, "--type", kind, *options)
+    report: dict[str, Any] = json.loads(result.stdout)
+    assert result.returncode == 0 and loop.folder.is_mount() == (not report["mount_error"])
+    loop.unmount()
+    return report

@@ -26,6 +26,8 @@ WRONG = [
     *(f"inspect --device d --limit 1M --registry {where}" for where in (*REGISTRIES, "+8K@0", "8K@0,4K")),
     "recover --device d --mount m --type xfs --registry 8K@0 --limit 1M",
     "recover --device d --mount m --check true",
+    "recover --device d --mount m --without-log norecovery",
+    'recover --device d --mount m --type xf"s',
     "recover --device d --mount m --listed",
 ]
 
@@ -43,9 +45,9 @@ def test_blank_before_a_number_is_wrong_use(riorecover: Riorecover) -> None:
     assert result.returncode == 2
 
 
-def environment_fault(riorecover: Riorecover, *arguments: object) -> str:
+def environment_fault(riorecover: Riorecover, *arguments: object, status: int = 1) -> str:
     result = riorecover(*arguments)
-    assert result.returncode == 1 and not result.stdout
+    assert result.returncode == status and not result.stdout
     assert result.stderr.startswith("riorecover: ") and result.stderr.count("\n") == 1
     return result.stderr
 
@@ -59,9 +61,9 @@ def test_what_is_not_there_is_named(riorecover: Riorecover, ram: Ram, disk: Path
         ["inspect", *known, *on_none],
         ["recover", *known, *on_none, "--mount", tmp_path],
         ["inspect", *known, *on_disk, "--report", nothing / "report"],
-        [*recover, "--e2fsck", nothing],
     ):
         assert str(nothing) in environment_fault(riorecover, *arguments)
+    assert str(nothing) in environment_fault(riorecover, *recover, "--e2fsck", nothing, status=4)
 
 
 def test_device_is_no_disk(riorecover: Riorecover, ram: Ram, tmp_path: Path) -> None:

@@ -142,6 +142,15 @@ class Catalogue:
         """Name of the function that holds an address."""
         return self._function(address).name
 
+    def symbol(self, return_address: int) -> str | None:
+        """Return a return address as function and offset, `iput+0x93`; None if it is in no function."""
+        # A call may be the last instruction of its function.
+        row = self._row(return_address - 1)
+        if row is None:
+            return None
+        start, _, name, _ = self._index.functions[row]
+        return f"{name}+{return_address - self._vmlinux.text_start - start:#x}"
+
     def functions_at(self, addresses: Iterable[int]) -> set[str]:
         """Names of the functions that hold the addresses; an address outside all functions is ignored."""
         found = (self._row(address) for address in addresses)

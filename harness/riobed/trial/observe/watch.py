@@ -32,7 +32,6 @@ _POLL_S = 0.05
 # Time for a crash report to end; a report may itself crash and never end.
 _REPORT_S = 3.0
 _AGENT_S = 3.0
-_AGENT = "qemu-ga"
 # Number of stack samples of a loop, to tell the looping function from those it calls.
 _LOOKS = 4
 
@@ -77,9 +76,14 @@ class Watcher:
         workload_pid: int,
         reports_steps: bool = True,
         waiting: Collection[int] = (),
+        agent: Collection[int] = (),
     ) -> None:
-        """`waiting` has the indices of faults that wait for calls of the kernel and are sure to come."""
+        """`waiting` has the indices of faults that wait for calls of the kernel and are sure to come.
+
+        `agent` has the process ids of the agent's threads.
+        """
         self._waiting = waiting
+        self._agent = agent
         self._reports_steps = reports_steps
         self._machine = machine
         self._now = partial(unstolen_time, machine)
@@ -173,7 +177,8 @@ class Watcher:
         return all(index in activated for index in self._waiting)
 
     def _seen(self, crash: Crash) -> Observation:
-        ours = self._over and formats.victim(self._machine.console.text()) == _AGENT
+        victim = formats.victim(self._machine.console.text())
+        ours = self._over and victim and victim.pid in self._agent
         outcome = self._otherwise if ours else crash_outcome(crash)
         return replace(self._observed(outcome, self._over), crash=crash)
 

@@ -160,7 +160,7 @@ def judge(guest: Guest, record: TrialRecord) -> None:
         beside += [check_outside(guest, _CHECK_S)] if guest.known.outside else []
         if beside:
             record.check = CheckReport.model_validate(record.check.model_dump() | {"beside": beside})
-    if not record.check.all_equal:
+    if not record.check.all_equal or (record.recovery and record.recovery.trouble):
         keep_recovery_log(guest, record)
 
 
@@ -203,15 +203,21 @@ def cut_recovery_short(guest: Guest, record: TrialRecord, planned_s: float) -> N
 
 
 def keep_recovery_log(guest: Guest, record: TrialRecord) -> None:
-    """Append recovery's console and e2fsck's log to the console log: they may explain a corruption."""
+    """Append to the console log that of recovery, and what the file system's check or repair said."""
     fsck = guest.machine.read_file("/run/e2fsck.log")[:_MAX_REPORT]
     record.console += b"\n=== recovery ===\n" + guest.machine.console.text() + b"\n=== e2fsck ===\n" + fsck
 
 
 def read_recovery(guest: Guest) -> RecoveryReport:
-    """Read riorecover's report from the guest; InfraError if it is missing or not valid."""
-    report = guest.machine.read_file("/run/recovery.json")
+    """Read riorecover's report from the guest.
+
+    InfraError if it is missing or not valid, or if the file system's check could not check.
+    """
+    text = guest.machine.read_file("/run/recovery.json")
     try:
-        return RecoveryReport.model_validate_json(report[:_MAX_REPORT])
+        report = RecoveryReport.model_validate_json(text[:_MAX_REPORT])
     except ValidationError as error:
         raise InfraError(f"stage 0 left no readable recovery report: {complaint(error, 'file')}") from None
+    if report.unchecked:
+        raise InfraError(f"recovery: {report.unchecked}")
+    return report

@@ -29,7 +29,7 @@ LEGEND = {
     "Trials activated": "at least one of its faults was.",
     "Stuck": "the workload waits, the machine answers.",
     "Survived": "brought down at the limit.",
-    "Seconds": "median from injection to the crash, on the host's clock.",
+    "Seconds": "median from injection to the crash, by the trial's clock.",
     "Titles": "different crash titles.",
 }
 OLD_LEGEND = {name: meaning for name, meaning in LEGEND.items() if name not in ("Stuck", "Survived")} | {

@@ -2,14 +2,16 @@
 """The story of each corruption: the faults, the crash, which bytes differ, and which oracle found it."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel
 
+from riobed_results.rules.clock import CRASH_NOTE, Moment, activation_text, crash_moment
 from riobed_results.rules.endpoints import endpoints_hit
 from riobed_results.rules.oracles import oracles
 from riobed_results.store import (
     OTHERS,
+    SYMBOL,
     Difference,
     FaultRow,
     Mismatch,
@@ -35,11 +37,12 @@ HEAD = [
     "Oracle",
 ]
 # Pages and entries of the registry have checksums. What found no damage is left out.
-_SHORT = {"registry": "checksums", "trap": "", "fsck": ""}
+_SHORT = {"registry": "checksums", "trap": "", "fsck": "", "first-mount": ""}
 NOTE = "Crashes after which something differed, but for planted changes."
 LEGEND = {
-    "Activated first": "of its faults.",
-    "Seconds": "from injection to the crash, on the host's clock.",
+    "Activated first": "of its faults, with the bytes before and after; when, is by the guest's clock, too.",
+    "Seconds": f"{CRASH_NOTE} -: not known.",
+    "Corruption": "how the damage came; unclassified: there are no checksums to tell it.",
     "Differs": "the first difference the workload's check named, and how many more there are.",
     "Oracle": "the workload's check, block checksums, the mount, a read of the workload itself before the "
     "crash, or recovery, which failed for good.",
@@ -52,6 +55,8 @@ OTHERS_NOTE = (
 class Story(BaseModel):
     """One corruption; `activated` describes each activated fault, in order of activation.
 
+    `seconds` are those from injection to crash by this `clock`. `complaints` counts what the kernel reported
+    and outlived, of which `first_complaint` is a title; None in stores that do not say.
     `endpoints_hit` names the endpoints by which it is a hit (rules/endpoints.py). `differences`
     are those the check listed, `differing` counts all; empty and None if the check gave none.
     """
@@ -66,6 +71,9 @@ class Story(BaseModel):
     crash_kind: str
     crash_title: str
     seconds: float | None
+    clock: Literal["guest", "trial"] | None
+    complaints: int | None
+    first_complaint: str | None
     corruption: str
     where: str | None
     oracles: list[str]
@@ -75,6 +83,11 @@ class Story(BaseModel):
     mismatches: list[str]
     workload_said: str
     log: str | None
+
+    @property
+    def moment(self) -> Moment | None:
+        """When it crashed."""
+        return None if self.seconds is None or self.clock is None else Moment(self.seconds, self.clock)
 
 
 class StoryTable(BaseModel):
@@ -116,7 +129,7 @@ def told(row: Row) -> bool:
 
 def _story(row: TrialRow) -> Story:
     sums = row.recovery.checksums if row.recovery else None
-    activated = sorted((f for f in row.faults if f.activated), key=lambda f: f.activated_s or 0.0)
+    activated, crash = activated_faults(row)
     return Story(
         position=row.position,
         mode=row.mode,
@@ -124,10 +137,13 @@ def _story(row: TrialRow) -> Story:
         outcome=row.outcome,
         seed=row.seed,
         injected=row.injected,
-        activated=[fault_text(fault) for fault in activated],
+        activated=[fault_text(fault, crash) for fault in activated],
         crash_kind=row.crash_kind or "",
         crash_title=row.crash_title or "",
-        seconds=row.time_to_crash_s,
+        seconds=crash.seconds if crash else None,
+        clock=crash.clock if crash else None,
+        complaints=row.complaints,
+        first_complaint=row.first_complaint,
         corruption=row.corruption or "",
         where=row.corruption_where,
         oracles=_oracles(row),
@@ -140,6 +156,12 @@ def _story(row: TrialRow) -> Story:
     )
 
 
+def activated_faults(row: TrialRow) -> tuple[list[FaultRow], Moment | None]:
+    """Return the activated faults of a trial, in order of activation, and when it crashed."""
+    activated = sorted((f for f in row.faults if f.activated), key=lambda f: f.activated_s or 0.0)
+    return activated, crash_moment(row, activated[-1].activated_s if activated else None)
+
+
 def _oracles(row: TrialRow) -> list[str]:
     """Return the oracles that found the corruption; the checks of all workloads are one here.
 
@@ -149,14 +171,30 @@ def _oracles(row: TrialRow) -> list[str]:
     return [name for name in dict.fromkeys(names) if name]
 
 
-def fault_text(fault: FaultRow) -> str:
+def fault_text(fault: FaultRow, crash: Moment | None) -> str:
     """Describe in one line what a fault changed, where, and when it was activated."""
-    what = f"{fault.old_asm} became {fault.new_asm}" if fault.old_asm or fault.new_asm else ""
-    drawn = ", ".join(f"{name} {value}" for name, value in _dict(fault.params).items())
+    what = _change(fault) if fault.old_asm or fault.new_asm else ""
+    drawn = ", ".join(f"{name} {value}" for name, value in _named(_dict(fault.params)).items())
     at = f" at {fault.source}" if fault.source else ""
     where = f"in {fault.function}{at}" if fault.function else at.strip()
-    when = "" if fault.activated_s is None else f"after {fault.activated_s:.3f} s"
-    return ", ".join(part for part in (what, drawn, where, when) if part)
+    return ", ".join(part for part in (what, drawn, where, activation_text(fault, crash)) if part)
+
+
+def _change(fault: FaultRow) -> str:
+    """Describe the instructions and bytes before and after a fault."""
+    before, after = (f" ({code})" if code else "" for code in (fault.old, fault.new))
+    if fault.old_asm == fault.new_asm:
+        return f"{fault.old_asm}{before} became the same instruction{after}, without effect"
+    return f"{fault.old_asm}{before} became {fault.new_asm}{after}"
+
+
+def _named(params: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters with the symbol of an address, where the row has it, in its place."""
+    return {
+        name: params.get(f"{name}{SYMBOL}", value)
+        for name, value in params.items()
+        if not name.endswith(SYMBOL)
+    }
 
 
 def _dict(found: Any) -> dict[str, Any]:
@@ -194,7 +232,7 @@ def _cells(story: Story) -> list[str]:
         story.fault_class,
         story.activated[0] if story.activated else f"none known of {story.injected}",
         story.crash_title,
-        "-" if story.seconds is None else f"{story.seconds:.2f}",
+        str(story.moment or "-"),
         differs_text(story),
         story.corruption + where,
         " and ".join(story.oracles),
@@ -203,8 +241,15 @@ def _cells(story: Story) -> list[str]:
 
 
 def _csv(table: StoryTable) -> str:
-    head = [*(name.lower().replace(" ", "_") for name in HEAD), "seed", "log"]
-    return csv_text(head, ([*_cells(story), story.seed, story.log] for story in table.stories))
+    more = ("seed", "log", "clock", "complaints", "first_complaint")
+    head = [*(name.lower().replace(" ", "_") for name in HEAD), *more]
+    return csv_text(head, (_csv_line(story, more) for story in table.stories))
+
+
+def _csv_line(story: Story, more: Sequence[str]) -> list[Any]:
+    cells: list[Any] = _cells(story)
+    cells[HEAD.index("Seconds")] = None if story.seconds is None else round(story.seconds, 3)
+    return [*cells, *(getattr(story, name) for name in more)]
 
 
 STORIES = CampaignTable(

@@ -7,14 +7,17 @@ from collections.abc import Sequence
 from riobed_results.store import CONTROLS, Row, Vocabulary, crashed, how_many
 from riobed_results.tables.framework.by_mode import ModeCounts, Value
 
-# Programs that only the harness runs in a guest: the agent, its shells and what they call, and init. A fault
-# that kills one of them says nothing of a machine in use.
-HARNESS = {"qemu-ga", "sh", "cat", "true", "init", "riobed-init"}
+# What the harness runs in a guest: the agent, its shells and what they call, and init. Stores before schema 7
+# have no process ids, so there a workload's own program of such a name counts, too.
+_NAMES = {"qemu-ga", "sh", "cat", "true", "init", "riobed-init"}
 
 
 def of_harness(row: Row) -> bool:
-    """Whether the task was one of the harness."""
-    return row.task in HARNESS
+    """Whether the task was one of the harness, by its name where the row does not say it.
+
+    A fault that kills such a task says nothing of a machine in use.
+    """
+    return row.task in _NAMES if row.harness_victim is None else row.harness_victim
 
 
 def wanted(row: Row) -> bool:
@@ -26,8 +29,11 @@ def _lines(rows: Sequence[Row], _: Vocabulary) -> dict[str, Value]:
     tasks: Counter[str] = Counter()
     for row in rows:
         tasks[row.task or ""] += row.weight
-    ours = how_many(filter(of_harness, rows))
-    return {"Crashes": how_many(rows), "Of the harness": ours, **dict(tasks.most_common())}
+    ours: dict[str, Value] = {}
+    for name, by_name in (("Of the harness", False), ("Of the harness, by name", True)):
+        if told := [row for row in rows if (row.harness_victim is None) == by_name]:
+            ours[name] = how_many(filter(of_harness, told))
+    return {"Crashes": how_many(rows), **ours, **dict(tasks.most_common())}
 
 
 VICTIMS = ModeCounts(
@@ -37,7 +43,9 @@ VICTIMS = ModeCounts(
     section="corruptions",
     about_faults=True,
     note="Crashes by faults whose report names a task. It need not be what the fault hit. Of the "
-    f"harness: {', '.join(sorted(HARNESS))}. Tasks of the kernel are named without their processor.",
+    "harness are init and the guest's agent, by their process ids. Where these are unknown, as in stores "
+    f"before schema 7, each task of these names counts: {', '.join(sorted(_NAMES))}. Tasks of the kernel are "
+    "named without their processor.",
     wants=wanted,
     lines=_lines,
 )

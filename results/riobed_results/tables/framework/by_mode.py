@@ -19,7 +19,8 @@ class ModeCounts:
     """The definition of such a table: which rows it `wants`, and the `lines` counted from one mode's rows
     by the campaign's vocabulary.
 
-    It is empty without a row that it `needs` (None: any row that it wants). `old_note` and
+    It is empty without a row that it `needs` (None: any row that it wants); `lacks` says then what the
+    campaign has not. `old_note` and
     `old_legend` are for stores in which not every run is judged; empty and None if they are the same.
     `numbers` are the columns whose values the lines need, `sums` those of which they need the sum. The other
     fields are those of CampaignTable.
@@ -35,6 +36,7 @@ class ModeCounts:
     numbers: tuple[str, ...] = ()
     sums: tuple[str, ...] = ()
     needs: Callable[[Row], bool] | None = None
+    lacks: str = ""
     about_faults: bool = False
     old_note: str = ""
     legend: Mapping[str, str] = field(default_factory=dict)
@@ -82,7 +84,7 @@ def mode_table(results: Results, counts: ModeCounts) -> ModeTable:
     campaign = results.campaign
     rows = counts.of(counts.read(results))
     if not rows:
-        raise results.without(f"trials for the table {counts.name}")
+        raise results.without(counts.lacks or f"trials for the table {counts.name}")
     modes = in_order(campaign, "modes", (row.mode for row in rows))
     of_mode = {mode: [row for row in rows if row.mode == mode] for mode in modes}
     # No zeros where nothing was counted: they would be a claim.
