@@ -11,6 +11,7 @@ from riobed import (
     RECOVERY_TRIES,
     AgentLost,
     BootError,
+    ExecResult,
     Guest,
     InfraError,
     RecoveryReport,
@@ -24,9 +25,15 @@ from riobed import (
     wait_stage0,
 )
 
-from pytest_riobed.errors import CommandFailed, RecoveryFailed, shown_at_caller
+from pytest_riobed.errors import (
+    MAX_OUTPUT,
+    CommandFailed,
+    CommandTimeout,
+    RecoveryFailed,
+    shown_at_caller,
+)
 from pytest_riobed.packages import MOUNT
-from pytest_riobed.program import Program
+from pytest_riobed.program import Program, enter
 
 # The file system under test.
 FOLDER = "/mnt/test"
@@ -36,11 +43,20 @@ _NOISE_SEED = 1
 _PANIC_S = 30.0
 _COMMAND_S = 120.0
 _POLL_S = 0.05
-# guest-exec truncates output at this size (QEMU, qga/commands.c, GUEST_EXEC_MAX_OUTPUT).
-_MAX_OUTPUT = 16 << 20
+# For a killed command to end, and for the agent to send MAX_OUTPUT bytes at about 1 MiB/s.
+_KILL_S = 60.0
+_SYNC_S = 10.0
 _PIECE = 4 << 20
 # Arguments: file, bytes per piece, number of the piece. (A pipe would hide a read error.)
 _READ = 'dd if="$1" bs="$2" skip="$3" count=1 iflag=fullblock status=none'
+# In the guest: the pipes that the last command was given for its output, as readlink(1) names them.
+_PIPES = "/run/riobed-pipes"
+# Kills a command's session, and what else has its output open for writing; the agent has it for reading.
+# Arguments: the session, and the file with the pipes' names.
+_KILL = r"""pkill -KILL -s "$1"
+find /proc/[0-9]*/fd -lname 'pipe:*' -perm -200 -printf '%l/%h\n' |
+	grep -Ff "$2" | cut -d/ -f4 | xargs -r kill -KILL
+"""
 # Lines per part of the console in a failing test's report.
 _TAIL = 30
 
@@ -78,11 +94,13 @@ class CrashGuest:
     def run(self, command: str, timeout: float = _COMMAND_S) -> str:
         """Run a command to its end; return its standard output, which must be less than 16 MiB.
 
-        CommandFailed if its status is not 0; InfraError if the guest does not answer in `timeout` seconds.
+        It has ended when its output is closed, so a daemon needs its output redirected. CommandFailed if its
+        status is not 0; CommandTimeout if it does not end in `timeout` seconds: then it is killed, with all
+        that keeps its output open. InfraError if the guest does not answer.
         """
         output = self._execute(command, command, timeout=timeout)
-        if len(output) >= _MAX_OUTPUT:
-            raise UsageError(f"{command}: output of {_MAX_OUTPUT >> 20} MiB or more; write it to a file")
+        if len(output) >= MAX_OUTPUT:
+            raise UsageError(f"{command}: output of {MAX_OUTPUT >> 20} MiB or more; write it to a file")
         return output.decode("utf-8", "replace")
 
     @shown_at_caller
@@ -112,9 +130,10 @@ class CrashGuest:
         of the NVDIMM that were not flushed and fenced; the marker must have `power_lines=True`, because the
         emulator watches all stores from the start. Afterwards the production kernel runs again. If recovery
         or that kernel does not come up, the guest is reset once more, as a machine in use would be. A kernel
-        that did not come up is a warning, and so is damage that memory says of itself (the report's
-        `damage`). With `production=False` stage 0 keeps running, which saves a boot, but has little memory
-        and cannot be crashed. RecoveryFailed if the file system cannot be mounted, or if only memory holds
+        that did not come up is a warning. So is damage that memory says of itself (the report's `damage`),
+        and a file system that had to be repaired, or whose check left errors (its `trouble`). With
+        `production=False` stage 0 keeps running, which saves a boot, but has little memory and cannot be
+        crashed. RecoveryFailed if the file system cannot be mounted, or if only memory holds
         what could not be restored.
         """
         if by not in get_args(Cause):
@@ -131,11 +150,12 @@ class CrashGuest:
             self._program.cut()
             self._program = None
         if report.mount_error:
-            raise RecoveryFailed(f"after the {by} the file system cannot be mounted: {report.mount_error}")
+            why = "; ".join(filter(None, (str(report.mount_error), report.trouble)))
+            raise RecoveryFailed(f"after the {by} the file system cannot be mounted: {why}")
         if report.incomplete:
             raise RecoveryFailed(f"after the {by}: {report.incomplete}")
-        if report.damage:
-            warnings.warn(f"after the {by}: {report.damage}", stacklevel=2)
+        for told in filter(None, (report.damage, report.trouble)):
+            warnings.warn(f"after the {by}: {told}", stacklevel=2)
         if production:
             self._restart_production()
             self._production = True
@@ -165,16 +185,40 @@ class CrashGuest:
         return [(name, "\n".join(clean(text).splitlines()[-_TAIL:])) for name, text in parts if text]
 
     def _execute(self, name: str, script: str, *arguments: str | int, timeout: float = _COMMAND_S) -> bytes:
-        argv = ["/bin/sh", "-c", f"cd {FOLDER} || exit\n{script}", "sh", *map(str, arguments)]
+        begin = f"readlink /proc/$$/fd/1 /proc/$$/fd/2 >{_PIPES}\n{enter(FOLDER)}"
+        argv = ["/usr/bin/setsid", "/bin/sh", "-c", f"{begin}\n{script}", "sh", *map(str, arguments)]
         try:
-            result = self._machine.run(argv, timeout=timeout)
-        except AgentLost:
+            pid = self._machine.spawn(argv)
+            result = self._end_of(pid, timeout)
+            if not result:
+                raise CommandTimeout(name, timeout, self._kill(pid))
+        except AgentLost as error:
             if crash := recognise(self._machine.console.text()):
                 raise InfraError(f"{name}: the guest's kernel crashed: {crash.title}") from None
-            raise
+            # The next command must not take a late answer for its own.
+            self._machine.agent_answers(_SYNC_S)
+            raise AgentLost(f"{name}: {error}") from None
         if result.status:
             raise CommandFailed(name, result)
         return result.stdout
+
+    def _end_of(self, pid: int, timeout: float) -> ExecResult | None:
+        """Return how a command ended, None if it has not after `timeout` seconds."""
+        deadline = time.monotonic() + timeout
+        while not (result := self._machine.status(pid)) and time.monotonic() <= deadline:
+            time.sleep(_POLL_S)
+        return result
+
+    def _kill(self, pid: int) -> ExecResult | None:
+        """Kill a command; return what it printed, None if the kernel does not end it."""
+        deadline = time.monotonic() + _KILL_S
+        result = None
+        while not result and time.monotonic() <= deadline:
+            # Again: what is killed may have started another process meanwhile.
+            self._machine.run(["/bin/sh", "-c", _KILL, "sh", str(pid), _PIPES])
+            time.sleep(_POLL_S)
+            result = self._machine.status(pid, timeout=_KILL_S)
+        return result
 
     def _furnish(self) -> None:
         """Restore what is not on the disk under test and therefore lost at each boot."""

@@ -60,8 +60,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(scope="session")
 def riobed_guests() -> Iterator[Guests]:
     """All guests of the session; tests use riobed_guest instead."""
+    from riobed import clean_up_when_told_to_end
+
     from pytest_riobed.guests import Guests
 
+    # A CI job's timeout is a SIGTERM. A run without guests has nothing to clean up, and keeps its handlers.
+    clean_up_when_told_to_end()
     guests = Guests()
     yield guests
     guests.end()

@@ -11,6 +11,15 @@ from pytest_riobed.errors import CommandFailed, shown_at_caller
 _POLL_S = 0.05
 
 
+def enter(folder: str) -> str:
+    """Return the first line of a shell's script: go to a folder of the guest, with the usual umask.
+
+    The agent's is 077 (QEMU, qga/main.c, become_daemon()). A server that changes its user could not read what
+    root has made.
+    """
+    return f"umask 022; cd {folder} || exit"
+
+
 class Program:
     """A program started by CrashGuest.start(). Its output has left the guest when its write returns."""
 
@@ -19,13 +28,19 @@ class Program:
         self._machine = machine
         self._begin = len(machine.progress.text())
         self._kept: bytes | None = None
+        self._dropped = False
         self._result: ExecResult | None = None
-        script = f"cd {folder} && exec >{PROGRESS_PORT} || exit\n{command}"
+        script = f"{enter(folder)}\nexec >{PROGRESS_PORT} || exit\n{command}"
         self.pid = machine.spawn(["/bin/sh", "-c", script])
 
+    @shown_at_caller
     def lines(self) -> list[str]:
-        """Return the complete lines it has printed so far, or until the crash."""
-        printed = self._machine.progress.text()[self._begin :] if self._kept is None else self._kept
+        """Return the complete lines it has printed so far, or until the crash.
+
+        UsageError if the programs of this test printed more than is kept, and the rest was dropped.
+        """
+        printed = self._machine.progress.text(self._begin) if self._kept is None else self._kept
+        self._need_all()
         return printed.decode("utf-8", "replace").split("\n")[:-1]
 
     @shown_at_caller
@@ -42,7 +57,7 @@ class Program:
     def wait_for_lines(self, count: int, timeout: float = 60) -> list[str]:
         """Return its lines as soon as there are `count`.
 
-        CommandFailed if it ends before that, InfraError after `timeout` seconds.
+        CommandFailed if it ends before that, InfraError after `timeout` seconds, UsageError as in lines().
         """
         self._until(lambda: len(self.lines()) >= count or self.result() is not None, timeout)
         lines = self.lines()
@@ -54,7 +69,7 @@ class Program:
     def wait(self, timeout: float = 60) -> list[str]:
         """Wait for its end; return all its lines.
 
-        CommandFailed if its status is not 0, InfraError after `timeout` seconds.
+        CommandFailed if its status is not 0, InfraError after `timeout` seconds, UsageError as in lines().
         """
         self._until(lambda: self.result() is not None, timeout)
         if (ended := self.result()) and ended.status:
@@ -64,11 +79,23 @@ class Program:
     def cut(self) -> None:
         """Take no more output for this program: it has ended, or the guest has crashed."""
         if self._kept is None:
-            self._kept = self._machine.progress.text()[self._begin :]
+            self._kept = self._machine.progress.text(self._begin)
+            self._dropped = self._machine.progress.full
+
+    def _need_all(self) -> None:
+        if self._dropped or (self._kept is None and self._machine.progress.full):
+            raise UsageError(
+                f"{self.command}: more than {self._machine.progress.most >> 20} MiB were printed by programs "
+                "that this test started, and the rest was dropped; print less"
+            )
 
     def _until(self, condition: Callable[[], bool], timeout: float) -> None:
         deadline = time.monotonic() + timeout
         while not condition():
+            self._need_all()
             if time.monotonic() > deadline:
-                raise InfraError(f"{self.command}: still runs after {timeout:g} s, {len(self.lines())} lines")
+                raise InfraError(
+                    f"{self.command}: it, or a child that keeps its standard error open, still runs after "
+                    f"{timeout:g} s; it printed {len(self.lines())} lines"
+                )
             time.sleep(_POLL_S)

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from riobed.guest import wait_stage0 as wait_stage0
     from riobed.guest import workload_image as workload_image
     from riobed.products import Manifest as Manifest
+    from riobed.signals import clean_up_when_told_to_end as clean_up_when_told_to_end
     from riobed.trial import RECOVERY_TRIES as RECOVERY_TRIES
     from riobed.trial import read_recovery as read_recovery
     from riobed.vm import AgentLost as AgentLost
@@ -64,6 +65,7 @@ _HOME = {
     "riobed.guest.transfer": "copy_in",
     "riobed.guest.workload.description": "GUEST_FOLDER PROGRESS_PORT",
     "riobed.products": "Manifest",
+    "riobed.signals": "clean_up_when_told_to_end",
     "riobed.trial.recovery.recover": "RECOVERY_TRIES read_recovery",
     "riobed.vm.agent": "AgentLost ExecResult",
     "riobed.vm.machine": "Machine",

@@ -9,7 +9,6 @@ Tables and lists of trials are computed from stored rows alone, without QEMU or 
 import errno
 import os
 import shutil
-import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +24,7 @@ from riobed_results.store import DEFAULT_STORE
 from riobed.cli_trace import caches, trace_app
 from riobed.errors import BootError, RiobedError
 from riobed.products import CHECKOUT
+from riobed.signals import clean_up_when_told_to_end
 
 # The panels of --help.
 RUN, INSPECT, MEASURE = "Run", "Inspect", "Measure"
@@ -470,10 +470,7 @@ app.command(rich_help_panel=MEASURE)(caches)
 
 def main() -> None:
     """Entry point. An error prints one line; exit status 2 is wrong use, 1 any other error."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        # Handle it like Ctrl-C, so guests end; a signal that is ignored (nohup) stays ignored.
-        if signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, signal.default_int_handler)
+    clean_up_when_told_to_end()
     try:
         app()
     except (RiobedError, StoreError, CachesError) as error:

@@ -20,7 +20,8 @@ def copy_in(machine: Machine, source: Path, target: str) -> None:
         tar.add(source, arcname=target.rstrip("/").rpartition("/")[2])
     machine.write_file(_ARCHIVE, archive.getvalue())
     where = shlex.quote(target.rstrip("/").rpartition("/")[0] or "/")
-    unpack = f"mkdir -p {where} && tar -C {where} -xzf {_ARCHIVE} && rm {_ARCHIVE}"
+    # The agent's umask is 077 (QEMU, qga/main.c, become_daemon()). tar restores the permissions that it has.
+    unpack = f"umask 022 && mkdir -p {where} && tar -C {where} -xzf {_ARCHIVE} && rm {_ARCHIVE}"
     done = machine.run(["/bin/sh", "-c", unpack])
     if done.status:
         said = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["says nothing"]

@@ -104,9 +104,12 @@ class GuestAgent:
         with _known_form():
             return int(self.call("guest-exec", arguments)["pid"])
 
-    def status(self, pid: int) -> ExecResult | None:
-        """Return how a spawned command ended, None while it runs. The agent reports an end only once."""
-        answer = self.call("guest-exec-status", {"pid": pid})
+    def status(self, pid: int, timeout: float = 10) -> ExecResult | None:
+        """Return how a spawned command ended, None while it or a child that keeps its output open runs.
+
+        The agent reports an end only once.
+        """
+        answer = self.call("guest-exec-status", {"pid": pid}, timeout)
         with _known_form():
             if not answer["exited"]:
                 return None

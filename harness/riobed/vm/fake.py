@@ -157,7 +157,7 @@ class FakeMachine:
         self._processes[pid] = self.program.execute(self, argv, stdin)
         return pid
 
-    def status(self, pid: int) -> ExecResult | None:
+    def status(self, pid: int, timeout: float = 10) -> ExecResult | None:
         self._talk()
         if pid not in self._processes:
             raise InfraError(f"guest agent: PID {pid} does not exist")

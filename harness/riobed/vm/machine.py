@@ -120,18 +120,24 @@ class LogFile:
     def __init__(self, path: Path, most: int = 16 << 20) -> None:
         self.path = path
         self.path.touch()
-        self._most = most
+        self.most = most
         self._kept = bytearray()
         # Offset up to which the file was read, and up to which new() has returned what was kept.
         self._read = self._told = 0
-        self.full = False
+        self._full = False
+
+    @property
+    def full(self) -> bool:
+        """Whether more than `most` bytes were written since the last clear(), so that text() is not all."""
+        self._read_on()
+        return self._full
 
     def clear(self) -> None:
         """Discard what was written so far. The file can be truncated because QEMU appends."""
         self._empty()
         self._kept.clear()
         self._told = 0
-        self.full = False
+        self._full = False
 
     def text(self, start: int = 0) -> bytes:
         """Return what was written since the last clear(), from byte `start` on."""
@@ -162,14 +168,14 @@ class LogFile:
     def _read_on(self) -> None:
         with self.path.open("rb") as file:
             file.seek(self._read)
-            data = b"" if self.full else file.read(self._most + 1 - len(self._kept))
+            data = b"" if self._full else file.read(self.most + 1 - len(self._kept))
             self._read += len(data)
             self._kept += data
-        if not self.full and len(self._kept) > self._most:
-            self.full = True
-            del self._kept[self._most :]
-            self._kept += b"\n=== more than %d bytes were written; the rest is dropped ===\n" % self._most
-        if self.full:
+        if not self._full and len(self._kept) > self.most:
+            self._full = True
+            del self._kept[self.most :]
+            self._kept += b"\n=== more than %d bytes were written; the rest is dropped ===\n" % self.most
+        if self._full:
             self._empty()
 
     def _empty(self) -> None:
@@ -242,8 +248,11 @@ class Machine(Protocol):
     def spawn(self, argv: list[str], stdin: bytes = b"") -> int:
         """Start a command in the guest; return its process id there."""
 
-    def status(self, pid: int) -> ExecResult | None:
-        """Return how a spawned command ended, None while it runs."""
+    def status(self, pid: int, timeout: float = 10) -> ExecResult | None:
+        """Return how a spawned command ended, None while it or a child that keeps its output open runs.
+
+        AgentLost if the answer takes over `timeout` seconds, and the channel must be synchronised again.
+        """
 
     def read_file(self, path: str) -> bytes:
         """Return what is in a file of the guest; InfraError if it cannot be read. No process is started."""

@@ -74,7 +74,7 @@ USE = r"""
 import os
 import pytest
 from riobed.errors import InfraError, UsageError
-from pytest_riobed.errors import CommandFailed
+from pytest_riobed.errors import CommandFailed, CommandTimeout
 
 COUNT = "for i in $(seq {}); do echo $i; done; echo -n half"
 
@@ -117,6 +117,20 @@ def test_programs_are_followed(riobed_guest):
         again.wait_for_lines(2)
     assert first.lines() == ["1", "2", "3"]
 
+def test_a_command_that_does_not_end(riobed_guest, tmp_path):
+    for command in ("echo before; sleep 1000", "setsid sleep 1000 & echo before"):
+        with pytest.raises(CommandTimeout, match="within 5 s(?s:.*) standard output:\nbefore$"):
+            riobed_guest.run(command, timeout=5)
+    with pytest.raises(CommandTimeout) as caught:
+        riobed_guest.run("yes", timeout=20)
+    assert caught.value.result.stdout.startswith(b"y\ny\n")
+    assert "1000" not in riobed_guest.run("pgrep -ax 'sleep|yes' || :")
+    riobed_guest.run("sleep 2000 >/dev/null 2>&1 &")
+    assert "2000" in riobed_guest.run("pgrep -ax sleep")
+    # A server that changes its user can read what root makes.
+    riobed_guest.put(tmp_path, "some/folder")
+    assert riobed_guest.run("umask; stat -c %a some") == "0022\n755\n"
+
 def test_what_goes_wrong_is_one_line(riobed_guest, tmp_path):
     for path in ("/usr/bin/x", "/tmp/x"):
         try:
@@ -148,7 +162,7 @@ def test_another_guest(riobed_guest):
 def test_what_a_test_can_do(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(USE)
     result = run(pytester)
-    result.assert_outcomes(passed=5, failed=1)
+    result.assert_outcomes(passed=6, failed=1)
     result.stdout.fnmatch_lines(
         [
             "> *riobed_guest.run(*sysrq-trigger*",
@@ -165,7 +179,8 @@ def test_what_a_test_can_do(pytester: pytest.Pytester) -> None:
     assert "agent.py" not in result.stdout.str()
 
 
-def test_nothing_is_left_after_ctrl_c(pytester: pytest.Pytester) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_nothing_is_left_after_a_signal(pytester: pytest.Pytester, number: signal.Signals) -> None:
     pytester.makepyfile(
         """
         import time, pytest
@@ -185,7 +200,7 @@ def test_nothing_is_left_after_ctrl_c(pytester: pytest.Pytester) -> None:
     seen = next(line for line in process.stdout if "in the guest" in line)
     mark = f"riobed-{process.pid}-".encode()
     assert seen and qemus_with(mark)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     rest, _ = process.communicate(timeout=240)
     assert process.returncode == pytest.ExitCode.INTERRUPTED, rest
     time.sleep(0.1)

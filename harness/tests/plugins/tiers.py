@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from riobed.products.stages import GUESTS
+from riobed.signals import clean_up_when_told_to_end
 from riobed.vm.host.process import end_qemus
 from riobed.vm.host.scratch import clean_up_after_the_dead
 from riobed_results.files import cache_dir
@@ -41,8 +42,7 @@ _PASSED = pytest.StashKey[set[str]]()
 
 # A shell starts a process with & so that it ignores SIGINT; the commands that tests end with it would, too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-# A run that is told to end tears down its guests, as after Ctrl-C.
-signal.signal(signal.SIGTERM, signal.default_int_handler)
+clean_up_when_told_to_end()
 # Guests that are ready outlive a run, unless the caller chose another place for them.
 os.environ.setdefault("RIOBED_SNAPSHOTS", str(cache_dir() / GUESTS))
 

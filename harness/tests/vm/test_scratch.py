@@ -155,8 +155,11 @@ def test_the_folder_lives_as_long_as_its_process(host: Host) -> None:
     assert folders[0].parent == host.base
     assert folders[0].name.startswith(f"riobed-{process.pid}-")
     assert all(folder.is_dir() for folder in folders)
+    guest = host.guest_of(folders[0])
     process.communicate(b"\n")
     assert process.returncode == 0
+    # It was interrupted before it knew of this one.
+    assert guest.wait(120) == -signal.SIGKILL
     assert not any(folder.exists() for folder in folders)
 
 

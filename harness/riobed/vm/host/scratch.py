@@ -45,7 +45,7 @@ def scratch_dir() -> Path:
         raise EnvironmentFault(
             f"{_base()}: {error.strerror}; set RIOBED_SCRATCH to a folder with room"
         ) from None
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    atexit.register(_remove, folder)
     return folder
 
 
@@ -59,7 +59,7 @@ def memory_dir() -> Path:
     folder = SHARED_MEMORY / scratch_dir().name
     open_folder(folder)
     _hold(folder)
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    atexit.register(_remove, folder)
     return folder
 
 
@@ -68,8 +68,13 @@ def clean_up_after_the_dead() -> None:
     for base in (_base(), SHARED_MEMORY):
         for folder in base.glob("riobed-*"):
             if _dead(folder.name) and _ours(folder) and not _held(folder):
-                end_qemus(os.fsencode(f"/{folder.name}/"))
-                shutil.rmtree(folder, ignore_errors=True)
+                _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder; end the guests that have files in it, as one has whose start was interrupted."""
+    end_qemus(os.fsencode(f"/{folder.name}/"))
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _hold(folder: Path) -> None:

@@ -269,8 +269,8 @@ class LibvirtMachine:
     def spawn(self, argv: list[str], stdin: bytes = b"") -> int:
         return self._agent.spawn(argv, stdin, capture=True)
 
-    def status(self, pid: int) -> ExecResult | None:
-        return self._agent.status(pid)
+    def status(self, pid: int, timeout: float = 10) -> ExecResult | None:
+        return self._agent.status(pid, timeout)
 
     def read_file(self, path: str) -> bytes:
         return self._agent.read_file(path)
