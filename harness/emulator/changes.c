@@ -32,7 +32,7 @@
 struct control {
 	uint64_t enabled;
 	uint64_t used;		/* bytes of the log; more than ROOM if it did not fit */
-	uint64_t stores;	/* of the first processor into the registry and into metadata */
+	uint64_t stores;	/* of the first processor into the registry and into metadata, those of a copy once */
 	uint64_t every;		/* after how many of them it waits, so that another processor is next; 0: never */
 	uint64_t pause;		/* how long, in ms */
 	uint64_t device, device_end;	/* where a store sends a request to the disk; it is logged, too */
@@ -44,8 +44,7 @@ enum kind { STORE, PAGE, DEVICE };
 struct change {
 	uint64_t physical;
 	uint32_t size;		/* the bytes follow */
-	uint16_t kind;
-	uint16_t vcpu;
+	uint32_t kind;
 };
 
 QEMU_PLUGIN_EXPORT int qemu_plugin_version = QEMU_PLUGIN_VERSION;
@@ -55,10 +54,12 @@ static const uint8_t *ram;
 enum watched { NOT, TOUCHED, LISTED };
 static uint8_t *watched;	/* of each page: enum watched */
 static uint64_t registry, registry_end, pages, was_enabled;
+static struct qemu_plugin_register *gs_base;
+static GByteArray *value;
 
-static void note(enum kind kind, unsigned int vcpu, uint64_t physical, uint32_t size)
+static void note(enum kind kind, uint64_t physical, uint32_t size)
 {
-	struct change change = {.physical = physical, .size = size, .kind = kind, .vcpu = vcpu};
+	struct change change = {.physical = physical, .size = size, .kind = kind};
 	uint8_t *at = (uint8_t *)control + LOG + control->used;
 
 	control->used += sizeof(change) + size;
@@ -111,16 +112,47 @@ static bool is_enabled(void)
  * A store into a page's entry: what belongs to the word is stored first, while the page is not listed. A device may
  * fill the page until then, unseen, so its content is logged when the word lists it.
  */
-static void look_at_entry(unsigned int vcpu, uint64_t page, uint64_t offset)
+static void look_at_entry(uint64_t page, uint64_t offset)
 {
 	bool listed = is_listed(page);
 
 	if (watched[page] == NOT || (watched[page] == TOUCHED && listed))
-		note(PAGE, vcpu, page * PAGE_SIZE, PAGE_SIZE);
+		note(PAGE, page * PAGE_SIZE, PAGE_SIZE);
 	if (listed)
 		watched[page] = LISTED;
 	else
 		watched[page] = offset ? TOUCHED : NOT;
+}
+
+/*
+ * Is it the first processor that stores? With all in one thread QEMU calls back with the number of the one that was
+ * the first to execute the code (accel/tcg/plugin-gen.c, gen_cpu_index()). In the kernel GS points to the processor's
+ * own memory, and the first processor's lies lowest (mm/percpu.c, pcpu_embed_first_chunk()).
+ */
+static bool by_the_first(void)
+{
+	static uint64_t lowest = UINT64_MAX;
+	uint64_t base = 0;
+
+	if (!gs_base)
+		return true;
+	g_byte_array_set_size(value, 0);
+	qemu_plugin_read_register(gs_base, value);
+	memcpy(&base, value->data, value->len < sizeof(base) ? value->len : sizeof(base));
+	if (base < lowest)
+		lowest = base;
+	return base == lowest;
+}
+
+/* Nothing else runs before a string instruction has ended, so that to wait at each of its stores is of no use. */
+static bool goes_on(uint64_t physical, uint32_t size)
+{
+	static uint64_t start, end;
+	bool found = physical == end || physical + size == start;
+
+	start = physical;
+	end = physical + size;
+	return found;
 }
 
 static void let_others_run(void)
@@ -138,6 +170,7 @@ static void was_stored(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t a
 	uint64_t physical, page;
 	uint32_t size;
 
+	(void)vcpu;
 	(void)unused;
 	if (!is_enabled())
 		return;
@@ -147,7 +180,7 @@ static void was_stored(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t a
 	physical = qemu_plugin_hwaddr_phys_addr(hardware);
 	if (qemu_plugin_hwaddr_is_io(hardware)) {
 		if (physical >= control->device && physical < control->device_end)
-			note(DEVICE, vcpu, physical, 0);
+			note(DEVICE, physical, 0);
 		return;
 	}
 	size = 1u << qemu_plugin_mem_size_shift(info);
@@ -155,12 +188,12 @@ static void was_stored(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t a
 	if (in_registry) {
 		page = (physical - registry - PAGE_SIZE) / ENTRY;
 		if (physical >= registry + PAGE_SIZE && page < pages)
-			look_at_entry(vcpu, page, physical % ENTRY);
+			look_at_entry(page, physical % ENTRY);
 	} else if (physical / PAGE_SIZE >= pages || !watched[physical / PAGE_SIZE]) {
 		return;
 	}
-	note(STORE, vcpu, physical, size);
-	if (!vcpu && (in_registry || state_of(physical / PAGE_SIZE) & METADATA))
+	note(STORE, physical, size);
+	if ((in_registry || state_of(physical / PAGE_SIZE) & METADATA) && by_the_first() && !goes_on(physical, size))
 		let_others_run();
 }
 
@@ -169,7 +202,22 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	(void)id;
 	for (size_t i = 0; i < qemu_plugin_tb_n_insns(tb); i++)
 		qemu_plugin_register_vcpu_mem_cb(qemu_plugin_tb_get_insn(tb, i), was_stored,
-						 QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_W, NULL);
+						 gs_base ? QEMU_PLUGIN_CB_R_REGS : QEMU_PLUGIN_CB_NO_REGS,
+						 QEMU_PLUGIN_MEM_W, NULL);
+}
+
+/* With one processor it is not needed, and stores need no registers. */
+static void find_register(qemu_plugin_id_t id, unsigned int vcpu)
+{
+	GArray *found = vcpu ? qemu_plugin_get_registers() : NULL;
+
+	(void)id;
+	for (unsigned int i = 0; found && i < found->len; i++) {
+		const qemu_plugin_reg_descriptor *each = (qemu_plugin_reg_descriptor *)found->data + i;
+
+		if (!strcmp(each->name, "gs_base"))
+			gs_base = each->handle;
+	}
 }
 
 static void read_range(const char *text, uint64_t *start, uint64_t *end)
@@ -202,6 +250,8 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qem
 	control = map_file(path, LOG + ROOM);
 	if (!watched || !control)
 		return -1;
+	value = g_byte_array_new();
+	qemu_plugin_register_vcpu_init_cb(id, find_register);
 	qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
 	return 0;
 }

@@ -52,6 +52,7 @@ static void go_beside(double pace, int count, char **words)
 				_exit(0);
 			}
 			wait(NULL);
+			turn++;
 			time = now();
 		}
 		last = time;

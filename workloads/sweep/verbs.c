@@ -19,6 +19,8 @@
 
 #define BLOCK 4096
 
+long turn;
+
 /* The operands of the step, from 1 on as in its text. */
 static char **word;
 static int words;
@@ -100,6 +102,27 @@ static void do_mapped(void)
 	free(made);
 }
 
+/*
+ * hole FILE BLOCKS: each turn stores a zero through a mapping into the next of the last BLOCKS blocks. To look for a hole
+ * would take the lock that operations on the file hold.
+ */
+static void do_hole(void)
+{
+	int fd = opened(O_RDWR);
+	struct stat state;
+	char *map;
+
+	want(fstat(fd, &state));
+	if (turn < number(2)) {
+		map = mmap(NULL, BLOCK, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+			   (state.st_size / BLOCK - number(2) + turn) * BLOCK);
+		want(map == MAP_FAILED ? -1 : 0);
+		*(volatile char *)map = 0;
+		want(munmap(map, BLOCK));
+	}
+	want(close(fd));
+}
+
 /* Every page of FILE is faulted in by a mapping that is new, and read. */
 static void do_fault(void)
 {
@@ -151,6 +174,15 @@ static void do_empty(void)
 static void do_truncate(void)
 {
 	want(truncate(word[1], number(2)));
+}
+
+/* lengthen FILE BLOCKS: by a hole */
+static void do_lengthen(void)
+{
+	struct stat state;
+
+	want(stat(word[1], &state));
+	want(truncate(word[1], (state.st_size / BLOCK + 1 + number(2)) * BLOCK));
 }
 
 /* fallocate FILE FLAGS OFFSET SIZE; the flags are letters: (k)eep size, (p)unch, (z)ero, (c)ollapse, (i)nsert, or - */
@@ -360,7 +392,7 @@ static const struct {
 	void (*run)(void);
 } verbs[] = {
 	{"write", 5, do_write}, {"sync-write", 5, do_sync_write}, {"direct", 5, do_direct},
-	{"append", 4, do_append}, {"mapped", 5, do_mapped}, {"fault", 2, do_fault}, {"read", 2, do_read},
+	{"append", 4, do_append}, {"mapped", 5, do_mapped}, {"hole", 3, do_hole}, {"lengthen", 3, do_lengthen}, {"fault", 2, do_fault}, {"read", 2, do_read},
 	{"sendfile", 3, do_sendfile}, {"create", 2, do_create}, {"empty", 2, do_empty}, {"truncate", 3, do_truncate},
 	{"fallocate", 5, do_fallocate}, {"pieces", 3, do_pieces}, {"fill", 3, do_fill}, {"link", 3, do_link},
 	{"unlink", 2, do_unlink}, {"rename", 3, do_rename}, {"exchange", 3, do_exchange},

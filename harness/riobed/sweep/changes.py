@@ -17,7 +17,7 @@ from riobed.vm import Plugin, compiled
 NAME = "changes"
 # struct control and struct change of changes.c
 _CONTROL = struct.Struct("<7Q1024s")
-_CHANGE = struct.Struct("<QIHH")
+_CHANGE = struct.Struct("<QII")
 _LOG = 4096
 _ROOM = 256 << 20
 _STORE, _PAGE, _DEVICE = range(3)
@@ -36,7 +36,7 @@ class Change:
 class Interleaving:
     """After how many stores the first processor waits how many ms, so that another one is next.
 
-    Only its stores into the registry and into metadata count.
+    Only its stores into the registry and into metadata count, and those of a copy once.
     """
 
     every: int = 0
@@ -75,7 +75,7 @@ def read_log(folder: Path) -> tuple[list[Change], int]:
 def _changes(log: bytes) -> Iterator[Change]:
     at = 0
     while at < len(log):
-        physical, size, kind, _vcpu = _CHANGE.unpack_from(log, at)
+        physical, size, kind = _CHANGE.unpack_from(log, at)
         at += _CHANGE.size
         yield Change(physical, log[at : at + size], kind == _STORE)
         at += size

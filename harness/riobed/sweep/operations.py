@@ -57,12 +57,30 @@ DATA = {
     "disk": Data("files are on the disk", written=True, renewed=False),
     "newer": Data("the disk has older data than memory", written=True, renewed=True),
 }
-# What a second task does on another processor, in between, again and again.
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What a second task does on another processor, in between, again and again; and steps after `prepare`.
+
+    What it does leaves the operation's own files as they are.
+    """
+
+    steps: str
+    prepare: str = ""
+
+    @property
+    def file(self) -> str | None:
+        """The operation's file that it works on, which the operation must have; None if on none."""
+        return "it/a" if " it/a" in self.steps else None
+
+
 BESIDE = {
-    "nothing": "",
-    "read": "read it/a",
-    "fault": "fault it/a",
-    "truncate": "write beside/b 0 30000 b , truncate beside/b 5000",
+    "nothing": Beside(""),
+    "read": Beside("read it/a"),
+    "fault": Beside("fault it/a"),
+    "hole": Beside("hole it/a 50", prepare="lengthen it/a 50"),
+    "truncate": Beside("write beside/b 0 30000 b , truncate beside/b 5000"),
 }
 
 

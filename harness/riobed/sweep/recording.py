@@ -81,7 +81,7 @@ def record(
         memory, disk = folder / "memory", folder / "disk"
         _copy(machine.ram_path(), memory)
         _copy_disk(machine.config.test_disk, disk)
-        beside = BESIDE[case.beside]
+        beside = BESIDE[case.beside].steps
         interleaving = Interleaving(every, _YIELD_MS) if beside else Interleaving()
         start_log(machine.config.folder, machine.ram_path(), device, interleaving)
     _act(machine, operation.act, beside)
@@ -116,7 +116,8 @@ def _act(machine: Machine, act: str, beside: str) -> None:
 def _prepare(machine: Machine, case: Case, operation: Operation, program: Path) -> None:
     copy_in(machine, program, _PROGRAM)
     data = DATA[case.data]
-    steps = [*(f"mkdir {place}" for place in PLACES), _NEIGHBOURS, operation.prepare]
+    places = [f"mkdir {place}" for place in PLACES]
+    steps = [*places, _NEIGHBOURS, operation.prepare, BESIDE[case.beside].prepare]
     _steps(machine, " , ".join(step for step in steps if step))
     if data.written:
         _shell(machine, _WRITE)

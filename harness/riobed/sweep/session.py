@@ -95,16 +95,16 @@ def sweep(request: Request, form: str, uri: str | None) -> int:
 def cases(operations: dict[str, Operation], request: Request) -> Iterator[Case]:
     """Yield what was asked for; UsageError if something is not known.
 
-    A second task that reads a file runs beside operations on that file only.
+    A second task that works on a file runs beside operations on that file only.
     """
     _check_names("operation", request.only, operations)
     _check_names("data", request.data, DATA)
     _check_names("task beside", request.beside, BESIDE)
     for name in request.only or operations:
         for beside in request.beside or BESIDE:
-            needs = BESIDE[beside].partition(" it/")[2]
+            needs = BESIDE[beside].file
             for data in request.data or DATA:
-                if not needs or f" it/{needs} " in f"{operations[name].prepare} ":
+                if not needs or f" {needs} " in f"{operations[name].prepare} ":
                     yield Case(name, data, beside)
 
 

@@ -39,9 +39,16 @@ def test_a_crash_at_a_store_leaves_a_tree_as_before_or_after(
 
 
 @pytest.mark.extended
-@pytest.mark.parametrize("beside", ["read", "fault", "truncate"])
-def test_a_second_task_while_an_operation_stands(tmp_path: Path, beside: str) -> None:
-    names, folder = ("rename-over", "truncate-down"), tmp_path / "sweep"
+@pytest.mark.parametrize(
+    ("beside", "names"),
+    [
+        *((beside, ("rename-over", "truncate-down")) for beside in ("read", "fault", "truncate")),
+        # Both change one inode.
+        ("hole", ("rename-onto", "write-into-hole")),
+    ],
+)
+def test_a_second_task_while_an_operation_stands(tmp_path: Path, beside: str, names: tuple[str, ...]) -> None:
+    folder = tmp_path / "sweep"
     alone, together = (
         swept(Request("rio", None, names, ("disk",), (task,), 256, 2, folder / task))
         for task in ("nothing", beside)
