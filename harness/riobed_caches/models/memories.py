@@ -13,7 +13,7 @@ from riobed_caches.stream.ops import Stream
 VOLATILE, NV = 0, 1
 
 # `slot` is the block's place in either memory, or -1. The bytes from `begin` to before `end` are dirty.
-# The last three are numbers of operations, for policies.
+# The last four are numbers of operations, for policies; `came_in` is that of the NVRAM.
 _BLOCK = np.dtype(
     [
         ("client", np.int32),
@@ -21,6 +21,7 @@ _BLOCK = np.dtype(
         ("slot", np.int32, 2),
         ("begin", np.int32),
         ("end", np.int32),
+        ("came_in", np.int64),
         ("last_access", np.int64),
         ("last_write", np.int64),
         ("next_access", np.int64),

@@ -17,13 +17,15 @@ class View(NamedTuple):
     """What a policy sees of a full memory.
 
     `blocks` are those that the memory holds of one client, in no order but that the least recently accessed
-    one is first. All else is by block, for those blocks: numbers of operations `last_access`, `last_write`
-    (-1: not written) and `next_access` (the number of operations: it is not accessed again, or it is deleted
-    or invalidated before), and `begin` and `end`: the bytes between them are dirty, none if they are equal.
+    one is first. All else is by block, for those blocks: numbers of operations `came_in` (when the memory
+    took the block in), `last_access`, `last_write` (-1: not written) and `next_access` (the number of
+    operations: it is not accessed again, or it is deleted or invalidated before), and `begin` and `end`: the
+    bytes between them are dirty, none if they are equal.
     `now` is the number of the operation that needs room; `seed` is that of the run.
     """
 
     blocks: Int32s
+    came_in: Int64s
     last_access: Int64s
     last_write: Int64s
     next_access: Int64s
@@ -40,7 +42,7 @@ POLICIES: dict[str, Policy] = {}
 _BYTES = types.Array(types.int32, 1, "A")
 _NUMBERS = types.Array(types.int64, 1, "A")
 _VIEW = types.NamedTuple(  # type: ignore[no-untyped-call]
-    (_BYTES, _NUMBERS, _NUMBERS, _NUMBERS, _BYTES, _BYTES, types.int64, types.int64), View
+    (_BYTES, *[_NUMBERS] * 4, _BYTES, _BYTES, types.int64, types.int64), View
 )
 
 

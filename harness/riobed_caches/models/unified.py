@@ -118,6 +118,7 @@ def _run(
                     if dirty:
                         age = memories.blocks[victim].last_access
                         copy_to_volatile(memories, sizes[VOLATILE], victim, age, age)
+                about.came_in = i
             put(memories, NV, block, i)
             write(memories, block, lo[i], hi[i])
             about.last_write = i
@@ -145,6 +146,7 @@ def _fetch(
                 return
         _evict(memories, policy, client, now, seed)
     memories.counts[Count.NV_WRITES] += 1
+    memories.blocks[block].came_in = now
     put(memories, NV, block, now)
 
 
@@ -158,6 +160,7 @@ def _evict(memories: Memories, policy: Policy, client: int, now: int, seed: int)
     victim = policy(
         View(
             memories.slots[NV, start : start + held(memories, NV, client)]["block"],
+            blocks["came_in"],
             blocks["last_access"],
             blocks["last_write"],
             blocks["next_access"],

@@ -82,7 +82,7 @@ def speed(traces: list[Path]) -> list[dict[str, object]]:
             kept = stream.op <= Op.WRITE
             references(stream.block[kept]).tofile(blocks)
             same_misses(stream, misses_of(blocks))
-            same_optimum(stream, blocks)
+            same_choices(stream, blocks)
             ways = {
                 "references_over_libcachesim_min": partial(run_bands, path),
                 "all_sizes_over_libcachesim_min": partial(run_every_size, path),
@@ -118,22 +118,33 @@ def furthest(view: View) -> int:
     return int(best)
 
 
-BELADY = policy("belady")(furthest)
+def earliest(view: View) -> int:
+    """Give up the block that came in before all others."""
+    best = view.blocks[0]
+    for block in view.blocks:
+        if view.came_in[block] < view.came_in[best]:
+            best = block
+    return int(best)
 
 
-def same_optimum(stream: Stream, blocks: Path) -> None:
-    """Exit if Belady's policy, as a user's policy, misses otherwise than libCacheSim's in FEW references."""
+# By the names of libCacheSim.
+OF_A_USER = {"Belady": policy("belady")(furthest), "FIFO": policy("fifo")(earliest)}
+
+
+def same_choices(stream: Stream, blocks: Path) -> None:
+    """Exit if a policy of OF_A_USER misses otherwise than libCacheSim's in FEW references."""
     import libcachesim
 
     alone = references_alone(stream, FEW)
     references(alone.block).tofile(blocks)
-    reader = libcachesim.TraceReader(str(blocks), libcachesim.TraceType.ORACLE_GENERAL_TRACE)
-    theirs = float(libcachesim.Belady(cache_size=ROOM).process_trace(reader)[0])
-    counts, _ = single(alone, ROOM, BELADY)
-    ours = float(counts[Count.READ_MISSES] + counts[Count.WRITE_MISSES]) / len(alone.op)
-    print(f"Belady: {ours:.6f} and {theirs:.6f} of {len(alone.op)}", file=sys.stderr)
-    if abs(ours - theirs) > 1e-9:
-        sys.exit("trace_costs: misses of Belady differ")
+    for name, choose in OF_A_USER.items():
+        reader = libcachesim.TraceReader(str(blocks), libcachesim.TraceType.ORACLE_GENERAL_TRACE)
+        theirs = float(getattr(libcachesim, name)(cache_size=ROOM).process_trace(reader)[0])
+        counts, _ = single(alone, ROOM, choose)
+        ours = float(counts[Count.READ_MISSES] + counts[Count.WRITE_MISSES]) / len(alone.op)
+        print(f"{name}: {ours:.6f} and {theirs:.6f} of {len(alone.op)}", file=sys.stderr)
+        if abs(ours - theirs) > 1e-9:
+            sys.exit(f"trace_costs: misses of {name} differ")
 
 
 def references_alone(stream: Stream, number: int | None = None) -> Stream:

@@ -61,6 +61,15 @@ def furthest(view: View) -> int:
     return int(best)
 
 
+def first_in(view: View) -> int:
+    """Choose the block that came in before all others."""
+    best = view.blocks[0]
+    for block in view.blocks:
+        if view.came_in[block] < view.came_in[best]:
+            best = block
+    return int(best)
+
+
 def clean_first_slowly(model: Unified) -> int:
     return min(model.n, key=lambda block: (block in model.dirty, model.last_write.get(block, -1)))
 
@@ -73,13 +82,22 @@ def furthest_slowly(model: Unified) -> int:
     return max(model.n, key=lambda block: (coming(block), model.last[block]))
 
 
+def first_in_slowly(model: Unified) -> int:
+    return next(iter(model.n))
+
+
+OF_A_USER: dict[str, tuple[Policy, Callable[[Unified], int]]] = {
+    "clean first": (clean_first, clean_first_slowly),
+    "furthest": (furthest, furthest_slowly),
+    "first in": (first_in, first_in_slowly),
+}
+
+
 @pytest.fixture(scope="module")
 def own() -> Iterator[dict[str, Policy]]:
     """Policies of a user, and their names."""
-    yield {
-        name: policy(name)(chosen) for name, chosen in (("clean first", clean_first), ("furthest", furthest))
-    }
-    for name in ("clean first", "furthest"):
+    yield {name: policy(name)(choose) for name, (choose, _) in OF_A_USER.items()}
+    for name in OF_A_USER:
         del POLICIES[name]
 
 
@@ -113,10 +131,9 @@ def test_a_model_does_what_its_reference_does(name: str) -> None:
     compare(*MODELS[name], STREAMS)
 
 
-@pytest.mark.parametrize(
-    ("name", "slowly"), [("clean first", clean_first_slowly), ("furthest", furthest_slowly)]
-)
-def test_a_users_policy_chooses(name: str, slowly: Callable[[Unified], int], own: dict[str, Policy]) -> None:
+@pytest.mark.parametrize("name", OF_A_USER)
+def test_a_users_policy_chooses(name: str, own: dict[str, Policy]) -> None:
+    _, slowly = OF_A_USER[name]
     assert POLICIES[name] is own[name]
     compare(
         lambda stream, v, n, at: unified(stream, v, n, own[name], at),
@@ -139,7 +156,7 @@ def test_one_cache_with_lru_is_a_band() -> None:
 def test_random_replacement_is_even_and_can_be_repeated() -> None:
     none = np.zeros(5, np.int64)
     choose, blocks = POLICIES["random"], np.arange(5, dtype=np.int32)
-    chosen = [choose(View(blocks, none, none, none, blocks, blocks, now, 7)) for now in range(1000)]
+    chosen = [choose(View(blocks, none, none, none, none, blocks, blocks, now, 7)) for now in range(1000)]
     assert min(np.bincount(chosen, minlength=5)) > 150
     stream = words(" ".join(f"w{block}" for block in Random(1).choices(range(20), k=500)))
     outs = [unified(stream, 2, 8, choose, seed=seed)[0].tolist() for seed in (1, 1, 2)]
