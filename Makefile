@@ -78,7 +78,7 @@ campaign: setup ## run harness/specs/quick.yaml and print its corruption table
 test: setup lint-python ## set up, check the sources, run the tests that each change must pass, with real guests
 	$(PYTEST) -m "not extended"
 
-test-all: setup lint-python ## run everything at full length, other kernels and mutants included (1.2 hours; goes on)
+test-all: setup lint-python ## run everything at full length, other kernels and mutants included (hours; goes on)
 	$(PYTEST) --everything --go-on .riobed/passed
 
 clean: ## remove everything from the checkout that is neither source nor result
