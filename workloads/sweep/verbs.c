@@ -392,7 +392,8 @@ static const struct {
 	void (*run)(void);
 } verbs[] = {
 	{"write", 5, do_write}, {"sync-write", 5, do_sync_write}, {"direct", 5, do_direct},
-	{"append", 4, do_append}, {"mapped", 5, do_mapped}, {"hole", 3, do_hole}, {"lengthen", 3, do_lengthen}, {"fault", 2, do_fault}, {"read", 2, do_read},
+	{"append", 4, do_append}, {"mapped", 5, do_mapped},
+	{"hole", 3, do_hole}, {"lengthen", 3, do_lengthen}, {"fault", 2, do_fault}, {"read", 2, do_read},
 	{"sendfile", 3, do_sendfile}, {"create", 2, do_create}, {"empty", 2, do_empty}, {"truncate", 3, do_truncate},
 	{"fallocate", 5, do_fallocate}, {"pieces", 3, do_pieces}, {"fill", 3, do_fill}, {"link", 3, do_link},
 	{"unlink", 2, do_unlink}, {"rename", 3, do_rename}, {"exchange", 3, do_exchange},

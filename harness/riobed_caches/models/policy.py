@@ -17,10 +17,10 @@ class View(NamedTuple):
     """What a policy sees of a full memory.
 
     `blocks` are those that the memory holds of one client, in no order but that the least recently accessed
-    one is first. All else is by block, for those blocks: numbers of operations `came_in` (when the memory
-    took the block in), `last_access`, `last_write` (-1: not written) and `next_access` (the number of
-    operations: it is not accessed again, or it is deleted or invalidated before), and `begin` and `end`: the
-    bytes between them are dirty, none if they are equal.
+    one is first. All else is by block, for those blocks. `came_in`, `last_access`, `last_write` and
+    `next_access` are numbers of operations. The memory took the block in at `came_in`. A `last_write` of -1
+    says that it was not written. A `next_access` of the number of operations says that it is not accessed
+    again, or is deleted or invalidated before. The bytes from `begin` to before `end` are dirty.
     `now` is the number of the operation that needs room; `seed` is that of the run.
     """
 
