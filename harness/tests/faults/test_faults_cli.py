@@ -29,7 +29,7 @@ def built(
 ) -> SimpleNamespace:
     """The victim is the kernel that is set up."""
     config = tmp_path / "config"
-    config.write_text("".join(f"{name}=y\n" for name in [*GUEST_NEEDS, "CONFIG_RIO"]))
+    config.write_text("".join(f"{name}=y\n" for name in [*GUEST_NEEDS, "CONFIG_RIO_CACHE"]))
     kernel = SimpleNamespace(vmlinux=vmlinux, build_id=catalogue.build_id, config=config)
     monkeypatch.setattr(faults_cli, "load_manifest", lambda: SimpleNamespace(kernel=kernel))
     monkeypatch.setattr("riobed.faults.cache_dir", lambda: tmp_path / "cache")

@@ -61,7 +61,7 @@ def test_protected_modes_are_rio_and_protection(name: str, mechanism: str) -> No
 def test_protected_modes_on_an_nvdimm_are_dax_and_protection(name: str, mechanism: str) -> None:
     dax, mode = cache_mode("dax"), cache_mode(name)
     assert mode.kernel_parameters == (f"rio.protect={mechanism}", "rio.nvdimm=1")
-    assert "CONFIG_RIO_NVDIMM" in mode.kernel_needs
+    assert "CONFIG_RIO_CACHE_NVDIMM" in mode.kernel_needs
     alike = {"summary": "", "kernel_parameters": ()}
     assert mode.model_copy(update=alike) == dax.model_copy(update=alike)
 

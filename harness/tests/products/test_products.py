@@ -299,7 +299,7 @@ def test_kernels_are_kept_side_by_side_under_keys_of_what_they_are_made_of(check
 
 
 def test_an_own_series_has_its_patches_and_not_our_options(checkout: Path, own: Path, tmp_path: Path) -> None:
-    write(checkout / stages.CONFIGS / "rio.config", "CONFIG_RIO=y\n")
+    write(checkout / stages.CONFIGS / "rio.config", "CONFIG_RIO_CACHE=y\n")
     kernel = KernelSpec(series=Path(), config=("shipped", "mine.config")).beside(own)
     key = stages.key_of("kernel", checkout, kernel)
     stages.export("kernel", key, tmp_path / "copy", checkout, kernel)

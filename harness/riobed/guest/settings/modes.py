@@ -123,9 +123,9 @@ class CacheMode(Strict):
         """The options that its kernel must have, each with the reason."""
         needs = self.recovery_needs
         if self.restores_memory or "rio" in self.mount.split(","):
-            needs["CONFIG_RIO"] = "the mode records the file cache in a registry"
+            needs["CONFIG_RIO_CACHE"] = "the mode records the file cache in a registry"
         if _CLOSED in self.kernel_parameters:
-            needs["CONFIG_RIO_NVDIMM"] = "the mode closes the NVDIMM to stray stores"
+            needs["CONFIG_RIO_CACHE_NVDIMM"] = "the mode closes the NVDIMM to stray stores"
         if "dax" in self.mount.split(","):
             needs["CONFIG_FS_DAX"] = "the mode mounts with dax"
         if self.nvdimm == "swap":
