@@ -96,6 +96,7 @@ def test_an_oops_that_is_sure_to_come_has_the_same_title(
     assert Path(store).read_bytes() == before
 
 
+@pytest.mark.extended
 def test_a_repeatable_trial_is_the_same_to_the_instruction(tmp_path: Path) -> None:
     """Of stack and heap flips a guest that is not repeatable hardly ever hits the same bytes again."""
     store = run(tmp_path, "kernel_stack", 1, "faults: 100\nmachine: {icount: true}")
