@@ -359,14 +359,12 @@ def sweep(
     data: Annotated[
         list[str] | None,
         typer.Option(
-            help="What disk and memory have of files; repeatable.", show_default="memory, disk, newer"
+            help="What disk and memory have of files (workloads/sweep); repeatable.", show_default="all"
         ),
     ] = None,
     beside: Annotated[
         list[str] | None,
-        typer.Option(
-            help="What another task does; repeatable.", show_default="nothing, read, fault, truncate"
-        ),
+        typer.Option(help="What another task does (workloads/sweep); repeatable.", show_default="all"),
     ] = None,
     recovery: Annotated[
         bool, typer.Option("--recovery", help="Crash the recovery after an operation, at each of its writes.")

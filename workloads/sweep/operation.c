@@ -5,9 +5,10 @@
  *	operation do FOLDER STEP [, STEP]...	a step is a verb and its operands, one system call for most (verbs.c)
  *	operation beside FOLDER PACE STEP [, STEP]...
  *						again and again, each time that another processor had the emulator's
- *						thread for PACE ms
+ *						thread for PACE ms; SIGTERM ends it when a turn has ended
  *	operation tree FOLDER			what is below it (tree.h)
  */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,8 @@
 
 #include "tree.h"
 #include "verbs.h"
+
+static volatile sig_atomic_t stopped;
 
 static void take_steps(int count, char **words)
 {
@@ -38,11 +41,18 @@ static double now(void)
 	return (double)time.tv_sec * 1e3 + (double)time.tv_nsec / 1e6;
 }
 
+static void stop(int number)
+{
+	(void)number;
+	stopped = 1;
+}
+
 static void go_beside(double pace, int count, char **words)
 {
 	double last = now();
 
-	for (;;) {
+	signal(SIGTERM, stop);
+	while (!stopped) {
 		double time = now();
 
 		if (time - last > pace) {
@@ -57,6 +67,7 @@ static void go_beside(double pace, int count, char **words)
 		}
 		last = time;
 	}
+	exit(0);
 }
 
 int main(int argc, char **argv)

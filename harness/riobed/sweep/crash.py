@@ -15,7 +15,7 @@ from pathlib import Path
 from riobed.guest import Layout
 from riobed.guest.workload.tree import Tree
 from riobed.sweep.changes import Change
-from riobed.sweep.judge import Content, unexplained
+from riobed.sweep.judge import Between, Content, unexplained
 from riobed.sweep.logged_recovery import LoggedRecovery
 from riobed.sweep.memory import Memory
 from riobed.sweep.recording import Recording
@@ -80,13 +80,13 @@ def _continues(last: Change, change: Change) -> bool:
 
 
 def crash(
-    recording: Recording, between: str, layout: Layout, programs: Programs, share: Share, folder: Path
+    recording: Recording, between: Between, layout: Layout, programs: Programs, share: Share, folder: Path
 ) -> Found:
     """Recover and judge a share of a recording's states; InfraError if the host fails."""
     place = Path(tempfile.mkdtemp(dir=folder))
     try:
         recovery = Recovery(programs, layout, place)
-        contents = _contents(recording, recovery, layout, place) if between else []
+        contents = _contents(recording, recovery, layout, place) if any(between.values()) else []
         found = Found()
         with _memory(recording, layout, place) as memory:
             for count, state in enumerate(states(recording, memory, share.copy_step)):
@@ -136,7 +136,7 @@ def crash_recovery(
                 if found.points % share.step == share.first:
                     found.compared += 1
                     trees = (recording.trees[1], recording.trees[1])
-                    said = _judged(trees, "", [], recovery, memory, disk)
+                    said = _judged(trees, {}, [], recovery, memory, disk)
                     found.unexplained += [f"write {number}: {each}" for each in said]
         return found
     finally:
@@ -186,7 +186,7 @@ def _read_all(recovery: Recovery, memory: Memory, disk: Path) -> dict[bytes, byt
 
 def _judged(
     trees: tuple[Tree, Tree],
-    between: str,
+    between: Between,
     contents: list[Content],
     recovery: Recovery,
     memory: Memory,

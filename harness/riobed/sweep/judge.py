@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether a recovered tree is the one before or after an operation, or what is documented in between."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from riobed.guest.workload.tree import Tree, changes
 from riobed.sweep.operations import BETWEEN, PLACES
 
 # The content of a file by its path: before, after, or as it was found.
 Content = Callable[[bytes], bytes]
+# What a crash may leave of data in one of PLACES, as a key of BETWEEN; nothing if it is empty or missing.
+Between = Mapping[str, str]
 
 
 def part(tree: Tree, place: str) -> Tree:
@@ -17,7 +19,7 @@ def part(tree: Tree, place: str) -> Tree:
 
 
 def unexplained(
-    before: Tree, after: Tree, found: Tree, between: str, contents: Sequence[Content]
+    before: Tree, after: Tree, found: Tree, between: Between, contents: Sequence[Content]
 ) -> list[str]:
     """Return one line for each path that a crash must not leave as it was found."""
     said = []
@@ -26,7 +28,7 @@ def unexplained(
         said.append("/: differs")
     for place in PLACES:
         old, new, now = (part(tree, place) for tree in (before, after, found))
-        if now in (old, new) or _is_between(old, new, now, between, contents):
+        if now in (old, new) or _is_between(old, new, now, between.get(place, ""), contents):
             continue
         said += [f"{path.decode('latin-1')}: {what} {more}".strip() for path, what, more in changes(old, now)]
     return said

@@ -63,11 +63,13 @@ DATA = {
 class Beside:
     """What a second task does on another processor, in between, again and again; and steps after `prepare`.
 
-    What it does leaves the operation's own files as they are.
+    What it does leaves the operation's own files as they are. `between` is that of its own files, as in
+    Operation.
     """
 
     steps: str
     prepare: str = ""
+    between: str = ""
 
     @property
     def file(self) -> str | None:
@@ -80,7 +82,11 @@ BESIDE = {
     "read": Beside("read it/a"),
     "fault": Beside("fault it/a"),
     "hole": Beside("hole it/a 50", prepare="lengthen it/a 50"),
-    "truncate": Beside("write beside/b 0 30000 b , truncate beside/b 5000"),
+    "truncate": Beside(
+        "write beside/b 0 30000 b , truncate beside/b 5000",
+        prepare="write beside/b 0 30000 b",
+        between="written",
+    ),
 }
 
 

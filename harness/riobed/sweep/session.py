@@ -211,9 +211,8 @@ def _take(
                 pool.submit(crash_recovery, recording, whole, *places, share, folder) for share in shares
             ]
         else:
-            futures = [
-                pool.submit(crash, recording, operation.between, *places, share, folder) for share in shares
-            ]
+            between = {"it": operation.between, "beside": BESIDE[case.beside].between}
+            futures = [pool.submit(crash, recording, between, *places, share, folder) for share in shares]
         # None may be at work when the folder is removed.
         wait(futures)
         found: list[Found] = [future.result() for future in futures]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from riobed.errors import InfraError
 from riobed.products import CHECKOUT
-from riobed.sweep.operations import OPERATIONS, Operation, load_operations
+from riobed.sweep.operations import BESIDE, OPERATIONS, Operation, load_operations
 from riobed.sweep.tree import parse_tree
 
 SANITIZE = "-O1 -g -Wall -Wextra -Werror -fsanitize=address,undefined -fno-sanitize-recover=all"
@@ -93,3 +93,14 @@ def test_a_listing_that_is_cut_short_is_no_tree(program: Path, tmp_path: Path) -
 
 def test_operations_are_of_the_folder_that_is_built() -> None:
     assert OPERATIONS.parent == SOURCES
+
+
+def test_a_task_beside_ends_with_a_whole_turn(program: Path, tmp_path: Path) -> None:
+    (tmp_path / "beside").mkdir()
+    file = tmp_path / "beside/b"
+    steps = BESIDE["truncate"].steps.split()
+    with subprocess.Popen([program, "beside", tmp_path, "0", *steps]) as task:
+        while not file.exists():
+            assert task.poll() is None
+        task.terminate()
+    assert (task.returncode, file.stat().st_size) == (0, 5000)

@@ -56,8 +56,10 @@ def reader(of: Tree) -> Content:
     return lambda path: of[path].content.encode()
 
 
-BEFORE = tree(it_a=file("old"), beside_b=file("b"), other_c=file("c"))
-AFTER = tree(it_a=file("newer"), it_b=file("b"), beside_b=file("bb"), other_c=file("c"))
+BEFORE = tree(it_a=file("old"), beside_b=file("old"), other_c=file("c"))
+AFTER = tree(it_a=file("newer"), it_b=file("b"), beside_b=file("ne"), other_c=file("c"))
+
+RULES = {"it": "written", "beside": "mixed"}
 
 
 @pytest.mark.parametrize(
@@ -66,22 +68,25 @@ AFTER = tree(it_a=file("newer"), it_b=file("b"), beside_b=file("bb"), other_c=fi
         (BEFORE, []),
         (AFTER, []),
         # The second task has ended, the operation has not begun.
-        (BEFORE | {b"/beside/b": file("bb")}, []),
+        (BEFORE | {b"/beside/b": file("ne")}, []),
         (BEFORE | {b"/it/a": file("newer")}, []),
         (BEFORE | {b"/it/a": file("newe")}, []),
         (BEFORE | {b"/it/a": file("newe", mode="600")}, ["/it/a: attributes"]),
         (BEFORE | {b"/it/a": file("odd")}, ["/it/a: content"]),
         (BEFORE | {b"/it/x": file("")}, ["/it/x: extra"]),
+        # The second task's files have a rule of their own.
+        (BEFORE | {b"/beside/b": file("oe")}, []),
+        (BEFORE | {b"/it/a": file("oew")}, ["/it/a: content"]),
         (BEFORE | {b"/other/c": file("b")}, ["/other/c: content"]),
         ({path: entry for path, entry in BEFORE.items() if path != b"/beside/b"}, ["/beside/b: missing"]),
     ],
 )
 def test_places_are_judged_one_by_one(found: Tree, says: list[str]) -> None:
     contents = [reader(each) for each in (BEFORE, AFTER, found)]
-    said = unexplained(BEFORE, AFTER, found, "written", contents)
+    said = unexplained(BEFORE, AFTER, found, RULES, contents)
     assert [line[: len(begin)] for line, begin in zip(said, says, strict=True)] == says
 
 
 def test_without_a_rule_nothing_is_in_between() -> None:
     found = BEFORE | {b"/it/a": file("newer")}
-    assert unexplained(BEFORE, AFTER, found, "", [reader(each) for each in (BEFORE, AFTER, found)])
+    assert unexplained(BEFORE, AFTER, found, {}, [reader(each) for each in (BEFORE, AFTER, found)])
