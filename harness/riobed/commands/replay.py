@@ -8,7 +8,9 @@ the same trial or is refused.
 import gzip
 import json
 import sys
+import time
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -39,12 +41,10 @@ from riobed.errors import EnvironmentFault, InfraError, UsageError
 from riobed.faults import Fault, catalogue_of
 from riobed.faults.sites.vmlinux import Vmlinux
 from riobed.guest import GuestSetup, guest_setup, open_guest, provenance
-from riobed.guest.memory.registry import mapped
 from riobed.plan import CampaignSpec, PlannedTrial, plan, stored_spec
 from riobed.propagation import (
     EventLog,
     Symbols,
-    find_chunks,
     propagation_report,
     propagation_text,
     store_plugin,
@@ -59,6 +59,21 @@ _BEHIND = b"\n=== recovery"
 # Time limits follow the host's clock, and the host may be slower than in the original trial.
 _PATIENCE = 2.0
 _MAX_ATTEMPTS = 3
+# Phases of a replay beside those of its trial.
+_SNAPSHOT, _FOLLOW = "snapshot", "follow"
+# What a replay does in each phase, for the lines that show how far it is; the other phases take no time.
+_PHASES = {
+    _SNAPSHOT: "booting the guest and taking its snapshot",
+    "restore": "bringing the guest to where the trial begins",
+    "warmup": "warming the workload up",
+    "inject": "injecting",
+    "watch": "waiting for a crash",
+    "bring_down": "bringing down the guest, which has survived",
+    "reset": "restarting the guest and recovering its files",
+    "check": "checking the files",
+    "production": "starting the production kernel",
+    _FOLLOW: "following the faults to the damaged blocks",
+}
 
 
 @dataclass(frozen=True)
@@ -90,12 +105,13 @@ def replay(request: Request, as_json: bool, uri: str | None) -> str:
     Raises UsageError if it cannot be the same trial, EnvironmentFault if every attempt is an infra error.
     """
     stored = find(request)
-    with Console(stderr=True).status("Looking for built products, drawing the faults again") as status:
+    console = Console(stderr=True)
+    with console.status("Looking for built products, drawing the faults again") as status:
         setup = replay_setup(stored.campaign, stored.spec, request.store, uri, request.propagation)
         faults = redraw(stored, setup)
         folder = make_folder(request.folder or beside(request.store, "replays") / _name(stored))
         status.update(f"Running trial {stored.row.position} of {stored.campaign.name!r} again")
-        replayer = Replayer(setup, stored.spec, stored.planned.mode)
+        replayer = Replayer(setup, stored.spec, stored.planned.mode, PhaseLines(console, request.times))
         with replayer:
             numbers = range(1, request.times + 1)
             replays = [replayer.run(stored, faults, folder, number) for number in numbers]
@@ -181,11 +197,33 @@ def same_fault(drawn: Fault, stored: FaultRow) -> bool:
     )
 
 
-class Replayer:
-    """Runs trials of a mode on its own guest, as a campaign would, and keeps their logs."""
+class PhaseLines:
+    """Prints a line when a phase of a replay begins, with the seconds since the first one."""
 
-    def __init__(self, setup: GuestSetup, spec: CampaignSpec, mode: str) -> None:
+    def __init__(self, console: Console, times: int) -> None:
+        self._console = console
+        self._times = times
+        self._start = time.monotonic()
+
+    def begin(self, number: int, phase: str) -> None:
+        """Print what replay `number` does in a phase; nothing for a phase that is over at once."""
+        if does := _PHASES.get(phase):
+            replay = f"replay {number}: " if self._times > 1 else ""
+            line = f"{time.monotonic() - self._start:6.0f} s  {replay}{does}"
+            self._console.print(line, highlight=False, markup=False)
+
+
+class Replayer:
+    """Runs trials of a mode on its own guest, as a campaign would, and keeps their logs.
+
+    `lines` tells how far a replay is.
+    """
+
+    def __init__(
+        self, setup: GuestSetup, spec: CampaignSpec, mode: str, lines: PhaseLines | None = None
+    ) -> None:
         self._setup = setup
+        self._lines = lines
         self._snapshot = False
         # Another plugin knows the lines that a loss of power takes, and a machine has one.
         cache_mode = spec.mode(mode)
@@ -215,35 +253,40 @@ class Replayer:
         )
 
     def _run(self, stored: StoredTrial, faults: list[Fault], folder: Path, number: int) -> "Replay":
-        record = TrialRecord(stored.planned, faults)
+        begin = partial(self._lines.begin, number) if self._lines else None
+        record = TrialRecord(stored.planned, faults, entered=begin)
         suffix = "" if number == 1 else f"-{number}"
         try:
             if not (stored.planned.fresh_boot or self._snapshot):
-                self._guest.take_snapshot()
+                with record.phase(_SNAPSHOT):
+                    self._guest.take_snapshot()
                 self._snapshot = True
             before = stores_so_far(self._guest.machine.config) if self._watches else 0
             run_trial(self._guest, _patient(stored), record)
             need_room(self._guest.machine.config.folder, LEAST_ROOM)
             path = folder / f"propagation{suffix}.log.gz"
-            followed = self._follow(record, path, before) if self._setup.propagation else None
+            followed = None
+            if self._setup.propagation:
+                with record.phase(_FOLLOW):
+                    followed = self._follow(record, path, before)
         finally:
             _keep(folder / f"console{suffix}.log.gz", record.log)
         return Replay(compare(stored, self._setup, record), followed)
 
     def _follow(self, record: TrialRecord, path: Path, stores: int) -> dict[str, Any]:
-        """Read the log. The guest is still as the trial left it, so it can tell where its files lie.
+        """Follow the log. The guest is still as the trial left it, so it can tell where its files lie.
 
         Before the trial there were so many stores into the canary.
         """
-        machine = self._guest.machine
-        with mapped(machine.ram_path()) as memory:
-            log = EventLog(find_chunks(memory))
-        _keep(path, log.text())
-        if not log.lines:
+        if not record.chunks:
             raise InfraError("the guest's memory holds no propagation log")
+        log = EventLog(record.chunks)
+        _keep(path, log.text())
         vmlinux = Vmlinux(self._setup.products(self._guest.mode).kernel.vmlinux)
         answer = propagation_report(self._guest, record, log, Symbols(vmlinux))
-        return answer | ({"canary": stores_report(machine.config, stores, vmlinux)} if self._watches else {})
+        if self._watches:
+            answer["canary"] = stores_report(self._guest.machine.config, stores, vmlinux)
+        return answer
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,9 @@ from pathlib import Path
 from riobed.errors import BootError, InfraError, UsageError
 from riobed.guest.assembly import GuestSetup, machine_config, make_disks
 from riobed.guest.boot import BOOT_S, boot_production, wait_stage0
+from riobed.guest.memory.chunks import find_chunks
 from riobed.guest.memory.mailbox import open_mailbox, put_command
+from riobed.guest.memory.registry import mapped
 from riobed.guest.parking import Parking
 from riobed.guest.preparing import make_file_system, prepare, start_propagation_log
 from riobed.guest.settings.kernel import kernel_config
@@ -155,7 +157,7 @@ class Guest:
             self.machine.resume()
         self._need_agent()
         if self.setup.propagation:
-            start_propagation_log(self.machine)
+            start_propagation_log(self.machine, self.setup.layout(self.mode).kept)
         return restored and check
 
     def keep_warm(self, round_seed: str, pid: int) -> WarmStart:
@@ -202,6 +204,13 @@ class Guest:
         pid = put_command(self.machine, argv, stdin)
         self.machine.resume()
         return pid
+
+    def propagation_log(self) -> list[bytes]:
+        """Return the chunks of the log of what happened to the file cache; none if the guest has no log."""
+        if not self.setup.propagation:
+            return []
+        with mapped(self.machine.ram_path()) as memory:
+            return find_chunks(memory)
 
     def canary_hits(self) -> CanaryHits | None:
         """Return what of the NVDIMM's canary differs; None without one, or if the kernel does not map it."""

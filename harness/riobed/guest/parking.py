@@ -13,7 +13,7 @@ from pathlib import Path
 
 from riobed.errors import BootError, InfraError
 from riobed.guest.boot import BOOT_S, boot_error, wait_until
-from riobed.guest.memory.layout import PAGE, TOP_SIZE, Layout
+from riobed.guest.memory.layout import PAGE, Layout
 from riobed.guest.memory.mailbox import find_mailbox
 from riobed.guest.memory.registry import mapped
 from riobed.vm import Machine, SavesDevices, memory_files
@@ -33,7 +33,7 @@ class Window:
 
 def windows(layout: Layout) -> list[Window]:
     """Return what a reset and stage 0 overwrite."""
-    return [Window(0, layout.registry_start), Window(layout.ram - TOP_SIZE, layout.ram)]
+    return [Window(0, layout.kept.start), Window(layout.kept.stop, layout.ram)]
 
 
 class Parking:

@@ -89,8 +89,9 @@ def _read_agent(machine: Machine) -> tuple[int, ...]:
     return tuple(int(word) for word in found.stdout.split() if word.isdigit())
 
 
-def start_propagation_log(machine: Machine) -> None:
-    """Start the log after the snapshot, which is then the same with and without it."""
-    started = machine.run(["/usr/bin/staprun", "-b", "1", "-L", _PROPAGATION])
+def start_propagation_log(machine: Machine, kept: range) -> None:
+    """Start the log in the `kept` bytes of RAM, after the snapshot, which is then the same without a log."""
+    places = [f"kept_start={kept.start}", f"kept_end={kept.stop}"]
+    started = machine.run(["/usr/bin/staprun", "-b", "1", "-L", _PROPAGATION, *places])
     if started.status:
         raise InfraError(f"the propagation log does not start: {started.error}")

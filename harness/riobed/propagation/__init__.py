@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Propagation: shows how a fault reached the damaged blocks, from what SystemTap and the emulator logged."""
 
-from riobed.propagation.log import EventLog, find_chunks
+from riobed.propagation.log import EventLog
 from riobed.propagation.report import propagation_report, propagation_text
 from riobed.propagation.stores import store_plugin, stores_report, stores_so_far
 from riobed.propagation.symbols import Symbols
@@ -9,7 +9,6 @@ from riobed.propagation.symbols import Symbols
 __all__ = [
     "EventLog",
     "Symbols",
-    "find_chunks",
     "propagation_report",
     "propagation_text",
     "store_plugin",

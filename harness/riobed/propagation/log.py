@@ -7,9 +7,7 @@ The lines are in a ring of chunks in RAM, which the kernel under test may have d
 parse are counted and dropped.
 """
 
-import mmap
 import re
-import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -39,10 +37,6 @@ _PATTERNS = {
     kind: re.compile(_HEAD % kind + b" ".join(b"(" + word + b")" for word in words.values()) + _CALLERS)
     for kind, words in _KINDS.items()
 }
-# The chunks of riobed_propagation.stp: bytes of each, and the header with its own address.
-CHUNK = 4 << 20
-_HEADER = struct.Struct("<8sQ")
-_MAGIC = b"RBDTRACE"
 # A line has the lower half of a return address in the kernel image.
 _IMAGE = 0xFFFFFFFF << 32
 
@@ -88,14 +82,6 @@ class EventLog:
     def events(self) -> Iterator[Event]:
         """Every event, in order."""
         return filter(None, map(read_event, self.lines))
-
-
-def find_chunks(memory: mmap.mmap) -> list[bytes]:
-    """Return the chunks of a log in a guest's RAM; none if it was not started."""
-    # The kernel aligns what it allocates to its size.
-    places = range(0, len(memory) - CHUNK + 1, CHUNK)
-    headers = [at for at in places if _HEADER.unpack_from(memory, at) == (_MAGIC, at)]
-    return [memory[at + _HEADER.size : at + CHUNK] for at in headers]
 
 
 def _number(line: bytes) -> int | None:

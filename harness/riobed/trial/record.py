@@ -2,7 +2,7 @@
 """The record of a trial: everything known about it, during and after the run."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -74,6 +74,10 @@ class TrialRecord:
     not_restarted: str = ""
     verdict: Verdict | None = None
     console: bytes = b""
+    # Of the log of what happened to the file cache; none unless the guest keeps one.
+    chunks: list[bytes] = field(default_factory=list)
+    # Is told the name of each phase that begins.
+    entered: Callable[[str], None] | None = None
 
     @property
     def log(self) -> bytes:
@@ -83,6 +87,8 @@ class TrialRecord:
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Measure a phase in seconds of host time; the times of a repeated phase add up."""
+        if self.entered:
+            self.entered(name)
         start = time.monotonic()
         try:
             yield

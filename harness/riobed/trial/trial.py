@@ -317,10 +317,11 @@ def of_harness(pid: int, agent: Collection[int]) -> bool | None:
 
 
 def read_logs(guest: Guest, record: TrialRecord) -> None:
-    """Read what the guest wrote before stage 0 adds to it, and what is known without asking the guest."""
+    """Read what the guest wrote before a restart takes or adds to it, and what is known without asking it."""
     poll_progress(guest.machine, record.progress)
     record.console = guest.machine.console.text()
     record.evidence = read_evidence(guest.machine.evidence.text())
+    record.chunks = guest.propagation_log()
     stamp = formats.moment(record.console)
     record.crash_guest_s = None if stamp is None else record.evidence.of_log(stamp)
     # A processor that reset itself may already be in stage 0.

@@ -16,7 +16,7 @@ from riobed.commands import replay as replaying
 from riobed.commands.replay import Request, StoredTrial, outcome_then, replay, same_fault, title_then
 from riobed.crash.formats import Crash
 from riobed.errors import EnvironmentFault, InfraError, UsageError
-from riobed.guest import GuestSetup, MachineSpec, WorkloadSpec, guest_setup
+from riobed.guest import GuestSetup, MachineSpec, WorkloadSpec, cache_mode, guest_setup
 from riobed.plan import CampaignSpec, plan, spec_data
 from riobed.trial import Evidence, TrialRecord, fault_row, trial_row
 from riobed.trial.control.change import Plant
@@ -43,6 +43,7 @@ class FakeGuest:
     def __init__(self, asked: list[str], folder: Path) -> None:
         self.asked = asked
         self.machine = SimpleNamespace(config=SimpleNamespace(folder=folder))
+        self.mode = cache_mode("rio")
 
     def take_snapshot(self) -> None:
         self.asked.append("snapshot")
@@ -198,6 +199,24 @@ def test_our_own_failure_is_no_answer(world: World, tmp_path: Path) -> None:
     assert gzip.decompress(kept.read_bytes()) == b"as far as it came"
 
 
+@pytest.mark.parametrize("chunks", [0, 2])
+def test_a_log_may_be_empty_but_must_be_there(
+    world: World, monkeypatch: pytest.MonkeyPatch, chunks: int
+) -> None:
+    monkeypatch.setattr(replaying, "Vmlinux", lambda path: SimpleNamespace(functions=list))
+
+    def run(record: TrialRecord) -> None:
+        crash(record)
+        record.chunks = [bytes(50)] * chunks
+
+    world.run = run
+    if chunks:
+        assert "Propagation log: 0 events, 0 lines unreadable\n" in world.replay(propagation=True)
+    else:
+        with pytest.raises(EnvironmentFault, match="3 replays failed for our own reasons"):
+            world.replay(propagation=True)
+
+
 def test_a_full_disk_is_no_answer(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its logs ended early, as if the guest had fallen silent."""
     monkeypatch.setattr(replaying, "LEAST_ROOM", 1 << 60)
@@ -265,13 +284,24 @@ def test_a_planted_change_is_drawn_in_the_guest(world: World) -> None:
     assert "same: outcome, crash title, corruption; other: nothing" in world.replay(3)
 
 
-def test_several_times(world: World, tmp_path: Path) -> None:
+def test_several_times(world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     titles = iter(["page fault in vfs_read", "double fault in g", "page fault in vfs_read"])
-    world.run = lambda record: crash(record, next(titles))
+
+    def run(record: TrialRecord) -> None:
+        with record.phase("watch"):
+            crash(record, next(titles))
+
+    world.run = run
     text = world.replay(times=3)
     # One guest, one snapshot, as in a campaign.
     assert world.asked == ["snapshot", "trial 1", "trial 1", "trial 1", "discard"]
     assert text.count("  now   ") == 3
+    # How far it is, also where there is no terminal.
+    begun = [line.partition(" s  ")[2] for line in capsys.readouterr().err.splitlines() if " s  " in line]
+    assert begun == [
+        "replay 1: booting the guest and taking its snapshot",
+        *(f"replay {number}: waiting for a crash" for number in (1, 2, 3)),
+    ]
     assert "Same crash title: 2 of 3 (66.7 %); 95 % interval 9.4 to 99.2 %\n" in text
     folder = tmp_path / "replays/test-00001"
     assert json.loads((folder / "replay.json").read_text())["matched"] == 2

@@ -121,6 +121,7 @@ def test_a_layout_in_numbers() -> None:
     layout = Layout(768 * MIB, nvdimm=80 * MIB, canary=16 * MIB)
     assert layout.stage0_parameters[2] == "memmap=96M@16M"
     assert ranges(layout.keepout) == [(MIB, 112 * MIB), (736 * MIB, 768 * MIB)]
+    assert layout.kept == range(112 * MIB, 736 * MIB)
     # RAM without what ends with the registry, 121 MiB, the top, other programs and the description of pages.
     assert layout.cache_room == (768 - 121 - 32 - 64 - 12) * MIB
     assert layout.nvdimm_range == "100000000:105000000"

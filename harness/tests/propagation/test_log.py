@@ -6,7 +6,8 @@ import random
 import struct
 
 import pytest
-from riobed.propagation.log import CHUNK, EventLog, find_chunks, read_event
+from riobed.guest.memory.chunks import CHUNK, MOST, find_chunks
+from riobed.propagation.log import EventLog, read_event
 
 ENTRY = b"7 entry 5567491910 0 91 memtest 7a40 266338320 75 2 82 fabe3906 811e5354 81296168"
 CHANGE = b"8 change 5570629140 1 91 memtest 7a40 0"
@@ -85,3 +86,10 @@ def test_chunks_are_where_their_headers_say() -> None:
         found = find_chunks(memory)
     assert [len(chunk) for chunk in found] == [size - 16] * 2
     assert EventLog(found).lines == [CHANGE]
+
+
+def test_headers_beyond_those_of_a_log_are_forged() -> None:
+    with mmap.mmap(-1, (MOST + 3) * CHUNK) as memory:
+        for place in range(0, len(memory), CHUNK):
+            struct.pack_into("<8sQ", memory, place, b"RBDTRACE", place)
+        assert len(find_chunks(memory)) == MOST

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Warm-up and injection: which of the many ways they can end are the trial's, and which our failure."""
 
+import struct
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from riobed.errors import BootError, InfraError
 from riobed.faults import commands
 from riobed.guest import CacheMode, CacheUse, cache_mode
 from riobed.guest.guest import Guest
+from riobed.guest.memory.chunks import CHUNK
 from riobed.guest.memory.layout import MIB
 from riobed.guest.memory.registry import mapped
 from riobed.guest.snapshots import Known
@@ -59,6 +62,7 @@ class ReadyGuest(Guest):
     repeatable = False
     snapshot = "feed"
     maps_nvdimm = True
+    setup: Any = SimpleNamespace(propagation=False)
 
     def __init__(self, machine: Any) -> None:
         self.machine = machine
@@ -378,6 +382,18 @@ def test_after_a_loss_of_power_only_modes_that_say_so_may_lose_steps(
     assert crashing.losses == [done.planned.noise_seed]
     assert (done.restart, done.check.steps_lost) == ("power", 3)
     assert f"oldest={oldest}" in crashing.commands[-1]
+
+
+def test_a_propagation_log_is_read_before_a_loss_of_power(
+    crashing: Recovering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ReadyGuest, "setup", SimpleNamespace(propagation=True))
+    with crashing.ram_path().open("r+b") as ram:
+        ram.truncate(2 * CHUNK)
+        ram.seek(CHUNK)
+        ram.write(struct.pack("<8sQ", b"RBDTRACE", CHUNK) + b"a line")
+    (chunk,) = ran(crashing, a_record(restart="power")).chunks
+    assert chunk.rstrip(b"\0") == b"a line"
 
 
 def test_the_row_has_what_a_loss_of_power_took_of_the_nvdimm(crashing: Recovering) -> None:

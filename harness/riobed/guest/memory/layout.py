@@ -92,6 +92,11 @@ class Layout:
         return max(self.ram - beside - self.ram // _PAGES_DESCRIBED, 0)
 
     @property
+    def kept(self) -> range:
+        """The bytes of RAM that a reset and stage 0 leave alone, whatever the production kernel has there."""
+        return range(self.registry_start, self.ram - TOP_SIZE)
+
+    @property
     def registry(self) -> str:
         """SIZE@START, as the kernel parameter and riorecover expect it."""
         return f"{self.registry_size:#x}@{self.registry_start:#x}"
@@ -108,8 +113,8 @@ class Layout:
         """Value of the production kernel's rio.keepout=."""
         # Not the first MiB: Linux must be able to put its real-mode trampoline there, and then reserves
         # that MiB itself (reserve_real_mode() in arch/x86/realmode/init.c).
-        window = self.registry_start - MIB
-        return f"{window:#x}@{MIB:#x},{TOP_SIZE:#x}@{self.ram - TOP_SIZE:#x}"
+        window = self.kept.start - MIB
+        return f"{window:#x}@{MIB:#x},{TOP_SIZE:#x}@{self.kept.stop:#x}"
 
     @property
     def nvdimm_places(self) -> list[str]:
