@@ -228,7 +228,7 @@ class Campaign:
         """Store one attempt as a row."""
         number = self.store.next_attempt(self._row.id, task.planned.position)
         row = trial_row(attempt.record, self._row.id, number, attempt.started, attempt.error)
-        name_callers(row, lambda address: self._catalogues[row.mode].symbol(address))
+        name_callers(row.faults, lambda address: self._catalogues[row.mode].symbol(address))
         # By the worker's clock, like `started`.
         row.finished = attempt.finished
         row.log = write_log(self._logs, row, attempt.record.log)

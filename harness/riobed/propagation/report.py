@@ -4,6 +4,8 @@
 from dataclasses import asdict
 from typing import Any
 
+from riobed_results.store import with_symbols
+
 from riobed.faults import Fault
 from riobed.guest import Guest
 from riobed.guest.memory.registry import CHANGING, METADATA, STATE_MASK
@@ -12,7 +14,7 @@ from riobed.propagation.follower import BlockRef, Follower, PropagationPath
 from riobed.propagation.log import Event, EventLog
 from riobed.propagation.stores import stores_text
 from riobed.propagation.symbols import Symbols
-from riobed.trial import Evidence, TrialRecord, fault_row
+from riobed.trial import Evidence, TrialRecord, fault_row, name_callers
 
 # Events printed per page; the JSON answer has more.
 _PRINTED = 30
@@ -80,6 +82,7 @@ class _Formatter:
 
     def fault(self, fault: Fault, evidence: Evidence, follower: Follower) -> dict[str, Any]:
         row = fault_row(fault, evidence)
+        name_callers([row], self._symbols.name)
         return {
             "index": fault.index,
             "s": row.activated_s,
@@ -137,7 +140,8 @@ def propagation_text(answer: dict[str, Any]) -> list[str]:
 
 
 def _fault_lines(fault: dict[str, Any]) -> list[str]:
-    change = f"{fault['old']} became {fault['new']}" if fault["old"] else _pairs(fault["params"])
+    text_changed = f"{fault['old']} became {fault['new']}" if fault["old"] else ""
+    change = text_changed or _pairs(with_symbols(fault["params"]))
     where = f" in {fault['function']}" if fault["function"] else ""
     lines = [f"  {fault['s']:+.6f} s  fault {fault['index']}{where}: {change}"]
     for page in fault["changing"]:
@@ -181,7 +185,7 @@ def _happened(event: dict[str, Any]) -> str:
             checksum = "" if "being changed" in event["state"] else f", checksum {event['crc']}"
             return f"entry: {event['state']}{checksum}"
         case "change":
-            return f"change: {event['changes']} under path now"
+            return f"change: {event['changes']} under way now"
         case "window":
             return f"window: {'opened' if event['open'] else 'closed'}"
         case "verify":

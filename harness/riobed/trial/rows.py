@@ -2,7 +2,7 @@
 """Convert a trial's record to its row in the store, and write its console log to a file."""
 
 import gzip
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from riobed_results.files import write_whole
@@ -143,9 +143,9 @@ def plant_row(plant: Plant) -> FaultRow:
     return FaultRow(index=0, fault_class=PLANTED, injected=True, activated=None, params=plant.as_stored())
 
 
-def name_callers(row: TrialRow, symbol: Callable[[int], str | None]) -> None:
+def name_callers(faults: Iterable[FaultRow], symbol: Callable[[int], str | None]) -> None:
     """Add to what faults hit the symbols of return addresses, as far as `symbol` knows them."""
-    for fault in row.faults:
+    for fault in faults:
         if named := {
             f"{name}{SYMBOL}": found
             for name in _RETURN_ADDRESSES & fault.params.keys()

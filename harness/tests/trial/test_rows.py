@@ -181,14 +181,14 @@ def test_a_faults_bytes_and_place() -> None:
 def test_a_return_address_gets_its_symbol() -> None:
     row = trial_row(crashed(), 1, 1, "", "")
     asked = {0x2B: "ext4_write+0x3"}
-    name_callers(row, asked.get)
+    name_callers(row.faults, asked.get)
     assert {key: value for key, value in row.faults[2].params.items() if "caller" in key} == {
         "caller": "2b",
         "caller_symbol": "ext4_write+0x3",
     }
     # Another address, of data, is not asked for; nor is one named that is in no function.
     row = trial_row(crashed(), 1, 1, "", "")
-    name_callers(row, {0x1A: "jiffies+0x0"}.get)
+    name_callers(row.faults, {0x1A: "jiffies+0x0"}.get)
     assert row.faults[2].params == fault_row(text_fault(2), read_evidence(EVIDENCE)).params
 
 

@@ -63,6 +63,7 @@ from riobed_results.store.trial import (
     Outcome,
     Restart,
     TrialRow,
+    with_symbols,
 )
 from riobed_results.store.vocabulary import PlantedKind, Vocabulary
 
@@ -148,4 +149,5 @@ __all__ = [
     "utc_now",
     "values",
     "vcpus",
+    "with_symbols",
 ]

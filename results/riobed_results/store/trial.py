@@ -8,7 +8,7 @@ count wrongly.
 """
 
 import re
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, mapped_column, relationship
@@ -639,6 +639,15 @@ class TrialRow(Base):
     def registry_dirty_share(self) -> float | None:
         """The share of RAM that the registry's dirty pages had."""
         return self.recovery.dirty_share if self.recovery else None
+
+
+def with_symbols(params: dict[str, Any]) -> dict[str, Any]:
+    """Return a fault's parameters with the symbol of an address, where the row has it, in its place."""
+    return {
+        name: params.get(f"{name}{SYMBOL}", value)
+        for name, value in params.items()
+        if not name.endswith(SYMBOL)
+    }
 
 
 class FaultRow(Base):

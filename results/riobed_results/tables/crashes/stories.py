@@ -11,7 +11,6 @@ from riobed_results.rules.endpoints import endpoints_hit
 from riobed_results.rules.oracles import oracles
 from riobed_results.store import (
     OTHERS,
-    SYMBOL,
     Difference,
     FaultRow,
     Mismatch,
@@ -20,6 +19,7 @@ from riobed_results.store import (
     Row,
     TrialRow,
     judged,
+    with_symbols,
 )
 from riobed_results.tables.framework.render import Grid, Page, csv_text
 from riobed_results.tables.framework.table import CampaignTable, campaign_page
@@ -174,7 +174,7 @@ def _oracles(row: TrialRow) -> list[str]:
 def fault_text(fault: FaultRow, crash: Moment | None) -> str:
     """Describe in one line what a fault changed, where, and when it was activated."""
     what = _change(fault) if fault.old_asm or fault.new_asm else ""
-    drawn = ", ".join(f"{name} {value}" for name, value in _named(_dict(fault.params)).items())
+    drawn = ", ".join(f"{name} {value}" for name, value in with_symbols(_dict(fault.params)).items())
     at = f" at {fault.source}" if fault.source else ""
     where = f"in {fault.function}{at}" if fault.function else at.strip()
     return ", ".join(part for part in (what, drawn, where, activation_text(fault, crash)) if part)
@@ -186,15 +186,6 @@ def _change(fault: FaultRow) -> str:
     if fault.old_asm == fault.new_asm:
         return f"{fault.old_asm}{before} became the same instruction{after}, without effect"
     return f"{fault.old_asm}{before} became {fault.new_asm}{after}"
-
-
-def _named(params: dict[str, Any]) -> dict[str, Any]:
-    """Return the parameters with the symbol of an address, where the row has it, in its place."""
-    return {
-        name: params.get(f"{name}{SYMBOL}", value)
-        for name, value in params.items()
-        if not name.endswith(SYMBOL)
-    }
 
 
 def _dict(found: Any) -> dict[str, Any]:
