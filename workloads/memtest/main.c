@@ -12,8 +12,8 @@ static const struct {
 	const char *known;	/* as options_parse() takes it */
 } commands[] = {
 	{ "prepare", command_prepare, "Dstwa" },
-	{ "run", command_run, "DSPbnf" },
-	{ "verify", command_verify, "DSOibtwxkja" },
+	{ "run", command_run, "DSPbnfe" },
+	{ "verify", command_verify, "DSOibtwxkjae" },
 	{ "model", command_model, "SNbtwxj" },
 	{ "steps", command_steps, "SNbx" },
 };
@@ -25,11 +25,13 @@ static const char help[] =
 "      make D/tree and pairs of twin files of 1 to N bytes in D/twins (they do not depend on the seed), with\n"
 "      --xattrs each with an extended attribute of 1 to N bytes\n"
 "  memtest run --dir D --seed S --progress PATH [--max-bytes N] [--steps N] [--fsync]\n"
-"      do the steps from step 1 on, for ever or N of them; --fsync makes each durable before it is reported\n"
+"              [--fsync-every N]\n"
+"      do the steps from step 1 on, for ever or N of them; --fsync makes each durable before it is reported,\n"
+"      --fsync-every each N-th (0: none)\n"
 "  memtest verify --dir D --seed S --done N [--intent N+1] [--oldest K] [--failed LIST] [--max-bytes N] [--twins N]\n"
-"                 [--twin-bytes N] [--xattrs N] [--json]\n"
-"      compare D with what must be there after step N, with step N+1 perhaps in flight; with --oldest after any of\n"
-"      the steps K to N, with the one after it perhaps in flight\n"
+"                 [--twin-bytes N] [--xattrs N] [--fsync-every N] [--json]\n"
+"      compare D with what must be there after step N, with step N+1 perhaps in flight; with --oldest what the steps\n"
+"      after K did may be lost, but not what --fsync-every made durable\n"
 "  memtest model --seed S --steps N [--failed LIST] [--max-bytes N] [--twins N]\n"
 "                [--twin-bytes N] [--json]\n"
 "      print what must be there after step N\n"

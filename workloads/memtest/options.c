@@ -21,6 +21,7 @@ static const struct option all[] = {
 	{ "failed", required_argument, NULL, 'x' }, { "fsync", no_argument, NULL, 'f' },
 	{ "json", no_argument, NULL, 'j' },	    { "xattrs", required_argument, NULL, 'a' },
 	{ "oldest", required_argument, NULL, 'k' }, { "twin-bytes", required_argument, NULL, 'w' },
+	{ "fsync-every", required_argument, NULL, 'e' },
 	{ NULL, 0, NULL, 0 },
 };
 
@@ -105,6 +106,9 @@ static void set(struct options *options, const char *command, int letter)
 		break;
 	case 'k':
 		options->oldest = number(command, letter, 0, STEPS_MAX);
+		break;
+	case 'e':
+		options->fsync_every = number(command, letter, 0, STEPS_MAX);
 		break;
 	case 'x':
 		options->failed = failed_steps(command);

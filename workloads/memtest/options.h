@@ -28,7 +28,8 @@ struct options {
 	uint64_t steps;		/* UINT64_MAX: no end */
 	uint64_t done;
 	uint64_t intent;	/* 0: none */
-	uint64_t oldest;	/* of the steps that the directory may be as after; OLDEST_NONE: only done */
+	uint64_t oldest;	/* later steps may be lost unless they were made durable; OLDEST_NONE: none may */
+	uint64_t fsync_every;	/* each n-th step is made durable; 0: none is */
 	struct failed_list failed;
 	unsigned int twins;
 	unsigned int twin_bytes;	/* largest size of a twin */

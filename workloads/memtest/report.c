@@ -17,6 +17,12 @@ static const char *const kinds[] = {
 	[DIFFERENCE_METADATA] = "metadata", [DIFFERENCE_UNREADABLE] = "unreadable",
 };
 
+const char *const state_names[STATES] = {
+	[STATE_NEWEST] = "newest", [STATE_OLDER] = "older",	  [STATE_MIXED] = "mixed",
+	[STATE_ZEROED] = "zeroed", [STATE_TORN] = "torn",	  [STATE_STALE] = "stale",
+	[STATE_MISPLACED] = "misplaced", [STATE_UNSYNCED] = "unsynced", [STATE_DAMAGED] = "damaged",
+};
+
 static size_t listed(const struct report *report)
 {
 	return report->count < REPORT_LISTED ? report->count : REPORT_LISTED;
@@ -95,15 +101,28 @@ static const char *found(const struct frozen *frozen)
 	return frozen->differences ? "differs" : frozen->reached ? "equal" : "not reached";
 }
 
-/* Which of the steps that may be lost are. */
-static void print_lost_steps(const struct report *report)
+static uint64_t kept(const struct report *report)
 {
-	printf(", \"oldest\": %" PRIu64, report->oldest);
-	if (report->count)
-		printf(", \"kept\": null, \"steps_lost\": null");
-	else
-		printf(", \"kept\": %" PRIu64 ", \"steps_lost\": %" PRIu64, report->kept,
-		       report->done - report->kept);
+	return report->lost ? report->lost - 1 : report->done;
+}
+
+/* How many steps there are from the first one on that is lost, and in which states files are where some may be. */
+static void print_lost(const struct report *report)
+{
+	if (!report->may_lose) {
+		printf(", \"oldest\": %" PRIu64 ", \"kept\": ", report->oldest);
+		if (report->count)
+			printf("null, \"steps_lost\": null");
+		else
+			printf("%" PRIu64 ", \"steps_lost\": 0", report->done);
+		return;
+	}
+	printf(", \"oldest\": %" PRIu64 ", \"kept\": %" PRIu64 ", \"steps_lost\": %" PRIu64
+	       ", \"states\": {\"renamed\": %" PRIu64, report->oldest, kept(report), report->done - kept(report),
+	       report->renamed);
+	for (size_t i = STATE_OLDER; i < STATES; i++)
+		printf(", \"%s\": %" PRIu64, state_names[i], report->states[i]);
+	putchar('}');
 }
 
 static void print_json(const struct report *report)
@@ -139,7 +158,7 @@ static void print_json(const struct report *report)
 	}
 	putchar(']');
 	if (report->oldest != OLDEST_NONE)
-		print_lost_steps(report);
+		print_lost(report);
 	printf("}\n");
 }
 
@@ -163,7 +182,7 @@ static void print_text(const struct report *report)
 	}
 	printf("%s after step %" PRIu64 ": %" PRIu64 " differences (%zu shown) in %" PRIu64 " files, %" PRIu64
 	       " directories, %" PRIu64 " bytes; lost %" PRIu64 " of %" PRIu64 " files, %" PRIu64 " of %" PRIu64
-	       " bytes\n", report->count ? "differs" : "equal", report->kept, report->count, listed(report),
+	       " bytes\n", report->count ? "differs" : "equal", kept(report), report->count, listed(report),
 	       report->files, report->dirs, report->bytes, report->files_lost, report->files_expected,
 	       report->bytes_lost, report->bytes_expected);
 }
@@ -176,11 +195,17 @@ void report_print(const struct report *report, bool json)
 		print_text(report);
 }
 
-void report_free(struct report *report)
+void report_forget(struct report *report)
 {
 	for (size_t i = 0; i < listed(report); i++) {
 		free(report->listed[i].path);
 		free(report->listed[i].detail);
 	}
+	report->count = 0;
+}
+
+void report_free(struct report *report)
+{
+	report_forget(report);
 	free(report->frozen);
 }

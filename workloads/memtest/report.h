@@ -23,6 +23,22 @@ enum difference_kind {
 	DIFFERENCE_UNREADABLE,
 };
 
+/* From best to worst. What is in a state to the left of another one is not in that one. */
+enum state {
+	STATE_NEWEST,
+	STATE_OLDER,	/* as after an earlier step */
+	STATE_MIXED,	/* each block as after some step, but not the same for all of them */
+	STATE_ZEROED,	/* a block, or the rest of one, holds zeros where no step left any */
+	STATE_TORN,	/* a block has bytes of several steps */
+	STATE_STALE,	/* a block that was written has bytes that no step left there */
+	STATE_MISPLACED,	/* a rename left the file at neither name, or at both */
+	STATE_UNSYNCED,	/* as before it was made durable */
+	STATE_DAMAGED,	/* as it never was */
+	STATES
+};
+
+extern const char *const state_names[STATES];
+
 /* A step that failed before the crash, and what verify found where it worked. */
 struct frozen {
 	const struct failure *failure;
@@ -45,7 +61,10 @@ struct report {
 	uint64_t done;
 	uint64_t intent;
 	uint64_t oldest;	/* as in the options */
-	uint64_t kept;		/* the step after which the directory is equal, if it is */
+	bool may_lose;		/* later steps than that may be lost */
+	uint64_t lost;		/* the first step that is not there, or not all of it; 0: none that may be lost */
+	uint64_t states[STATES];	/* files and names in each state, if steps may be lost */
+	uint64_t renamed;	/* ... and files whose name is newer than their content */
 	uint64_t files;		/* compared, whether equal or not */
 	uint64_t dirs;
 	uint64_t bytes;
@@ -65,6 +84,9 @@ void report_failures(struct report *report, const struct model *model);
 
 void report_add(struct report *report, enum difference_kind kind, const char *path, uint64_t offset,
 		uint64_t length, const char *format, ...) __attribute__((format(printf, 6, 7)));
+
+/* Forgets the differences, and keeps what was counted of them. */
+void report_forget(struct report *report);
 
 /* One JSON object, or a line for each difference and one for the whole. */
 void report_print(const struct report *report, bool json);

@@ -45,7 +45,7 @@ static void stop(int signal)
 int command_run(const struct options *options)
 {
 	struct model model;
-	struct actor actor = { .fsync = options->fsync, .model = &model };
+	struct actor actor = { .model = &model };
 	struct progress progress;
 	struct step step;
 	const char *end = NULL;
@@ -61,6 +61,8 @@ int command_run(const struct options *options)
 	progress_open(&progress, options->progress, options->seed);
 	progress_add(&progress, RECORD_START, 0, NULL);
 	while (model.steps < options->steps && !told_to_stop && !end) {
+		uint64_t every = options->fsync_every;
+
 		if (!step_plan(&model, &step)) {
 			end = "frozen";
 			break;
@@ -68,6 +70,7 @@ int command_run(const struct options *options)
 		/* Goes out together with the D record of the step before. */
 		progress_add(&progress, RECORD_INTENT, step.number, NULL);
 		progress_send(&progress);
+		actor.fsync = options->fsync || (every && step.number % every == 0);
 		if (!act(&actor, &step)) {
 			progress_add(&progress, RECORD_ERROR, step.number, actor.text);
 			progress_send(&progress);

@@ -13,24 +13,21 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "commands.h"
 #include "compare.h"
+#include "entry.h"
 #include "inflight.h"
 #include "model.h"
 #include "report.h"
 #include "steps.h"
+#include "synced.h"
 #include "util.h"
-
-/* More entries in one directory than this are not looked at: a damaged one may have no end. */
-#define ENTRIES_MAX 100000u
 
 struct verify {
 	const struct model *model;
 	unsigned int xattrs;	/* as in the options */
-	bool brief;		/* the first difference is enough */
 	struct flights flights;	/* the model's failures, in order, then the step at the crash */
 	struct report report;
 };
@@ -42,19 +39,6 @@ struct slot {
 };
 
 static void check_dir(struct verify *verify, int fd, const struct node *dir, const char *path);
-
-/* Whether what is not yet compared does not matter any more. */
-static bool is_settled(const struct verify *verify)
-{
-	return verify->brief && verify->report.count;
-}
-
-static const char *type_name(mode_t mode)
-{
-	return S_ISREG(mode) ? "file" : S_ISDIR(mode) ? "dir" : S_ISLNK(mode) ? "symlink" :
-	       S_ISFIFO(mode) ? "fifo" : S_ISSOCK(mode) ? "socket" : S_ISCHR(mode) ? "character device" :
-	       S_ISBLK(mode) ? "block device" : "unknown type";
-}
 
 static int by_name(const void *a, const void *b)
 {
@@ -92,20 +76,12 @@ static size_t make_slots(const struct verify *verify, const struct node *dir, st
 	return count;
 }
 
-static void join(char *path, size_t size, const char *dir, const char *name)
-{
-	if (strcmp(dir, "."))
-		snprintf(path, size, "%s/%s", dir, name);
-	else
-		snprintf(path, size, "%s", name);
-}
-
 static void report_extra(struct verify *verify, int fd, const char *dir, const char *name, bool twice)
 {
 	char path[PATH_SIZE + NAME_MAX + 2];
 	struct stat stat;
 
-	join(path, sizeof(path), dir, name);
+	join_path(path, sizeof(path), dir, name);
 	if (twice)
 		report_add(&verify->report, DIFFERENCE_EXTRA, path, 0, 0, "the name is listed more than once");
 	else if (fstatat(fd, name, &stat, AT_SYMLINK_NOFOLLOW))
@@ -121,7 +97,7 @@ static void list_names(struct verify *verify, DIR *listing, struct slot *slots, 
 	struct dirent *entry;
 	size_t entries = 0;
 
-	for (errno = 0; !is_settled(verify) && (entry = readdir(listing)); errno = 0) {
+	for (errno = 0; (entry = readdir(listing)); errno = 0) {
 		struct slot key = { .expect.name = entry->d_name };
 		struct slot *slot;
 
@@ -141,58 +117,12 @@ static void list_names(struct verify *verify, DIR *listing, struct slot *slots, 
 		report_add(&verify->report, DIFFERENCE_UNREADABLE, path, 0, 0, "readdir: %s", strerror(errno));
 }
 
-/* Twins have one if they were made so; nothing else has any. */
-static void check_attributes(struct verify *verify, int fd, const struct node *node, const char *path)
-{
-	bool one = node->twin && verify->xattrs;
-	uint8_t right[ATTRIBUTE_MAX], found[ATTRIBUTE_MAX];
-	struct report *report = &verify->report;
-	ssize_t names = flistxattr(fd, NULL, 0);
-	size_t size = one ? model_attribute(node, verify->xattrs, right) : 0;
-
-	if (names < 0 && (one || errno != ENOTSUP))
-		report_add(report, DIFFERENCE_UNREADABLE, path, 0, 0, "flistxattr: %s", strerror(errno));
-	else if (!one && names > 0)
-		report_add(report, DIFFERENCE_METADATA, path, 0, 0, "extended attributes, should have none");
-	else if (one && (names != sizeof(ATTRIBUTE) ||
-			 fgetxattr(fd, ATTRIBUTE, found, sizeof(found)) != (ssize_t)size ||
-			 memcmp(found, right, size)))
-		report_add(report, DIFFERENCE_METADATA, path, 0, 0,
-			   "extended attributes, should have " ATTRIBUTE " alone, of %zu bytes", size);
-}
-
-/* What the model knows of an inode beside its content. Nobody but memtest made it, and it made all alike. */
-static void check_metadata(struct verify *verify, int fd, const struct node *node, const char *path)
-{
-	mode_t mode = node->type == NODE_DIR ? 0755 : 0644;
-	struct report *report = &verify->report;
-	struct stat stat;
-
-	if (fstat(fd, &stat)) {
-		report_add(report, DIFFERENCE_UNREADABLE, path, 0, 0, "fstat: %s", strerror(errno));
-		return;
-	}
-	if ((stat.st_mode & 07777) != mode)
-		report_add(report, DIFFERENCE_METADATA, path, 0, 0, "mode %04o, should be %04o",
-			   (unsigned int)stat.st_mode & 07777, (unsigned int)mode);
-	if (stat.st_uid != geteuid() || stat.st_gid != getegid())
-		report_add(report, DIFFERENCE_METADATA, path, 0, 0, "owner %u:%u, should be %u:%u",
-			   (unsigned int)stat.st_uid, (unsigned int)stat.st_gid, (unsigned int)geteuid(),
-			   (unsigned int)getegid());
-	/* Those of directories follow from their names, which are compared. */
-	if (node->type == NODE_FILE && stat.st_nlink != 1 && !flights_link(&verify->flights, node))
-		report_add(report, DIFFERENCE_METADATA, path, 0, 0, "%llu links, should be 1",
-			   (unsigned long long)stat.st_nlink);
-	if (node->twin && stat.st_mtime != model_mtime(node))
-		report_add(report, DIFFERENCE_METADATA, path, 0, 0, "mtime %lld, should be %lld",
-			   (long long)stat.st_mtime, (long long)model_mtime(node));
-	check_attributes(verify, fd, node, path);
-}
-
 /* What @expect says is there, and of the right type. */
 static void check_node(struct verify *verify, int dir, const struct expect *expect, const char *path)
 {
 	bool is_dir = expect->node->type == NODE_DIR;
+	struct about about = { is_dir, expect->node->twin ? expect->node : NULL, verify->xattrs,
+			       flights_link(&verify->flights, expect->node) };
 	int fd = openat(dir, expect->name,
 			O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (is_dir ? O_DIRECTORY : 0));
 
@@ -200,13 +130,13 @@ static void check_node(struct verify *verify, int dir, const struct expect *expe
 		report_add(&verify->report, DIFFERENCE_UNREADABLE, path, 0, 0, "open: %s", strerror(errno));
 		lose(&verify->report, expect->node);
 	} else if (is_dir) {
-		check_metadata(verify, fd, expect->node, path);
+		check_metadata(&verify->report, fd, &about, path);
 		check_dir(verify, fd, expect->node, path);
 	} else {
 		uint64_t before = verify->report.count;
 
 		verify->report.files++;
-		check_metadata(verify, fd, expect->node, path);
+		check_metadata(&verify->report, fd, &about, path);
 		compare_file(&verify->report, fd, path, expect, model_seed_of(verify->model, expect->node));
 		verify->report.files_lost += verify->report.count != before;
 		close(fd);
@@ -237,7 +167,7 @@ static void check_slot(struct verify *verify, int dir, const struct slot *slot, 
 	uint64_t before = report->files_lost;
 	struct stat stat;
 
-	join(path, sizeof(path), dir_path, expect->name);
+	join_path(path, sizeof(path), dir_path, expect->name);
 	if (fstatat(dir, expect->name, &stat, AT_SYMLINK_NOFOLLOW)) {
 		if (errno == ENOENT && !slot->listed && expect->absent_is_right)
 			return;
@@ -274,7 +204,7 @@ static void check_dir(struct verify *verify, int fd, const struct node *dir, con
 	verify->report.dirs++;
 	count = make_slots(verify, dir, &slots);
 	list_names(verify, listing, slots, count, path);
-	for (size_t i = 0; i < count && !is_settled(verify); i++) {
+	for (size_t i = 0; i < count; i++) {
 		struct frozen *outer = verify->report.at, *frozen = frozen_at(verify, &slots[i].expect);
 
 		if (frozen) {
@@ -314,19 +244,19 @@ static int open_root(struct report *report, const char *path)
 }
 
 /* The model after these steps, and whether the next one may have begun. */
-struct state {
+struct moment {
 	uint64_t steps;
 	bool next;
 	struct failed_list failed;
 };
 
-static struct state newest_state(const struct options *options)
+static struct moment newest_moment(const struct options *options)
 {
 	const struct failed_list *failed = &options->failed;
 	/* A step may have failed and not have been reported as over. */
 	bool over = failed->count && failed->failed[failed->count - 1].step == options->intent;
 
-	return (struct state){ over ? options->intent : options->done, options->intent && !over, *failed };
+	return (struct moment){ over ? options->intent : options->done, options->intent && !over, *failed };
 }
 
 /* Compares the directory open as @root with the model, whose failed steps and @next, if any, may be in flight. */
@@ -346,79 +276,32 @@ static void compare(struct verify *verify, int root, const struct step *next)
 	flights_free(&verify->flights);
 }
 
-/* Makes @model that of @state, and reports how the directory open as @root, or -1, differs. */
+/* Makes @model that of @moment, and reports how the directory open as @root, or -1, differs. */
 static void judge(struct verify *verify, struct model *model, const struct options *options, int root,
-		  const struct state *state)
+		  const struct moment *moment)
 {
 	struct step step;
 
 	model_init(model, options->seed, options->max_bytes, options->twins, options->twin_bytes);
-	steps_replay(model, state->steps, &state->failed, NULL, NULL);
-	if (state->next && !step_plan(model, &step))
-		die(EXIT_USAGE, "verify: no step %" PRIu64 " is possible after those that failed", state->steps + 1);
+	steps_replay(model, moment->steps, &moment->failed, NULL, NULL);
+	if (moment->next && !step_plan(model, &step))
+		die(EXIT_USAGE, "verify: no step %" PRIu64 " is possible after those that failed", moment->steps + 1);
 	verify->model = model;
 	verify->xattrs = options->xattrs;
 	weigh(model->root, &verify->report.files_expected, &verify->report.bytes_expected);
 	report_failures(&verify->report, model);
 	if (root >= 0)
-		compare(verify, root, state->next ? &step : NULL);
+		compare(verify, root, moment->next ? &step : NULL);
 	else
 		lose(&verify->report, model->root);
-}
-
-struct search {
-	struct verify verify;
-	int root;
-	uint64_t oldest;
-	uint64_t kept;		/* the last of the steps tried after which the directory is equal */
-	bool found;
-};
-
-static void try_before(const struct step *next, void *context)
-{
-	struct search *search = context;
-	struct verify *verify = &search->verify;
-
-	if (verify->model->steps < search->oldest)
-		return;
-	compare(verify, search->root, next);
-	if (!verify->report.count) {
-		search->found = true;
-		search->kept = verify->model->steps;
-	}
-	report_free(&verify->report);
-	verify->report = (struct report){ 0 };
-}
-
-/*
- * Puts into @state the newest one before it that the directory is equal to, but not one before --oldest. What
- * was not yet durable may have been lost in the midst of a step, so the step after it may be in flight.
- */
-static bool find_older(const struct options *options, int root, struct state *state)
-{
-	static struct search search;
-	struct failed_list *failed = &state->failed;
-	struct model model;
-
-	search = (struct search){ .verify = { .model = &model, .xattrs = options->xattrs, .brief = true },
-				  .root = root, .oldest = options->oldest };
-	model_init(&model, options->seed, options->max_bytes, options->twins, options->twin_bytes);
-	steps_replay(&model, state->steps, failed, try_before, &search);
-	model_free(&model);
-	if (!search.found)
-		return false;
-	state->steps = search.kept;
-	state->next = true;
-	while (failed->count && failed->failed[failed->count - 1].step > search.kept)
-		failed->count--;
-	return true;
 }
 
 int command_verify(const struct options *options)
 {
 	static struct verify verify;
 	struct report *report = &verify.report;
-	struct state state = newest_state(options);
+	struct moment moment = newest_moment(options);
+	enum exit_status status;
 	struct model model;
 	int root;
 
@@ -427,21 +310,23 @@ int command_verify(const struct options *options)
 	if (options->oldest != OLDEST_NONE && options->oldest > options->done)
 		die(EXIT_USAGE, "verify: --oldest must not be more than --done");
 	root = open_root(report, options->dir);
-	judge(&verify, &model, options, root, &state);
-	report->kept = options->done;
-	if (report->count && root >= 0 && options->oldest != OLDEST_NONE && find_older(options, root, &state)) {
-		report_free(report);
-		model_free(&model);
-		*report = (struct report){ .kept = state.steps };
-		judge(&verify, &model, options, root, &state);
+	judge(&verify, &model, options, root, &moment);
+	/* What is lost is counted; what may be lost is no difference. */
+	report->may_lose = options->oldest < options->done;
+	if (report->count && report->may_lose && root < 0)
+		report->states[STATE_DAMAGED]++;
+	else if (report->count && report->may_lose) {
+		report_forget(report);
+		check_synced(report, root, options, moment.steps, moment.next);
 	}
 	report->done = options->done;
 	report->intent = options->intent;
 	report->oldest = options->oldest;
 	report_print(report, options->json);
+	status = report->count ? EXIT_DIFFERS : EXIT_EQUAL;
 	if (root >= 0)
 		close(root);
 	report_free(report);
 	model_free(&model);
-	return report->count ? EXIT_DIFFERS : EXIT_EQUAL;
+	return status;
 }

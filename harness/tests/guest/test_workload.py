@@ -54,7 +54,7 @@ def test_memtest_is_a_workload() -> None:
         assert (shell, flag) == ("/bin/sh", "-c")
         assert "{" not in line and "--seed 7 " in line and "/mnt/test/workload" in line
     assert " --fsync " in command(workload.start, workload, seed=7, sync=True)[2]
-    assert "fsync" not in command(workload.start, workload, seed=7, sync=False)[2]
+    assert "--fsync " not in command(workload.start, workload, seed=7, sync=False)[2]
     assert "--done 5 --intent 6" in command(workload.check, workload, seed=7, sync=True, done=5, intent=6)[2]
 
 

@@ -114,6 +114,7 @@ class Memtest:
         intent: int = 0,
         failed: str = "",
         oldest: int | None = None,
+        every: int = 0,
         **keywords: Any,
     ) -> dict[str, Any]:
         """What verify says; its exit status must go with it."""
@@ -121,6 +122,7 @@ class Memtest:
             *("verify", "--dir", root, "--seed", seed, "--done", done, "--intent", intent, "--json"),
             *("--failed", failed),
             *(() if oldest is None else ("--oldest", oldest)),
+            *("--fsync-every", every),
             *self.limit,
             **keywords,
         )

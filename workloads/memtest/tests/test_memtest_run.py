@@ -212,6 +212,7 @@ def test_steps_that_fail_are_judged_as_if_in_flight(
         failed, done = failures(records), records[-1].step
         report = memtest.verify(root, seed, done, failed=failed)
         assert report["differences"] == [], seed
+        assert memtest.verify(root, seed, done, failed=failed, oldest=0, every=1)["steps_lost"] == 0
         assert [(entry["step"], entry["found"]) for entry in report["frozen"]] == [
             (error.step, "equal") for error in errors
         ]
@@ -265,22 +266,26 @@ def syncs_of(step: dict[str, Any]) -> list[str]:
     return of[step["kind"]]
 
 
-@pytest.mark.parametrize("fsync", [True, False])
+@pytest.mark.parametrize("every", [0, 1, 5])
 def test_what_is_synced_and_sent_between_the_steps(
-    memtest: Memtest, preload: Path, tmp_path: Path, fsync: bool
+    memtest: Memtest, preload: Path, tmp_path: Path, every: int
 ) -> None:
-    """With --fsync a step is durable before it is done; an intent goes out with the done before it."""
+    """With --fsync a step is durable before it is done; an intent goes out with the done before it.
+
+    With --fsync-every each of so many is.
+    """
     root, log = tmp_path / "dir", tmp_path / "log"
     memtest.prepare(root)
     log.touch()
     env = {**QUICK, "PRELOAD_LOG": str(log), "LD_PRELOAD": str(preload)}
     env["ASAN_OPTIONS"] += ":verify_asan_link_order=0"
     command = ["run", "--dir", root, "--seed", SEED, "--steps", 200, "--progress", log, *memtest.limit]
-    result = memtest(*command, *(["--fsync"] if fsync else []), env=env)
+    result = memtest(*command, *(["--fsync"] if every == 1 else ["--fsync-every", every]), env=env)
     assert result.returncode == 0, result.stderr
     expected = ["write", "S 0"]
     for step in memtest.steps(SEED, 200):
-        expected += [f"I {step['step']}", *(f"fsync {path}" for path in syncs_of(step) if fsync)]
+        synced = every and step["step"] % every == 0
+        expected += [f"I {step['step']}", *(f"fsync {path}" for path in syncs_of(step) if synced)]
         expected += ["write", f"D {step['step']}"]
     lines = [line.replace(f"fsync {root}/", "fsync ").split() for line in log.read_text().splitlines()]
     assert [" ".join(line[:2]) for line in lines] == [*expected, "F 200"]
