@@ -87,6 +87,17 @@ def run(
 
 
 @app.command(rich_help_panel=RUN)
+def check(
+    spec: Annotated[Path, typer.Argument(help="Campaign specification, YAML.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+) -> None:
+    """Look for mistakes in a campaign's spec, and say which promise each mode is judged by."""
+    from riobed.commands.check import check_spec
+
+    typer.echo(check_spec(spec, as_json, _width()), nl=False)
+
+
+@app.command(rich_help_panel=RUN)
 def calibrate(
     spec: Annotated[Path, typer.Argument(help="Campaign specification, YAML. Its `faults` are replaced.")],
     mode: Annotated[

@@ -25,6 +25,7 @@ from riobed_results.tables.controls.resets import RESETS
 from riobed_results.tables.controls.starts import STARTS
 from riobed_results.tables.corruption.oracles import ORACLES
 from riobed_results.tables.corruption.severity import SEVERITY
+from riobed_results.tables.corruption.states import STATES
 from riobed_results.tables.crashes.complaints import COMPLAINTS
 from riobed_results.tables.crashes.victims import VICTIMS
 from riobed_results.tables.crashes.windows import WINDOWS
@@ -208,6 +209,27 @@ def test_severity(store: Store) -> None:
     assert list(lines.values())[:6] == [4, 2, 3, 750, 10, 1 << 33]
     assert list(lines.values())[6:] == [1, 0, 2, 2, 8192, 8192]
     assert set(column(results, SEVERITY, "rio-protected").values()) == {None}
+
+
+def test_states_of_files(store: Store) -> None:
+    def left(states: str | None, **fields: Any) -> dict[str, Any]:
+        return {"promise": "synced", "corruption": "none", "states": states} | fields
+
+    results = filled(
+        store,
+        left(None),
+        left("older"),
+        left("older, mixed, lost too much", corruption="unclassified"),
+        # By each step, and by a riobed that did not say it.
+        left(None, promise="steps"),
+        left(None, promise=None),
+    )
+    lines = column(results, STATES)
+    counted = {name: count for name, count in lines.items() if count}
+    assert counted == {
+        "Judged by what was synced": 3, "Nothing lost": 1, "older": 2, "mixed": 1, "lost too much": 1,
+        "Corrupted": 1,
+    }  # fmt: skip
 
 
 def test_panics_on_request_and_what_came_after(store: Store) -> None:

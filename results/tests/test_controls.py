@@ -114,6 +114,15 @@ def test_after_a_loss_of_power_only_what_is_durable_must_be_there(store: Store) 
     ]
 
 
+@pytest.mark.parametrize(("corruption", "failed"), [("none", 0), ("unclassified", 1)])
+def test_a_mode_that_is_judged_by_what_was_synced_may_lose_steps_and_no_more(
+    store: Store, corruption: str, failed: int
+) -> None:
+    row = reset(corruption, mode="delayed") | {"steps_lost": 4, "promise": "synced"}
+    results = filled(store, row, row)
+    assert len(failed_controls(results.rows, results.campaign.vocabulary)) == failed
+
+
 @pytest.mark.parametrize(("mode", "steps", "failed"), [("delayed", 4, 0), ("delayed", 0, 1), ("rio", 4, 1)])
 def test_lost_steps_are_a_loss(store: Store, mode: str, steps: int, failed: int) -> None:
     results = filled(store, reset("none", mode=mode) | {"steps_lost": steps})
@@ -147,7 +156,7 @@ def test_every_table_about_faults_says_first_what_its_controls_say(
 ) -> None:
     fault = {"requested": 1, "recovery": RECOVERY, "fresh_boot": True, "cache_share": 0.5}
     fault |= {"restart": "parked", "victim": "sh", "injection_guest_s": 2.0, "crash_guest_s": 3.0}
-    fault |= {"complaints": 0}
+    fault |= {"complaints": 0, "promise": "synced"}
     others = [plant("written", "none"), {"mode": "delayed", "outcome": "survived", "phases": {"check": 1.0}}]
     others += [reset("direct", "delayed"), reset(mode="odd") | {"recovery": recovered(phase="data")}]
     panic = {"fault_class": "panic", "mode": "odd", "crash_title": PANICS["nmi"]}

@@ -86,7 +86,9 @@ def test_random_rows_against_a_count_by_hand(store: Store, seed: int) -> None:
 
 def test_the_contract_of_the_keys(store: Store) -> None:
     table = corruption_table(fill(store, {}, modes=["rio"], classes=["kernel_text"])).model_dump()
-    assert list(table) == ["campaign", "modes", "rows", "totals", "outcomes", "judges_all", "statistics"]
+    assert list(table) == [
+        *("campaign", "modes", "rows", "totals", "outcomes", "losses", "judges_all", "statistics")
+    ]
     cell = ["trials", "crashes", "corrupted", "stuck", "survived", "discards", "infra_errors", "traps"]
     assert list(table["rows"][0]["cells"]["rio"]) == list(table["totals"]["rio"]) == cell
     assert (table["campaign"], table["statistics"]["environment"]["accelerator"]) == ("first", "tcg")
@@ -159,7 +161,36 @@ def test_controls_are_rows_but_not_in_the_totals(store: Store) -> None:
     assert [row.fault_class for row in table.rows] == ["none", "kernel_text", "planted"]
     assert all(row.cells["rio"] == CellCounts(trials=1, crashes=1, corrupted=1) for row in table.rows)
     assert (table.totals["rio"].crashes, table.totals["rio"].corrupted) == (1, 1)
-    faults, _after_a_panic, controls, ends, *_ = corruption_page(table).grids
+    faults, _after_a_panic, _lost, controls, ends, *_ = corruption_page(table).grids
     assert ends.title == "Crashes + stuck + survived"
     assert ([line[0] for line in faults.body], faults.foot[0][1]) == (["kernel_text"], "1 of 1 (100.0 %)")
     assert controls.body == [["negative control (none)", "1 of 1"], ["positive control (planted)", "1 of 1"]]
+
+
+def test_what_was_lost_stands_beside_the_verdict(store: Store) -> None:
+    def lost(mode: str, files: int | None, seconds: float | None, **fields: Any) -> dict[str, Any]:
+        bytes_lost = None if files is None else 1000 * files
+        told = {"files_lost": files, "bytes_lost": bytes_lost, "seconds_lost": seconds}
+        return {"mode": mode, "fault_class": "kernel_text", "corruption": "none"} | told | fields
+
+    results = fill(
+        store,
+        lost("delayed", 3, 2.0, promise="synced"),
+        lost("delayed", 5, 9.25, promise="synced", outcome="survived"),
+        lost("delayed", 90, 90.0, promise="synced", fault_class="none"),
+        lost("rio", 0, None, promise="steps"),
+        lost("rio", 2, None, corruption="direct"),
+        lost("write-through", None, None, restart="power", steps_lost=4),
+        modes=MODES,
+        classes=CLASSES,
+    )
+    table = corruption_table(results)
+    assert table.losses["delayed"].model_dump() == {
+        "promises": ["what was synced"], "runs": 2, "files_median": 4, "files_most": 5, "bytes_median": 4000,
+        "bytes_most": 5000, "seconds_median": 5.625, "seconds_most": 9.25,
+    }  # fmt: skip
+    # What a store does not say was judged as it was then.
+    assert [table.losses[mode].promises for mode in ("rio", "write-through")] == [["each step"], ["any step"]]
+    (grid,) = [grid for grid in corruption_page(table).grids if grid.title == "Lost by judged runs"]
+    assert grid.body[1] == ["Files: median, most", "-", "4, 5", "1, 2"]
+    assert grid.body[3] == ["Seconds: median, most", "-", "5.6, 9.2", "-"]

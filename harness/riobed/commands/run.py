@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 from riobed_results.report.live import FreshReport
-from riobed_results.rules.controls import failed_controls
+from riobed_results.rules.controls import failed_controls, must_lose
 from riobed_results.store import (
     CONTROLS,
     OTHERS,
@@ -179,7 +179,7 @@ def control_failed(row: TrialRow, vocabulary: Vocabulary) -> bool:
 
     In a mode that may lose data, a single reset that happens to lose nothing is no failure.
     """
-    lucky = row.mode in vocabulary.losing and row.corruption == "none" and row.crash_kind == "reset"
+    lucky = must_lose(row, vocabulary) and row.corruption == "none" and row.crash_kind == "reset"
     return bool(failed_controls([row], vocabulary)) and not lucky
 
 

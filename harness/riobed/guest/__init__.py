@@ -21,6 +21,7 @@ from riobed.guest.settings.modes import (
     read_modes,
     unfold,
 )
+from riobed.guest.settings.promise import WRONG, Promise
 from riobed.guest.settings.strict import Strict, as_value_error
 from riobed.guest.settings.throttle import Throttle, disk_models
 from riobed.guest.setup import check_mode, guest_setup, provenance
@@ -39,6 +40,7 @@ __all__ = [
     "REMOUNT",
     "STAGE0",
     "STAGE0_READY",
+    "WRONG",
     "Beside",
     "CacheMode",
     "CacheShare",
@@ -50,6 +52,7 @@ __all__ = [
     "ModeName",
     "ModeWorkload",
     "Parking",
+    "Promise",
     "Strict",
     "Throttle",
     "WarmStart",

@@ -74,8 +74,14 @@ def comparable(text: str) -> object:
 
 def stored_spec(campaign: str, text: str) -> CampaignSpec:
     """The spec in a stored text; UsageError when this riobed cannot read it."""
+    data = parse_yaml(text, f"campaign {campaign!r}: its spec")
+    own = data.get("own_modes") if isinstance(data, dict) else None
+    for mode in own.values() if isinstance(own, dict) else ():
+        if isinstance(mode, dict):
+            # Before schema 8 it said how losses of power were judged.
+            mode.pop("may_lose_newest", None)
     try:
-        spec = CampaignSpec.model_validate(parse_yaml(text, f"campaign {campaign!r}: its spec"))
+        spec = CampaignSpec.model_validate(data)
     except ValidationError as error:
         raise UsageError(
             f"campaign {campaign!r}: its spec is of another riobed: {complaint(error, 'spec')}; "

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from riobed_results.store import CheckReport, Interruption, RecoveryReport, Restart
+from riobed_results.store import CheckReport, Interruption, PromiseKind, RecoveryReport, Restart
 
 from riobed.crash.formats import Complaints
 from riobed.faults import Fault
@@ -63,6 +63,10 @@ class TrialRecord:
     tries: int = 0
     interruption: Interruption | None = None
     recovery: RecoveryReport | None = None
+    # By which promise the files were judged; None: they were not.
+    promise: PromiseKind | None = None
+    # What of it the check found broken; None: there was no check.
+    broken: tuple[str, ...] | None = None
     check: CheckReport | None = None
     # What of the NVDIMM's canary differed after the crash; None without one.
     canary: CanaryHits | None = None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from riobed_results.files import write_whole
-from riobed_results.store import SYMBOL, FaultRow, TrialRow, utc_now
+from riobed_results.store import LOST_TOO_MUCH, SYMBOL, FaultRow, TrialRow, utc_now
 
 from riobed.errors import EnvironmentFault
 from riobed.faults import Fault
@@ -27,8 +27,10 @@ def trial_row(record: TrialRecord, campaign_id: int, attempt: int, started: str,
     seen = observation.detail if observation else ""
     recovered = record.recovery
     met, incomplete = (recovered.trouble, recovered.incomplete) if recovered else ("", "")
+    lost = record.promise == "synced" and record.broken
+    promise = f"broken: {', '.join(record.broken or ())}" if lost else ""
     differs = record.restart_differs and f"a reset recovered it otherwise: {record.restart_differs}"
-    told = (seen, record.unrecovered, met, incomplete, record.not_restarted, differs)
+    told = (seen, record.unrecovered, promise, met, incomplete, record.not_restarted, differs)
     activations = [s for f in record.faults if (s := evidence.activated_s(f.index)) is not None]
     row = TrialRow(
         campaign_id=campaign_id,
@@ -86,11 +88,13 @@ def _add_verdict(row: TrialRow, record: TrialRecord, verdict: Verdict) -> None:
     row.crash_title = verdict.crash_title
     row.corruption = verdict.corruption
     row.corruption_where = verdict.corruption_where
+    row.promise = record.promise
     row.total_loss = verdict.corruption_where == "disk"
     if record.check and not row.total_loss:
         row.files_lost, row.bytes_lost = record.check.files_lost, record.check.bytes_lost
         row.total_loss = record.check.total_loss
         row.steps_lost = record.check.steps_lost
+        row.states = ", ".join(states_of(record)) or None
         row.seconds_lost = record.progress.seconds_lost(row.steps_lost)
     if record.canary:
         row.canary_hits, row.canary_offset = record.canary.blocks, record.canary.first
@@ -100,6 +104,12 @@ def _add_verdict(row: TrialRow, record: TrialRecord, verdict: Verdict) -> None:
     if record.observation and record.observation.crash:
         row.time_to_crash_s = round(record.observation.seconds, 3)
         row.log_damage = record.observation.crash.damage or None
+
+
+def states_of(record: TrialRecord) -> list[str]:
+    """Return the names of the states that files were in, other than the newest."""
+    found = sorted(record.check.states or ()) if record.check else []
+    return [*found, *(each for each in record.broken or () if each == LOST_TOO_MUCH)]
 
 
 def cache_shares(record: TrialRecord) -> tuple[float | None, float | None]:

@@ -83,7 +83,7 @@ def run_trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
         power_lost = record.restart in LOSSES_OF_POWER
         hit = bool(record.canary and record.canary.blocks)
         record.verdict = decide(
-            record.observation, record.recovery, record.check, record.unrecovered, power_lost, hit
+            record.observation, record.recovery, record.broken, record.unrecovered, power_lost, hit
         )
     finally:
         # With an observation the console was already read, before stage 0 added to it.

@@ -2,9 +2,11 @@
 """The verdict: the only place that decides a trial's outcome."""
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from riobed_results.store import (
+    LOST_TOO_MUCH,
     CheckReport,
     Corruption,
     CorruptionWhere,
@@ -15,6 +17,7 @@ from riobed_results.store import (
 )
 
 from riobed.errors import InfraError
+from riobed.guest import WRONG, Promise
 from riobed.trial.observe.watch import Observation
 from riobed.vm import ExecResult
 
@@ -52,15 +55,15 @@ def read_check(result: ExecResult) -> CheckReport:
 def decide(
     observation: Observation,
     recovery: RecoveryReport | None,
-    check: CheckReport | None,
+    broken: Collection[str] | None,
     unrecovered: str = "",
     power_lost: bool = False,
     canary_hit: bool = False,
 ) -> Verdict:
     """Judge a trial. Its outcome was observed before the reset, so it cannot depend on what the check found.
 
-    `recovery` is riorecover's report and `check` that of all workloads. Both are None if recovery failed each
-    time; `unrecovered` then says why. A file system that cannot be mounted or recovered counts as corruption
+    `recovery` is riorecover's report, None if recovery failed each time; `unrecovered` then says why.
+    `broken` is what the check found. A file system that cannot be mounted or recovered counts as corruption
     of all its files. With `power_lost` recovery saw noise, so its report classifies no corruption. With
     `canary_hit` there was a stray store into the NVDIMM, which makes any corruption direct. Raises InfraError
     if a report is missing.
@@ -77,9 +80,27 @@ def decide(
         how = "direct"
     if recovery.mount_error:
         return Verdict(*ended, how, "disk")
-    if check is None:
+    if broken is None:
         raise InfraError("a mounted file system that was not checked")
-    return Verdict(*ended, "none" if check.all_equal else how)
+    return Verdict(*ended, how if broken else "none")
+
+
+def broken(check: CheckReport, promise: Promise | None, lost_s: float | None) -> tuple[str, ...]:
+    """Return what of a mode's promise is broken after a crash; empty if it was kept.
+
+    `lost_s` is the age in seconds of the oldest change that is lost, None if it is not known. Without a
+    `promise` every difference counts, and so it does if the check does not tell of states of files.
+    """
+    beside = ("beside",) if not all(each.equal for each in check.beside) else ()
+    states = check.states
+    if promise is None or states is None:
+        return (*(() if check.equal else ("differs",)), *beside)
+    found = sorted(states & promise.broken)
+    if not check.equal and not states & WRONG:
+        found.append("differs")
+    if promise.window_s is not None and lost_s is not None and lost_s > promise.window_s:
+        found.append(LOST_TOO_MUCH)
+    return (*found, *beside)
 
 
 def _classify(recovery: RecoveryReport) -> Corruption:

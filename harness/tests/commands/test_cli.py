@@ -2,6 +2,7 @@
 """The command: exit statuses, one line for each way it can fail, and what it must not need."""
 
 import errno
+import json
 import os
 import re
 import signal
@@ -239,3 +240,19 @@ def test_what_is_interrupted_says_how_to_go_on(tmp_path: Path, number: signal.Si
         output, error = process.communicate()
     assert (process.returncode, output) == (130, "")
     assert error == "riobed: stopped; run the same command to go on\n"
+
+
+def test_a_spec_is_checked_and_says_by_what_its_modes_are_judged(
+    riobed: Command, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = "own_modes: {late: {summary: s, mount: commit=1}}\n"
+    (tmp_path / "spec.yaml").write_text(SPEC.replace("[rio]", "[rio, late]") + own)
+    assert riobed("check", tmp_path / "spec.yaml", "--json") == 0
+    rio, late = json.loads(capsys.readouterr().out)
+    assert (rio["judged_by"], late["judged_by"], late["window_s"]) == ("steps", "synced", 36)
+    assert "damaged" in late["broken"] and "older" not in late["broken"]
+    assert riobed("check", tmp_path / "spec.yaml") == 0
+    assert "what was synced" in capsys.readouterr().out
+    (tmp_path / "spec.yaml").write_text(SPEC + "own_modes: {late: {summary: s, promise: steps}}\n")
+    status, said = riobed.refusal("check", tmp_path / "spec.yaml")
+    assert status == 2 and "makes no step durable" in said

@@ -12,6 +12,7 @@ from riobed.guest.assembly import machine_config
 from riobed.guest.settings.filesystems import FILE_SYSTEMS
 from riobed.guest.settings.kernel import GUEST_NEEDS
 from riobed.guest.settings.modes import CacheMode, all_modes, cache_mode, find_mode, read_modes
+from riobed.guest.settings.promise import WRONG, Promise
 from riobed.guest.workload.description import Workload
 from riobed.vm import REPEATABLE
 from riobed.vm.fake import FakeMachine
@@ -103,6 +104,31 @@ def test_each_shipped_mode_says_when_data_is_permanent() -> None:
     }
     assert losing == {name for name, mode in all_modes().items() if mode.loses(power=False)} - {"dirsync"}
     assert all(mode.permanent for mode in all_modes().values())
+
+
+@pytest.mark.parametrize(("keys", "states", "window_s"), [
+    ({}, WRONG, 40),
+    ({"mount": "noatime,commit=1", "sysctls": {"vm.dirty_expire_centisecs": 100}}, WRONG, 7),
+    ({"mount": "commit=0", "sysctls": {"vm.dirty_writeback_centisecs": 0}}, WRONG, None),
+    ({"mount": "data=writeback"}, WRONG - {"stale"}, 40),
+    ({"mount": "data=journal"}, WRONG | {"zeroed", "torn", "renamed"}, 40),
+    ({"mkfs": ("-O", "^has_journal")}, WRONG - {"stale", "misplaced"}, 40),
+    ({"filesystem": "xfs", "sysctls": {"fs.xfs.xfssyncd_centisecs": 200}}, WRONG, 37),
+    ({"filesystem": "btrfs", "mount": "commit=10"}, WRONG, 45),
+    ({"filesystem": "f2fs"}, WRONG, 95),
+    ({"filesystem": "btrfs", "loss_window_s": 3}, WRONG, 3),
+    ({"sync_writes": True, "promise": "synced"}, WRONG, 40),
+])  # fmt: skip
+def test_what_a_file_system_promises(
+    keys: dict[str, object], states: frozenset[str], window_s: float | None
+) -> None:
+    assert CacheMode.model_validate({"summary": "s"} | keys).promised == Promise(states, window_s)
+
+
+def test_which_shipped_modes_are_judged_by_what_was_synced() -> None:
+    synced = {name for name, mode in all_modes().items() if mode.promised}
+    late = {name for name in NAMES if name.startswith("delayed")}
+    assert synced == late | {"nv-swap", "nv-memory", "dirsync"}
 
 
 @pytest.mark.parametrize("name", ["rio", "write-through", "write-through-on-close"])
@@ -210,7 +236,9 @@ def test_an_unknown_mode_is_told_with_those_there_are() -> None:
     ({"devices": [{"name": "swap", "size_mib": 8}]}, "disk of the machine"),
     ({"devices": [{"name": "log", "size_mib": 8}] * 2}, "twice"),
     ({"devices": [{"name": "log", "size_mib": 8, "kind": "tape"}]}, "kind"),
-    ({"sync_writes": True, "may_lose_newest": True}, "may_lose_newest"),
+    ({"promise": "steps"}, "makes no step durable"), ({"promise": "all"}, "promise"),
+    ({"promise": "synced", "filesystem": "tmpfs"}, "tmpfs keeps nothing"),
+    ({"sync_writes": True, "loss_window_s": 5}, "may lose no step"), ({"loss_window_s": 0}, "loss_window_s"),
     ({"nvdimm": "log"}, "nvdimm"), ({"nvdimm": "journal", "filesystem": "xfs"}, "only ext4's journal"),
     ({"nvdimm": "filesystem", "filesystem": "tmpfs"}, "restored from RAM or lies in it"),
     ({"nvdimm": "filesystem", "restores_memory": True}, "restored from RAM or lies in it"),

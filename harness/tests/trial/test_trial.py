@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Warm-up and injection: which of the many ways they can end are the trial's, and which our failure."""
 
+import json
 import struct
 import subprocess
 from collections.abc import Callable
@@ -49,6 +50,7 @@ class NamedCommands:
     reports_steps = True
     streams = 0
     beside = ()
+    judged_by = "steps"
 
     def command(self, key: str, **values: int) -> list[str]:
         return [key, *(f"{name}={value}" for name, value in values.items())]
@@ -67,6 +69,7 @@ class ReadyGuest(Guest):
     def __init__(self, machine: Any) -> None:
         self.machine = machine
         self.workload: Any = NamedCommands()
+        self.mode = cache_mode("rio")
 
     def ready(self, fresh: bool = False, check: bool = False) -> bool:
         return False
@@ -241,6 +244,7 @@ def ran(
     done = done or a_record()
     guest = ReadyGuest(machine)
     guest.mode = mode or cache_mode("rio")
+    guest.workload.judged_by = guest.mode.judged_by
     run_trial(guest, spec(**fields), done)
     assert done.verdict is not None and done.observation is not None
     return done
@@ -372,16 +376,33 @@ def test_what_a_dying_kernel_stores_into_the_canary_is_told(
     assert (done.verdict.corruption, done.canary) == (corruption, hits)
 
 
-@pytest.mark.parametrize(("loses", "oldest"), [(True, 0), (False, 11)])
-def test_after_a_loss_of_power_only_modes_that_say_so_may_lose_steps(
-    crashing: Recovering, loses: bool, oldest: int
+@pytest.mark.parametrize("restart", ["reset", "power"])
+@pytest.mark.parametrize(("mode", "oldest", "promise", "states", "corruption"), [
+    ("rio", 11, "steps", None, "none"),
+    ("delayed", 0, "synced", "mixed, older", "none"),
+    ("delayed", 0, "synced", "older, unsynced", "unclassified"),
+])  # fmt: skip
+def test_a_mode_is_judged_by_its_promise_and_the_row_has_the_loss(
+    crashing: Recovering,
+    restart: str,
+    mode: str,
+    oldest: int,
+    promise: str,
+    states: str | None,
+    corruption: str,
 ) -> None:
-    crashing.answers["check"] = ExecResult(0, b'{"steps_lost": 3}', b"")
-    mode = cache_mode("rio").model_copy(update={"may_lose_newest": loses})
-    done = ran(crashing, a_record(restart="power"), mode)
-    assert crashing.losses == [done.planned.noise_seed]
-    assert (done.restart, done.check.steps_lost) == ("power", 3)
-    assert f"oldest={oldest}" in crashing.commands[-1]
+    found: dict[str, Any] = {"files_lost": 2, "bytes_lost": 9, "steps_lost": 3}
+    if states:
+        found["states"] = dict.fromkeys(states.split(", "), 1) | {"torn": 0}
+    status = 0 if corruption == "none" else 3
+    crashing.answers["check"] = ExecResult(status, json.dumps(found).encode(), b"")
+    done = ran(crashing, a_record(restart=restart), cache_mode(mode))
+    (asked,) = [command for command in crashing.commands if command[0] == "check"]
+    assert f"oldest={oldest}" in asked
+    row = trial_row(done, 1, 1, "2026-01-02T03:04:05.000+00:00", "")
+    assert (row.promise, row.states, row.corruption) == (promise, states, corruption)
+    assert (row.files_lost, row.bytes_lost, row.steps_lost) == (2, 9, 3)
+    assert ("broken: unsynced" in row.detail) == (corruption != "none")
 
 
 def test_a_propagation_log_is_read_before_a_loss_of_power(

@@ -9,14 +9,17 @@ import pytest
 from harness_builders import recovery
 from riobed.crash.formats import Crash
 from riobed.errors import InfraError
+from riobed.guest import WRONG, Promise
 from riobed.trial.observe.watch import Observation
-from riobed.trial.verdict import Verdict, decide, read_check
+from riobed.trial.verdict import Verdict, broken, decide, read_check
 from riobed.vm.agent import ExecResult
 from riobed_results.store import CheckReport, Corruption, CrashKind
 
 CRASHED = Observation("panic", Crash("oops", "BUG at fs/inode.c"), 1.5, "running")
 ON_DISK = Verdict("panic", "oops", "BUG at fs/inode.c", "unclassified", "disk")
-EQUAL, DIFFERS = CheckReport(equal=True), CheckReport(equal=False)
+EQUAL: tuple[str, ...] = ()
+DIFFERS = ("differs",)
+SYNCED = Promise(WRONG, 40.0)
 
 
 def test_a_guest_that_nobody_brought_down_is_not_judged() -> None:
@@ -26,16 +29,18 @@ def test_a_guest_that_nobody_brought_down_is_not_judged() -> None:
 
 @pytest.mark.parametrize("outcome", ["panic", "hang", "stuck", "survived"])
 @pytest.mark.parametrize("check", [EQUAL, DIFFERS, None])
-def test_the_check_does_not_change_the_outcome(outcome: Any, check: CheckReport | None) -> None:
+def test_the_check_does_not_change_the_outcome(outcome: Any, check: tuple[str, ...] | None) -> None:
     ended = replace(CRASHED, outcome=outcome)
-    assert decide(ended, recovery(mount_error=0 if check else 22), check).outcome == outcome
+    assert decide(ended, recovery(mount_error=22 if check is None else 0), check).outcome == outcome
 
 
 @pytest.mark.parametrize("kind", get_args(CrashKind))
-@pytest.mark.parametrize(("equal", "corruption"), [(True, "none"), (False, "unclassified")])
-def test_a_crash_and_what_the_check_found(kind: CrashKind, equal: bool, corruption: Corruption) -> None:
+@pytest.mark.parametrize(("found", "corruption"), [(EQUAL, "none"), (DIFFERS, "unclassified")])
+def test_a_crash_and_what_the_check_found(
+    kind: CrashKind, found: tuple[str, ...], corruption: Corruption
+) -> None:
     ended = Observation("panic", Crash(kind, "title"), 1.5, "running")
-    verdict = decide(ended, recovery(), CheckReport(equal=equal))
+    verdict = decide(ended, recovery(), found)
     assert verdict == Verdict("panic", kind, "title", corruption, None)
 
 
@@ -52,7 +57,7 @@ def test_files_of_a_workload_beside_count_too() -> None:
     lost = {"difference_count": 2, "files_lost": 1, "differences": [{"path": "tree/a"}]}
     beside = [{"equal": True}, {"equal": False, "workload": "andrew", **lost}]
     check = CheckReport.model_validate({"equal": True, "difference_count": 0, "beside": beside})
-    assert decide(CRASHED, recovery(), check).corruption == "unclassified"
+    assert broken(check, None, None) == broken(check, SYNCED, None) == ("beside",)
     assert (check.difference_count, [found.path for found in check.differences]) == (2, ["andrew/tree/a"])
     # The judged workload's check does not say how many.
     assert check.files_lost is None
@@ -61,6 +66,38 @@ def test_files_of_a_workload_beside_count_too() -> None:
     assert (weighed.files_lost, weighed.bytes_lost) == (2, None)
     with_beside = read_check(ExecResult(0, b'{"beside": "anything"}', b""))
     assert with_beside.all_equal
+
+
+JOURNALLED = Promise(WRONG | {"zeroed", "torn", "renamed"}, None)
+UNORDERED = Promise(WRONG - {"stale"}, 40.0)
+
+
+@pytest.mark.parametrize(("promise", "equal", "states", "lost_s", "found"), [
+    # Each step.
+    (None, True, {}, 0.0, []),
+    (None, False, {"older": 1}, 3.0, ["differs"]),
+    # What was synced: all that is up to the file system is lost and no more.
+    (SYNCED, True, {"older": 5, "mixed": 1, "zeroed": 1, "torn": 1, "renamed": 2, "stale": 0}, 39.9, []),
+    (SYNCED, False, {"older": 5, "stale": 1}, None, ["stale"]),
+    (SYNCED, False, {"unsynced": 2, "damaged": 1}, None, ["damaged", "unsynced"]),
+    (SYNCED, True, {"older": 1}, 40.1, ["lost too much"]),
+    (SYNCED, False, {"misplaced": 1, "older": 9}, 50.0, ["misplaced", "lost too much"]),
+    # What a file system permits is not broken, though the check calls it a difference.
+    (UNORDERED, False, {"stale": 1}, 1.0, []),
+    (UNORDERED, False, {"stale": 1, "unsynced": 1}, 1.0, ["unsynced"]),
+    (JOURNALLED, True, {"older": 3, "mixed": 1}, 500.0, []),
+    (JOURNALLED, True, {"torn": 1, "zeroed": 1}, None, ["torn", "zeroed"]),
+    # A damaged guest's check may say anything. What it does not explain is a difference.
+    (SYNCED, False, {"older": 1}, None, ["differs"]),
+    (SYNCED, False, {"stale": "much", "unknown": 3}, None, ["differs"]),
+    (SYNCED, False, None, None, ["differs"]),
+    (SYNCED, True, [], None, []),
+])  # fmt: skip
+def test_what_breaks_a_promise(
+    promise: Promise | None, equal: bool, states: Any, lost_s: float | None, found: list[str]
+) -> None:
+    check = CheckReport.model_validate({"equal": equal, "states": states})
+    assert broken(check, promise, lost_s) == tuple(found)
 
 
 def test_a_file_system_that_does_not_mount_is_corruption() -> None:

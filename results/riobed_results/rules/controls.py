@@ -92,12 +92,17 @@ def failed_controls(rows: Iterable[Row], vocabulary: Vocabulary) -> list[str]:
     return [
         printable(f"Control failed in mode {mode}: {sentence}.")
         for mode in modes
-        for sentence in _failures([row for row in rows if row.mode == mode], vocabulary, mode)
+        for sentence in _failures([row for row in rows if row.mode == mode], vocabulary)
     ]
 
 
-def _failures(rows: list[Row], vocabulary: Vocabulary, mode: str) -> Iterator[str]:
-    loses = mode in vocabulary.losing
+def must_lose(row: Row, vocabulary: Vocabulary) -> bool:
+    """Whether a file must be wrong after a crash like that of this run, with a fault or without one."""
+    return vocabulary.must_lose or (row.mode in vocabulary.losing and row.promise != "synced")
+
+
+def _failures(rows: list[Row], vocabulary: Vocabulary) -> Iterator[str]:
+    loses = any(must_lose(row, vocabulary) for row in rows)
     for name, ends in _SOUND.items():
         if name == "none" and any(row.restart in LOSSES_OF_POWER for row in rows):
             ends = "losses of power without a fault"
@@ -121,8 +126,8 @@ def on_request(row: Row) -> bool:
 
 
 def lost_something(row: Row) -> bool:
-    """Whether a file is wrong, or the newest steps are not there."""
-    return row.corruption != "none" or row.lost_steps
+    """Whether a file is wrong, or newest steps are not there that were promised."""
+    return row.corruption != "none" or (row.lost_steps and row.promise != "synced")
 
 
 def _sound_failures(loses: bool, alone: list[Row], ends: str) -> Iterator[str]:

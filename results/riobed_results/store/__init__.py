@@ -3,7 +3,7 @@
 
 from riobed_results.store.base import Base, utc_now, values
 from riobed_results.store.campaign import CampaignRow, stored_spec
-from riobed_results.store.check_report import CheckReport, Difference
+from riobed_results.store.check_report import FILE_STATES, CheckReport, Difference
 from riobed_results.store.checkers import CHECKERS, Checker
 from riobed_results.store.group import Group, Row, RowType, how_many, numbers
 from riobed_results.store.jsonl import add_line, read_lines
@@ -54,6 +54,7 @@ from riobed_results.store.store import Store, open_store, try_store
 from riobed_results.store.summary import SUMMARIES, GroupRow
 from riobed_results.store.trial import (
     LOSSES_OF_POWER,
+    LOST_TOO_MUCH,
     PANICS,
     SYMBOL,
     Corruption,
@@ -61,6 +62,7 @@ from riobed_results.store.trial import (
     CrashKind,
     FaultRow,
     Outcome,
+    PromiseKind,
     Restart,
     TrialRow,
     with_symbols,
@@ -75,8 +77,10 @@ __all__ = [
     "CRASHES",
     "DEFAULT_STORE",
     "ENDED",
+    "FILE_STATES",
     "KERNEL",
     "LOSSES_OF_POWER",
+    "LOST_TOO_MUCH",
     "OTHERS",
     "PACKED_FILE",
     "PANICS",
@@ -107,6 +111,7 @@ __all__ = [
     "Mismatch",
     "Outcome",
     "PlantedKind",
+    "PromiseKind",
     "Provenance",
     "RecoveryReport",
     "Restart",

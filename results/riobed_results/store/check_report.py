@@ -5,6 +5,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+# The states of files that a check tells apart, best first (workloads/memtest/README.md).
+FILE_STATES = (
+    "older", "renamed", "mixed", "zeroed", "torn", "stale", "misplaced", "unsynced", "damaged",
+)  # fmt: skip
+
 
 class Difference(BaseModel):
     """A place where a file is not as expected; `offset` and `length` in bytes (workloads/memtest)."""
@@ -73,6 +78,14 @@ class CheckReport(BaseModel):
     def steps_lost(self) -> int | None:
         """The number of newest steps that are not in the files; None if the check does not say."""
         return self._count("steps_lost")
+
+    @property
+    def states(self) -> frozenset[str] | None:
+        """The states that files were found in; None unless the check tells of them (workloads/memtest)."""
+        listed = self._printed("states")
+        if not isinstance(listed, dict):
+            return None
+        return frozenset(name for name in FILE_STATES if type(listed.get(name)) is int and listed[name] > 0)
 
     @property
     def total_loss(self) -> bool | None:

@@ -29,6 +29,10 @@ Outcome = Literal["panic", "hang", "stuck", "survived", "crash", "discard", "inf
 CrashKind = Literal["panic", "oops", "trap", "hang", "reset"]
 Corruption = Literal["none", "direct", "indirect", "unclassified"]
 CorruptionWhere = Literal["cache", "disk"]
+# By what promise of a mode files are judged: each step, or what was synced and states that files had since.
+PromiseKind = Literal["steps", "synced"]
+# Joins the states of files of a trial: a change is lost that is older than the mode permits.
+LOST_TOO_MUCH = "lost too much"
 Restart = Literal["reset", "parked", "both", "power", "power-lines"]
 # The restarts that only non-volatile memory and disks survive.
 LOSSES_OF_POWER: frozenset[Restart] = frozenset({"power", "power-lines"})
@@ -58,6 +62,7 @@ class TrialRow(Base):
         one_of("crash_kind", get_args(CrashKind)),
         one_of("corruption", get_args(Corruption)),
         one_of("corruption_where", get_args(CorruptionWhere)),
+        one_of("promise", get_args(PromiseKind)),
         sa.CheckConstraint(f"({_JUDGED}) = (crash_kind IS NOT NULL)", name="only_judged_have_a_kind"),
         sa.CheckConstraint(f"({_JUDGED}) = (corruption IS NOT NULL)", name="only_judged_have_a_verdict"),
         sa.CheckConstraint(
@@ -135,7 +140,7 @@ class TrialRow(Base):
     steps_lost: Mapped[int | None] = mapped_column(
         default=None,
         info=fact(
-            "newest steps that are not in the files; None if the files are as after no step",
+            "steps from the first that is not in the files to the last; None if they are as after none",
             "steps",
             since=4,
             use="value",
@@ -144,6 +149,23 @@ class TrialRow(Base):
     seconds_lost: Mapped[float | None] = mapped_column(
         default=None,
         info=fact("time in which the harness heard of the lost steps", "s", since=4, use="value"),
+    )
+    promise: Mapped[PromiseKind | None] = mapped_column(
+        AnyText,
+        default=None,
+        info=fact(
+            "promise that the files were judged by: each of the `steps`, or what was `synced`",
+            since=8,
+            use="group",
+        ),
+    )
+    states: Mapped[str | None] = mapped_column(
+        default=None,
+        info=fact(
+            "states of files other than the newest, of what was judged by `synced`, joined by commas",
+            since=8,
+            use="group",
+        ),
     )
     canary_hits: Mapped[int | None] = mapped_column(
         default=None,
@@ -353,14 +375,18 @@ class TrialRow(Base):
     @property
     @used_as("group")
     def lost_steps(self) -> bool:
-        """Whether the files are as they were some steps before the last one done."""
+        """Whether some of the newest steps are not in the files, or not as a whole."""
         return bool(self.steps_lost)
 
     @property
     @used_as("group")
     def lost_every_step(self) -> bool:
-        """Whether nothing is left of what the workload did."""
-        return bool(self.total_loss) or (self.lost_steps and self.steps_lost == self.steps_done)
+        """Whether nothing is left of what the workload did.
+
+        Of files in states of several steps that is only known if all of them are lost.
+        """
+        as_before = self.promise != "synced" and self.lost_steps and self.steps_lost == self.steps_done
+        return bool(self.total_loss) or as_before
 
     @property
     @used_as("group")

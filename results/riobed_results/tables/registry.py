@@ -28,6 +28,7 @@ from riobed_results.tables.corruption.oracles import ORACLES
 from riobed_results.tables.corruption.protocol import PROTOCOL
 from riobed_results.tables.corruption.rates import OUTCOMES, SENSITIVITY, WRONG_CHECKSUM
 from riobed_results.tables.corruption.severity import SEVERITY
+from riobed_results.tables.corruption.states import STATES
 from riobed_results.tables.corruption.survival import SURVIVAL
 from riobed_results.tables.cost.cost import COST
 from riobed_results.tables.cost.performance_page import PERFORMANCE
@@ -51,6 +52,7 @@ CAMPAIGN_TABLES: tuple[CampaignTable[Any], ...] = (
     WRONG_CHECKSUM,
     NVRAM,
     by_mode(SEVERITY),
+    by_mode(STATES),
     EXPOSURE,
     COMPARISON,
     NONINFERIORITY,

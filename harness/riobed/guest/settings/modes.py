@@ -16,12 +16,14 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from riobed_results.store import PromiseKind
 
 from riobed.errors import UsageError, complaint
 from riobed.guest.memory.layout import MIB, Layout
 from riobed.guest.settings import parameters
 from riobed.guest.settings.config import MachineSpec
 from riobed.guest.settings.filesystems import CACHED_DISK, FILE_SYSTEMS, NVDIMM_DEVICE, TEST_DISK, FileSystem
+from riobed.guest.settings.promise import Promise, broken_states, window_s
 from riobed.guest.settings.strict import Strict, as_value_error
 from riobed.guest.settings.throttle import OneLine, Throttle
 from riobed.products import KernelSpec
@@ -108,7 +110,9 @@ class CacheMode(Strict):
     sync_writes: bool = False
     sync_on_close: bool = False
     restores_memory: bool = False
-    may_lose_newest: bool = False
+    # Absent: what follows from the other keys.
+    promise: PromiseKind | None = None
+    loss_window_s: Annotated[float | None, Field(gt=0, le=86400)] = None
     cache_share: CacheShare | None = None
     kernel: KernelSpec | None = None
 
@@ -176,6 +180,21 @@ class CacheMode(Strict):
         return not self.file_system.survives or not (self._durable_at_once(power) or self.tells_fsync)
 
     @property
+    def judged_by(self) -> PromiseKind:
+        """The promise that it is judged by: each step, or what was synced."""
+        # What is lost in any crash is a control that the check finds it.
+        each = not self.file_system.survives or not self.loses(power=False)
+        return self.promise or ("steps" if each else "synced")
+
+    @property
+    def promised(self) -> Promise | None:
+        """What a mode promises that is judged by what was synced; None of others."""
+        if self.judged_by == "steps":
+            return None
+        window = self.loss_window_s or window_s(self.filesystem, self.mount, self.sysctls)
+        return Promise(broken_states(self.filesystem, self.mkfs, self.mount), window)
+
+    @property
     def tells_fsync(self) -> bool:
         """Whether a workload that can make its steps durable is told to do so."""
         return self.sync_writes or self.sync_on_close
@@ -196,9 +215,15 @@ class CacheMode(Strict):
 
     @model_validator(mode="after")
     def _makes_sense(self) -> "CacheMode":
-        if self.may_lose_newest and self.tells_fsync:
+        if self.promise == "steps" and self.loses(power=False):
             raise ValueError(
-                "may_lose_newest: no step is lost that fsync has made durable; remove one of the keys"
+                "promise: this mode makes no step durable by itself; add sync_writes, or leave promise out"
+            )
+        if self.promise == "synced" and not self.file_system.survives:
+            raise ValueError(f"promise: {self.filesystem} keeps nothing that was synced; leave it out")
+        if self.loss_window_s is not None and self.judged_by == "steps":
+            raise ValueError(
+                "loss_window_s: this mode may lose no step; leave it out, or set promise: synced"
             )
         if self.filesystem != "ext4":
             if self.restores_memory:

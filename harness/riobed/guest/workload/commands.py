@@ -5,6 +5,8 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from riobed_results.store import PromiseKind
+
 from riobed.errors import InfraError
 from riobed.guest.memory.layout import MIB
 from riobed.guest.settings.modes import CacheMode
@@ -37,6 +39,11 @@ class ModeWorkload:
     def streams(self) -> int:
         """How many processes of the workload report, each in a stream of its own; 0: one, in no stream."""
         return self.workload.streams if self.workload else 0
+
+    @property
+    def judged_by(self) -> PromiseKind:
+        """The promise that its files are judged by: the mode's, if its check knows what was synced."""
+        return self.mode.judged_by if self.workload and "{oldest}" in self.workload.check else "steps"
 
     @property
     def names_places(self) -> bool:

@@ -20,7 +20,7 @@ from riobed.trial.observe.progress import poll_progress, progress
 from riobed.trial.record import TrialRecord
 from riobed.trial.recovery.bystanders import check_outside
 from riobed.trial.recovery.interrupt import interrupt_recovery
-from riobed.trial.verdict import read_check
+from riobed.trial.verdict import broken, read_check
 from riobed.vm import AgentLost
 
 _CHECK_S = 300.0
@@ -95,6 +95,7 @@ def recover_by(guest: Guest, record: TrialRecord, how: Restart | None) -> None:
     After a recovery that failed, the next try begins with a reset.
     """
     machine = guest.machine
+    record.promise = guest.workload.judged_by
     for record.tries in range(1, RECOVERY_TRIES + 1):
         try:
             restart(guest, record, how)
@@ -105,7 +106,7 @@ def recover_by(guest: Guest, record: TrialRecord, how: Restart | None) -> None:
                 raise InfraError(f"after the crash: {failure}") from None
             console, why = machine.console.text(), error
             record.console += b"\n=== recovery, failed ===\n" + console
-            record.recovery = record.check = None
+            record.recovery = record.check = record.broken = None
             how = "reset"
     if _BEGUN not in console:
         # riorecover never started. Until it does, stage 0 uses nothing of the crashed kernel, so we failed.
@@ -152,7 +153,7 @@ def judge(guest: Guest, record: TrialRecord) -> None:
         return
     with record.phase("check"):
         reported = record.progress.reported
-        if record.restart in LOSSES_OF_POWER and guest.mode.may_lose_newest:
+        if record.promise == "synced":
             reported["oldest"] = 0
         argv = guest.workload.command("check", seed=record.planned.workload_seed, **reported)
         record.check = read_check(guest.machine.run(argv, timeout=_CHECK_S))
@@ -160,7 +161,10 @@ def judge(guest: Guest, record: TrialRecord) -> None:
         beside += [check_outside(guest, _CHECK_S)] if guest.known.outside else []
         if beside:
             record.check = CheckReport.model_validate(record.check.model_dump() | {"beside": beside})
-    if not record.check.all_equal or (record.recovery and record.recovery.trouble):
+    record.broken = broken(
+        record.check, guest.mode.promised, record.progress.seconds_lost(record.check.steps_lost)
+    )
+    if record.broken or (record.recovery and record.recovery.trouble):
         keep_recovery_log(guest, record)
 
 

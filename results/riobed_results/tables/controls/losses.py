@@ -104,10 +104,10 @@ POWER = ModeCounts(
     "back. A mode that keeps files in memory alone (rio) has promised nothing for that, so it loses all of "
     "them.",
     legend={
-        "Lost newest steps": "the files are as after one earlier step of the workload. Modes that write "
-        "later (delayed) may do that; in all others each difference is a changed file.",
+        "Lost newest steps": "steps are not there, and no promise is broken. Modes that write later "
+        "(delayed) may do that; in all others each difference is a changed file.",
         "Lost every step": "as before the first one, or no file is right.",
-        "Steps lost": "of trials whose files are as after some step.",
+        "Steps lost": "from the first step that is not there to the last.",
         "Seconds lost": "in which the workload reported these steps (-: not recorded).",
     },
     wants=powerless,

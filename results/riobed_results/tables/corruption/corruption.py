@@ -5,6 +5,7 @@ It has the form of table 1 of Chen et al., "The Rio File Cache", ASPLOS 1996. As
 crashes: machines that went down by themselves. Beside them is a block for each way a trial can end.
 """
 
+import statistics
 from collections.abc import Callable, Iterator, Sequence
 
 from pydantic import BaseModel, Field
@@ -14,14 +15,18 @@ from riobed_results.stats.proportions import CONFIDENCE, MeanTime, Share, mean_t
 from riobed_results.stats.two_shares import ALPHA, POWER
 from riobed_results.store import (
     CONTROLS,
+    LOSSES_OF_POWER,
     CellCounts,
+    Group,
     Provenance,
     Results,
     cell_counts,
     how_many,
     in_order,
+    judged,
     judges_all,
     kernels,
+    numbers,
 )
 from riobed_results.store import (
     Row as Trials,
@@ -71,10 +76,20 @@ ENDS_LEGEND = {
     "stuck": "the workload waits, the machine answers.",
     "survived": "brought down at the limit.",
 }
+LOSS_LEGEND = {
+    "Judged by": "what the mode promises. Each step: all that the workload had reported must be there. What "
+    "was synced: that must be there, and all else in a state that it had since. Any step: all files must be "
+    "as after the same step.",
+    "Files, bytes": "of the newest state of the workload's model, not there, wrong or older: median of all "
+    "judged runs with faults, then the most. What no promise covers is lost without a corruption.",
+    "Seconds": "from the report of the first step that is not there to that of the last (-: not known).",
+}
 POWER_NOTE = (
-    "{} of the trials were followed by a loss of power and not by a reset: what was in memory alone is lost, "
-    "and a mode that may lose the newest steps is corrupted only if no step left such files (table power)."
+    "{} of the trials were followed by a loss of power and not by a reset: what was in memory alone is lost "
+    "(table power)."
 )
+PROMISES = {"steps": "each step", "synced": "what was synced"}
+LOST = ("files_lost", "bytes_lost", "seconds_lost")
 # The blocks, with their titles.
 OUTCOMES = {
     "panic": "Corruptions after a panic",
@@ -99,6 +114,22 @@ class Row(BaseModel):
 
     fault_class: str
     cells: dict[str, CellCounts]
+
+
+class Loss(BaseModel):
+    """What judged runs of a mode with faults lost of the newest state; None: not known.
+
+    `promises` are those that the `runs` were judged by. The rest are numbers of files and bytes, and seconds.
+    """
+
+    promises: list[str]
+    runs: int
+    files_median: float | None
+    files_most: int | None
+    bytes_median: float | None
+    bytes_most: int | None
+    seconds_median: float | None
+    seconds_most: float | None
 
 
 class Statistics(BaseModel):
@@ -135,6 +166,7 @@ class CorruptionTable(BaseModel):
     rows: list[Row]
     totals: dict[str, CellCounts]
     outcomes: dict[str, list[Row]]
+    losses: dict[str, Loss]
     judges_all: bool
     # Trials whose crash was followed by a loss of power.
     power_losses: int = Field(default=0, exclude=True)
@@ -182,6 +214,7 @@ def corruption_table(results: Results) -> CorruptionTable:
         rows=rows,
         totals=totals,
         outcomes=_outcomes(results.trials, classes, modes),
+        losses=_losses(results, modes),
         judges_all=judges_all(results.trials),
         power_losses=how_many(filter(powerless, results.trials)),
         statistics=statistics,
@@ -209,9 +242,37 @@ def _outcomes(rows: Sequence[Trials], classes: list[str], modes: list[str]) -> d
     }
 
 
+def promise_of(row: Trials) -> str:
+    """Return the promise that a judged run was judged by, in words.
+
+    Stores before schema 8 do not say it: there it was each step or, after a loss of power in modes that said
+    so, any one step.
+    """
+    if row.promise is None:
+        return "any step" if row.restart in LOSSES_OF_POWER and row.lost_steps else "each step"
+    return PROMISES[row.promise]
+
+
+def _losses(results: Results, modes: list[str]) -> dict[str, Loss]:
+    rows = results.groups(
+        *LOST, wants=lambda row: judged(row) and row.fault_class not in CONTROLS and not row.late
+    )
+    return {mode: _loss([row for row in rows if row.mode == mode]) for mode in modes}
+
+
+def _loss(rows: Sequence[Group]) -> Loss:
+    known = {name: numbers(rows, name) for name in LOST}
+    values = {
+        f"{name.removesuffix('_lost')}_{what}": of(found) if found else None
+        for name, found in known.items()
+        for what, of in (("median", statistics.median), ("most", max))
+    }
+    return Loss(promises=sorted({promise_of(row) for row in rows}), runs=how_many(rows), **values)
+
+
 def corruption_page(table: CorruptionTable) -> Page:
     """Return the page of the corruption table."""
-    legend = LEGEND | (ENDS_LEGEND if table.judges_all else {})
+    legend = LEGEND | LOSS_LEGEND | (ENDS_LEGEND if table.judges_all else {})
     if table.statistics.comparisons:
         legend |= comparison_legend(table.statistics.power)
     if table.statistics.paper:
@@ -259,6 +320,8 @@ def grids(table: CorruptionTable) -> list[Grid]:
     ]
     found = [Grid("Corruptions", head, body(cell_text), corruptions)]
     found += [_outcome_grid(table.modes, OUTCOMES[name], rows) for name, rows in table.outcomes.items()]
+    if any(loss.runs for loss in table.losses.values()):
+        found.append(_loss_grid(table))
     if table.of_controls():
         found.append(_controls_grid(table))
     title = "Crashes + stuck + survived" if table.judges_all else "Crashes + discards"
@@ -268,6 +331,22 @@ def grids(table: CorruptionTable) -> list[Grid]:
     if table.statistics.paper:
         found.append(paper_grid(table.statistics.paper))
     return found
+
+
+def _loss_grid(table: CorruptionTable) -> Grid:
+    """Return the block of what runs lost, also without a corruption."""
+    losses = [table.losses[mode] for mode in table.modes]
+    body = [
+        ["Judged by", *(", ".join(loss.promises) or UNKNOWN for loss in losses)],
+        ["Files: median, most", *(_two(loss.files_median, loss.files_most) for loss in losses)],
+        ["Bytes: median, most", *(_two(loss.bytes_median, loss.bytes_most) for loss in losses)],
+        ["Seconds: median, most", *(_two(loss.seconds_median, loss.seconds_most) for loss in losses)],
+    ]
+    return Grid("Lost by judged runs", ["", *map(printable, table.modes)], body, [])
+
+
+def _two(median: float | None, most: float | None) -> str:
+    return UNKNOWN if median is None or most is None else f"{round(median, 1):g}, {round(most, 1):.10g}"
 
 
 def _outcome_grid(modes: list[str], title: str, rows: list[Row]) -> Grid:
