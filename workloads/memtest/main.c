@@ -12,7 +12,7 @@ static const struct {
 	const char *known;	/* as options_parse() takes it */
 } commands[] = {
 	{ "prepare", command_prepare, "Dstwa" },
-	{ "run", command_run, "DSPbnfe" },
+	{ "run", command_run, "DSPbnfeu" },
 	{ "verify", command_verify, "DSOibtwxkjae" },
 	{ "model", command_model, "SNbtwxj" },
 	{ "steps", command_steps, "SNbx" },
@@ -25,9 +25,9 @@ static const char help[] =
 "      make D/tree and pairs of twin files of 1 to N bytes in D/twins (they do not depend on the seed), with\n"
 "      --xattrs each with an extended attribute of 1 to N bytes\n"
 "  memtest run --dir D --seed S --progress PATH [--max-bytes N] [--steps N] [--fsync]\n"
-"              [--fsync-every N]\n"
+"              [--fsync-every N] [--bug missing-fsync]\n"
 "      do the steps from step 1 on, for ever or N of them; --fsync makes each durable before it is reported,\n"
-"      --fsync-every each N-th (0: none)\n"
+"      --fsync-every each N-th (0: none); with the bug, which is for tests of verify, no fsync is called\n"
 "  memtest verify --dir D --seed S --done N [--intent N+1] [--oldest K] [--failed LIST] [--max-bytes N] [--twins N]\n"
 "                 [--twin-bytes N] [--xattrs N] [--fsync-every N] [--json]\n"
 "      compare D with what must be there after step N, with step N+1 perhaps in flight; with --oldest what the steps\n"

@@ -21,7 +21,7 @@ static const struct option all[] = {
 	{ "failed", required_argument, NULL, 'x' }, { "fsync", no_argument, NULL, 'f' },
 	{ "json", no_argument, NULL, 'j' },	    { "xattrs", required_argument, NULL, 'a' },
 	{ "oldest", required_argument, NULL, 'k' }, { "twin-bytes", required_argument, NULL, 'w' },
-	{ "fsync-every", required_argument, NULL, 'e' },
+	{ "fsync-every", required_argument, NULL, 'e' }, { "bug", required_argument, NULL, 'u' },
 	{ NULL, 0, NULL, 0 },
 };
 
@@ -112,6 +112,11 @@ static void set(struct options *options, const char *command, int letter)
 		break;
 	case 'x':
 		options->failed = failed_steps(command);
+		break;
+	case 'u':
+		options->missing_fsync = !strcmp(optarg, "missing-fsync");
+		if (!options->missing_fsync && strcmp(optarg, "none"))
+			die(EXIT_USAGE, "%s: --bug must be none or missing-fsync", command);
 		break;
 	case 'f':
 		options->fsync = true;

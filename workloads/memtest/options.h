@@ -35,6 +35,7 @@ struct options {
 	unsigned int twin_bytes;	/* largest size of a twin */
 	unsigned int xattrs;	/* largest value of an extended attribute of twins; 0: they have none */
 	bool fsync;
+	bool missing_fsync;	/* a bug that a check has to find: no fsync is called */
 	bool json;
 };
 

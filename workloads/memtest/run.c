@@ -70,7 +70,7 @@ int command_run(const struct options *options)
 		/* Goes out together with the D record of the step before. */
 		progress_add(&progress, RECORD_INTENT, step.number, NULL);
 		progress_send(&progress);
-		actor.fsync = options->fsync || (every && step.number % every == 0);
+		actor.fsync = !options->missing_fsync && (options->fsync || (every && step.number % every == 0));
 		if (!act(&actor, &step)) {
 			progress_add(&progress, RECORD_ERROR, step.number, actor.text);
 			progress_send(&progress);

@@ -2,6 +2,7 @@
 """Each file system as a mode of one's own: nothing is lost by a reset, and what is planted is found."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from riobed.guest.boot import wait_stage0
@@ -81,6 +82,24 @@ def test_a_file_system_of_ones_own(guest: Guest, spec: CampaignSpec) -> None:
     assert result.status == 0, result.stderr
     seconds = float(result.stderr.decode().partition("real ")[2].split()[0])
     assert seconds > 0.5 * 8 * 2**20 / LIMIT
+
+
+@pytest.mark.parametrize("restart", ["reset", "power"])
+@pytest.mark.parametrize(
+    "name",
+    ["delayed", *(pytest.param(f"delayed-{name}", marks=pytest.mark.extended) for name in ("xfs", "btrfs"))],
+)
+def test_what_was_synced_is_there_and_what_was_not_synced_is_missed(
+    spec: CampaignSpec, name: str, restart: str
+) -> None:
+    setup = guest_setup(MachineSpec(disk_mib=300), None, WorkloadSpec(path=MEMTEST))
+    for bug in ("none", "missing-fsync"):
+        options: dict[str, str | int] = {"fsync_every": 5, "bug": bug}
+        with opened(replace(setup, options=options), cache_mode(name), f"synced-{bug}") as guest:
+            planned = {"fault_class": "none", "warmup_s": 1.5, "restart": restart}
+            record = trial(guest, spec, f"synced/{name}", **planned)
+        assert record.promise == "synced" and record.check is not None and record.check.steps_lost
+        assert bool(record.broken) == (bug != "none"), record.check
 
 
 @pytest.mark.extended

@@ -59,11 +59,11 @@ def test_no_step_is_lost(guest: Guest, spec: CampaignSpec, restart: str) -> None
     assert record.canary == CanaryHits()
 
 
-def test_all_steps_are_lost_in_a_mode_that_writes_later(nvdimm: GuestSetup, spec: CampaignSpec) -> None:
+def test_steps_are_lost_in_a_mode_that_writes_later(nvdimm: GuestSetup, spec: CampaignSpec) -> None:
     with opened(nvdimm, cache_mode("delayed"), "nvram-delayed") as guest:
         record = trial(guest, spec, "nvram/power", fault_class="none", warmup_s=0.9, restart="power")
     assert record.progress.done > 0 and record.check is not None
-    assert record.check.steps_lost == record.progress.done
+    assert record.check.steps_lost and not record.broken
 
 
 def test_a_changed_bit_of_it_is_found(guest: Guest, spec: CampaignSpec) -> None:

@@ -34,10 +34,10 @@ def test_rio_loses_nothing_in_resets(guest_in: GuestIn, spec: CampaignSpec) -> N
     assert restored > RESETS * 100, "hardly anything came from memory: nothing was tested"
 
 
-def test_delayed_loses_recent_data(guest_in: GuestIn, spec: CampaignSpec) -> None:
+def test_delayed_loses_recent_data_as_it_may(guest_in: GuestIn, spec: CampaignSpec) -> None:
     record = no_fault_trial(guest_in("delayed"), spec, 1)
-    assert record.verdict is not None and record.verdict.corruption == "unclassified"
-    assert record.check is not None and record.check.difference_count
+    assert record.verdict is not None and record.verdict.corruption == "none"
+    assert record.check is not None and record.check.files_lost and record.check.steps_lost
 
 
 def test_the_load_goes_on_beside_damaged_files(rio: Guest) -> None:

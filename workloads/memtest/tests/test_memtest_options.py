@@ -12,6 +12,7 @@ WRONG = [
     "model --seed 1 --steps 1 --colour",
     "model --seed 1 --steps 1 -x",
     "model --seed 1 --steps 1 --fsync",  # of another command
+    "run --dir . --seed 1 --progress p --bug other",
     "model --steps 1 --seed",
     "model --seed 1 --steps 1 --json=yes",
     "model --seed 1 --steps 1 2",

@@ -6,6 +6,7 @@ import errno
 import fcntl
 import os
 import random
+import shutil
 import signal
 import subprocess
 import termios
@@ -289,3 +290,8 @@ def test_what_is_synced_and_sent_between_the_steps(
         expected += ["write", f"D {step['step']}"]
     lines = [line.replace(f"fsync {root}/", "fsync ").split() for line in log.read_text().splitlines()]
     assert [" ".join(line[:2]) for line in lines] == [*expected, "F 200"]
+    log.write_bytes(b"")
+    shutil.rmtree(root)
+    memtest.prepare(root)
+    assert memtest(*command, "--fsync-every", every, "--bug", "missing-fsync", env=env).returncode == 0
+    assert "fsync" not in log.read_text()
