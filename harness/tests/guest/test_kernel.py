@@ -72,4 +72,6 @@ def test_an_interrupted_build_leaves_no_process(playbook: Path, tmp_path: Path) 
 
 def test_a_kernel_without_what_is_needed_is_refused() -> None:
     with pytest.raises(UsageError, match=r"mode x.*CONFIG_RIO_CACHE.*registry"):
-        check_config("mode x", {"CONFIG_EXT4_FS": "y"}, {"CONFIG_EXT4_FS": "e", "CONFIG_RIO_CACHE": "a registry"})
+        check_config(
+            "mode x", {"CONFIG_EXT4_FS": "y"}, {"CONFIG_EXT4_FS": "e", "CONFIG_RIO_CACHE": "a registry"}
+        )
