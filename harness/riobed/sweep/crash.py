@@ -18,7 +18,7 @@ from riobed.sweep.changes import Change
 from riobed.sweep.judge import Between, Content, unexplained
 from riobed.sweep.logged_recovery import LoggedRecovery
 from riobed.sweep.memory import Memory
-from riobed.sweep.recording import Recording
+from riobed.sweep.recording import Recording, copy_sparse
 from riobed.sweep.recovery import Damaged, Programs, Recovery
 
 
@@ -38,12 +38,14 @@ class Found:
 class Share:
     """The states of a recording that one process takes: each `step`-th one from `first` on.
 
-    Of the stores of a copy, only each `copy_step`-th one counts.
+    Of the stores of a copy, only each `copy_step`-th one counts. Memory and disk of its first state that is
+    unexplained are kept in a folder in `evidence`.
     """
 
     first: int
     step: int
     copy_step: int
+    evidence: Path
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ def crash(
                 if count % share.step == share.first:
                     found.compared += 1
                     said = _judged(recording.trees, between, contents, recovery, memory, state.disk)
-                    found.unexplained += [f"point {state.number}: {each}" for each in said]
+                    _note(found, f"point {state.number}", said, memory, state.disk, share)
         return found
     finally:
         shutil.rmtree(place)
@@ -137,10 +139,19 @@ def crash_recovery(
                     found.compared += 1
                     trees = (recording.trees[1], recording.trees[1])
                     said = _judged(trees, {}, [], recovery, memory, disk)
-                    found.unexplained += [f"write {number}: {each}" for each in said]
+                    _note(found, f"write {number}", said, memory, disk, share)
         return found
     finally:
         shutil.rmtree(place)
+
+
+def _note(found: Found, state: str, said: list[str], memory: Memory, disk: Path, share: Share) -> None:
+    if said and not found.unexplained:
+        kept = share.evidence / state.replace(" ", "-")
+        kept.mkdir(parents=True, exist_ok=True)
+        copy_sparse(memory.path, kept / "memory")
+        copy_sparse(disk, kept / "disk")
+    found.unexplained += [f"{state}: {each}" for each in said]
 
 
 def _states_of_recovery(whole: LoggedRecovery, memory: Memory, disk: Path) -> Iterator[int]:

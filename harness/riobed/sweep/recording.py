@@ -79,7 +79,7 @@ def record(
     _shell(machine, f"sleep {_SETTLE_S}")
     with _paused(machine):
         memory, disk = folder / "memory", folder / "disk"
-        _copy(machine.ram_path(), memory)
+        copy_sparse(machine.ram_path(), memory)
         _copy_disk(machine.config.test_disk, disk)
         beside = BESIDE[case.beside].steps
         interleaving = Interleaving(every, _YIELD_MS) if beside else Interleaving()
@@ -160,7 +160,8 @@ def _paused(machine: Machine) -> Iterator[None]:
         machine.resume()
 
 
-def _copy(source: Path, target: Path) -> None:
+def copy_sparse(source: Path, target: Path) -> None:
+    """Copy a file, without its blocks of zeros; InfraError if that fails."""
     run_tool(["cp", "--sparse=always", str(source), str(target)], f"copy of {source}")
 
 

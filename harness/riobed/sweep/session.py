@@ -2,6 +2,7 @@
 """`riobed sweep`: one case after another in one guest, rows into a folder as they come."""
 
 import math
+import shutil
 import sys
 import tempfile
 import time
@@ -203,7 +204,13 @@ def _take(
     with tempfile.TemporaryDirectory(dir=memory_dir()) as made:
         folder = Path(made)
         recording = _record(guest, case, operation, programs, folder)
-        shares = [Share(first, request.workers, request.copy_step) for first in range(request.workers)]
+        kind = ("recovery",) if request.recovery else ()
+        evidence = request.folder / "unexplained" / "-".join((case.operation, case.data, case.beside, *kind))
+        # What an earlier run of the case found there is not what this one finds.
+        shutil.rmtree(evidence, ignore_errors=True)
+        shares = [
+            Share(first, request.workers, request.copy_step, evidence) for first in range(request.workers)
+        ]
         places = (layout, programs)
         if request.recovery:
             whole = whole_recovery(recording, *places, folder)

@@ -64,6 +64,8 @@ def test_a_sweep_finds_operations_that_are_torn(tmp_path: Path) -> None:
     request = Request("torn", modes, ("rename-over",), ("disk",), ("nothing",), 256, 2, tmp_path / "sweep")
     (row,) = swept(request)
     assert row.unexplained and "/it/" in row.said[0]
+    kept = list((request.folder / "unexplained/rename-over-disk-nothing").glob("point-*"))
+    assert kept and all((point / "memory").stat().st_size == 256 << 20 for point in kept)
 
 
 @pytest.mark.extended
