@@ -178,7 +178,8 @@ def test_what_was_lost_stands_beside_the_verdict(store: Store) -> None:
         lost("delayed", 3, 2.0, promise="synced"),
         lost("delayed", 5, 9.25, promise="synced", outcome="survived"),
         lost("delayed", 90, 90.0, promise="synced", fault_class="none"),
-        lost("rio", 0, None, promise="steps"),
+        # Of damage no age is known.
+        lost("rio", 0, 0.0, promise="steps"),
         lost("rio", 2, None, corruption="direct"),
         lost("write-through", None, None, restart="power", steps_lost=4),
         modes=MODES,

@@ -262,6 +262,9 @@ def _losses(results: Results, modes: list[str]) -> dict[str, Loss]:
 
 def _loss(rows: Sequence[Group]) -> Loss:
     known = {name: numbers(rows, name) for name in LOST}
+    if len(known["seconds_lost"]) < len(known["files_lost"]):
+        # Known of runs that lost nothing alone: the others would seem to have lost nothing, too.
+        known["seconds_lost"] = []
     values = {
         f"{name.removesuffix('_lost')}_{what}": of(found) if found else None
         for name, found in known.items()
