@@ -109,17 +109,15 @@ static uint64_t kept(const struct report *report)
 /* How many steps there are from the first one on that is lost, and in which states files are where some may be. */
 static void print_lost(const struct report *report)
 {
-	if (!report->may_lose) {
-		printf(", \"oldest\": %" PRIu64 ", \"kept\": ", report->oldest);
-		if (report->count)
-			printf("null, \"steps_lost\": null");
-		else
-			printf("%" PRIu64 ", \"steps_lost\": 0", report->done);
+	printf(", \"oldest\": %" PRIu64, report->oldest);
+	/* Of what is damaged nothing tells how old it is. */
+	if (report->count)
+		printf(", \"kept\": null, \"steps_lost\": null");
+	else
+		printf(", \"kept\": %" PRIu64 ", \"steps_lost\": %" PRIu64, kept(report), report->done - kept(report));
+	if (!report->may_lose)
 		return;
-	}
-	printf(", \"oldest\": %" PRIu64 ", \"kept\": %" PRIu64 ", \"steps_lost\": %" PRIu64
-	       ", \"states\": {\"renamed\": %" PRIu64, report->oldest, kept(report), report->done - kept(report),
-	       report->renamed);
+	printf(", \"states\": {\"renamed\": %" PRIu64, report->renamed);
 	for (size_t i = STATE_OLDER; i < STATES; i++)
 		printf(", \"%s\": %" PRIu64, state_names[i], report->states[i]);
 	putchar('}');

@@ -63,6 +63,8 @@ def test_what_was_made_durable_must_be_there(
 ) -> None:
     report = judged(history(STEPS // 2), **synced)
     assert report["difference_count"] and report["states"]["unsynced"]
+    # Nothing tells how old that is.
+    assert (report["kept"], report["steps_lost"]) == (None, None)
     assert judged(history(DONE), **synced)["difference_count"] == 0
 
 
