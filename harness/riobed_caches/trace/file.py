@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from riobed_caches.errors import CachesError, TraceError
+from riobed_caches.pages import contents
 from riobed_caches.trace.check import check_events
 from riobed_caches.trace.events import COLUMNS
 from riobed_caches.trace.header import VERSION, Header
@@ -23,6 +24,10 @@ from riobed_caches.whole import replacing
 _KEY = b"riobed-trace"
 # A trace is read whole, and its columns are copied once.
 _EVENT = 2 * sum(np.dtype(kind).itemsize for kind in COLUMNS.values())
+# Of a column, in pages: at most each value twice (in a dictionary and alone), and what pads the last of them.
+_CELL, _PADDING = 16, 4096
+# No clock is so regular that an event takes less than a quarter of a byte, but a short trace may be.
+_EVENTS_A_BYTE, _FEW = 4, 1 << 20
 # Of the encodings of Parquet the one that is smallest after compression, on recorded and generated traces.
 _ENCODINGS = {"time": "DELTA_BINARY_PACKED", "file": "PLAIN", "handle": "PLAIN", "offset": "PLAIN"}
 
@@ -81,6 +86,7 @@ def write_trace(path: Path, trace: Trace) -> None:
 def read_trace(path: Path) -> Trace:
     """Read and check a trace. TraceError if it is no trace, damaged, of another version or wrong."""
     try:
+        _bound(path)
         with pq.ParquetFile(path) as file:
             header = _header(path, file)
             table = file.read()
@@ -89,7 +95,8 @@ def read_trace(path: Path) -> Trace:
     except OSError as error:
         said = error.strerror or _first_line(error)
         raise TraceError(path, said, "give a trace that can be read") from None
-    except (pa.ArrowException, MemoryError) as error:
+    except (pa.ArrowException, ValueError, OverflowError, MemoryError) as error:
+        # A name that is no text is a ValueError.
         raise TraceError(path, f"not a whole Parquet file ({_first_line(error)})") from None
     columns = {name: table.column(name).to_numpy() for name in COLUMNS}
     check_events(columns, path)
@@ -97,7 +104,7 @@ def read_trace(path: Path) -> Trace:
 
 
 def _header(path: Path, file: pq.ParquetFile) -> Header:
-    """Return the header; TraceError if the file is no trace of this version, or too large to be read."""
+    """Return the header; TraceError if the file is no trace of this version."""
     raw = (file.metadata.metadata or {}).get(_KEY)
     if raw is None:
         raise TraceError(path, "a Parquet file, but no trace", "give one that riobed recorded or imported")
@@ -112,10 +119,19 @@ def _header(path: Path, file: pq.ParquetFile) -> Header:
     wanted = [(name, pa.from_numpy_dtype(kind)) for name, kind in COLUMNS.items()]
     if [(field.name, field.type) for field in file.schema_arrow] != wanted:
         raise TraceError(path, "its columns are not those of a trace")
-    events = file.metadata.num_rows
+    return header
+
+
+def _bound(path: Path) -> None:
+    """Refuse a file with more in it than a trace of its size has, or than fits into memory."""
+    size = path.stat().st_size
+    events, chunks, pages = contents(path)
+    most = _CELL * len(COLUMNS) * events + _PADDING * chunks
+    if events > _EVENTS_A_BYTE * size + _FEW or pages > most:
+        what = f"{size} bytes that claim {events} events and unpack to {pages} bytes"
+        raise TraceError(path, what, "give a trace that a recorder made")
     if events * _EVENT > os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"):
         raise TraceError(path, f"its {events} events do not fit into memory", "cut it into parts")
-    return header
 
 
 def _first_line(error: BaseException) -> str:

@@ -9,10 +9,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from parquet_by_hand import trace_by_hand
 from reference_server import random_trace
 from riobed import cli
+from riobed_caches.errors import TraceError
 from riobed_caches.rowfiles import read_rows
-from riobed_caches.rows import CacheRow, TraceRow
+from riobed_caches.rows import CacheRow, ConsistencyRow, TraceRow
 from riobed_caches.trace.builder import Builder
 from riobed_caches.trace.check import MAX_TIME
 from riobed_caches.trace.events import Event
@@ -135,6 +137,19 @@ def with_a_huge_id(path: Path) -> None:
     rewritten(path, table.set_column(at, "file", pa.array([0, 0, 0, 2**31 - 1], pa.int32())))
 
 
+def with_a_name_that_is_no_text(path: Path) -> None:
+    path.write_bytes(path.read_bytes().replace(b"length", b"leng\xff\xff"))
+
+
+def of_other_types_by_its_metadata(path: Path) -> None:
+    """Arrow takes the types of columns from a schema that may stand beside the one of Parquet."""
+    table, raw = pq.read_table(path), read_trace(path).header.model_dump_json()
+    schema = table.schema.set(0, pa.field("time", pa.duration("us")))
+    with pq.ParquetWriter(path, schema) as writer:
+        writer.write_table(table.cast(schema))
+        writer.add_key_value_metadata({"riobed-trace": raw})
+
+
 def negative(path: Path) -> None:
     table = pq.read_table(path)
     at = table.column_names.index("length")
@@ -165,6 +180,8 @@ def rewritten(path: Path, table: pa.Table, raw: str | None = None) -> None:
         (with_a_negative_loss, "its header is wrong: skipped"),
         (of_an_unopened_handle, "event 1: its handle is not open, or of another file"),
         (with_a_huge_id, "event 3: its file is too large for a dense id"),
+        (with_a_name_that_is_no_text, "not a whole Parquet file"),
+        (of_other_types_by_its_metadata, "its columns are not those of a trace"),
         (negative, "event 1: a transfer's offset or length is negative"),
     ],
 )
@@ -175,6 +192,67 @@ def test_a_wrong_trace_is_refused_in_one_line(
     code, out, err = riobed("trace", "show", tmp_path / "t.parquet")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert says in err
+
+
+HUGE = 2**31 - 1
+
+
+@pytest.mark.parametrize(
+    "lies",
+    [
+        {"rows": 9},
+        {"group_rows": 5},
+        {"values": 3},
+        {"page_values": 3},
+        {"rows": HUGE, "group_rows": HUGE, "values": HUGE},
+        {"rows": HUGE, "group_rows": HUGE, "values": HUGE, "page_values": HUGE},
+        {"unpacked": HUGE},
+        {"unpacked": -1},
+        {"packed": HUGE},
+        {"length": 20},
+        {"length": 2**50},
+        {"offset": -8},
+        {"offset": 2**60},
+        {"zeros": 64 << 20},
+    ],
+    ids=str,
+)
+def test_a_file_that_lies_of_what_is_in_it_is_refused(
+    lies: dict[str, int], tmp_path: Path, riobed: Riobed
+) -> None:
+    path = tmp_path / "t.parquet"
+    trace_by_hand(path)
+    assert riobed("trace", "show", path)[0] == 0
+    trace_by_hand(path, **lies)
+    before = pa.default_memory_pool().bytes_allocated(), pa.default_memory_pool().max_memory()
+    code, out, err = riobed("trace", "show", path)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert before == (pa.default_memory_pool().bytes_allocated(), pa.default_memory_pool().max_memory())
+
+
+def test_a_damaged_footer_is_refused_or_read(tmp_path: Path) -> None:
+    """Bytes of the footer and of the headers of pages change at random: one line, and no other error."""
+    whole = small(tmp_path / "t.parquet").read_bytes()
+    chance = random.Random(11)
+    for _ in range(500):
+        wrong = bytearray(whole)
+        for _ in range(chance.randint(1, 4)):
+            wrong[chance.randrange(4, len(wrong) - 8)] = chance.choice([0, 0x7F, 0x80, 0xFF])
+        (tmp_path / "t.parquet").write_bytes(wrong)
+        try:
+            read_trace(tmp_path / "t.parquet")
+        except TraceError as error:
+            assert len(str(error).splitlines()) == 1
+
+
+def test_rows_with_a_long_text_are_refused(tmp_path: Path) -> None:
+    """A text stands once in the file, and would be copied for each of its rows."""
+    rows = 50_000
+    columns = {name: pa.array([0] * rows) for name in ConsistencyRow.model_fields}
+    columns["trace"] = pa.DictionaryArray.from_arrays([0] * rows, ["x" * 100_000])
+    pq.write_table(pa.table(columns), tmp_path / ConsistencyRow.file)
+    with pytest.raises(TraceError, match="a text has more than"):
+        read_rows(tmp_path, ConsistencyRow)
 
 
 def test_a_trace_that_lost_events_is_refused_unless_asked_for(tmp_path: Path, riobed: Riobed) -> None:
