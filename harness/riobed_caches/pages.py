@@ -74,6 +74,11 @@ def _contents(file: BinaryIO) -> Contents:
 
 def _unpacked(file: BinaryIO, size: int, chunk: dict[int, Value], rows: int) -> int:
     """Return the bytes that the pages of a column chunk unpack to; `size` is that of the file."""
+    if _number(chunk, _COUNT) != rows:
+        raise _Wrong("a column has other values than its footer counts")
+    if not rows:
+        # It has no page of data, and a reader reads none.
+        return 0
     values = total = 0
     for header in _headers(file, size, chunk):
         kind = _number(header, _TYPE)
@@ -82,7 +87,7 @@ def _unpacked(file: BinaryIO, size: int, chunk: dict[int, Value], rows: int) -> 
             raise _Wrong("a page has more values than its column")
         values += number if kind != _DICTIONARY else 0
         total += _number(header, _UNPACKED)
-    if values != rows or _number(chunk, _COUNT) != rows:
+    if values != rows:
         raise _Wrong("a column has other values than its footer counts")
     return total
 

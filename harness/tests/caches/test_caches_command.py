@@ -282,6 +282,15 @@ def test_a_table_that_a_trace_cannot_support_says_why(tmp_path: Path, riobed: Ri
     code, _, err = riobed("table", "fates", tmp_path / "study")
     assert (code, "t is left out: it does not have deletes and truncations" in err) == (1, True)
     assert riobed("table", "risk", tmp_path / "study")[0] == 0
+    code, _, err = riobed("table", "consistency", tmp_path / "study")
+    assert (code, "t is left out: it does not have opens and closes" in err) == (1, True)
+
+
+@pytest.mark.slow
+def test_one_client_shares_nothing(tmp_path: Path, riobed: Riobed) -> None:
+    assert riobed("caches", small(tmp_path / "t.parquet"), "--out", tmp_path / "study")[0] == 0
+    code, out, err = riobed("table", "consistency", tmp_path / "study")
+    assert (code, out, "t is left out: it has one client" in err) == (1, "", True)
 
 
 def test_a_folder_without_a_study_is_refused(tmp_path: Path, riobed: Riobed) -> None:

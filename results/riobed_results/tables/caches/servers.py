@@ -71,29 +71,19 @@ def _segments(study: Study) -> tuple[list[Values], list[str]]:
 
 
 def _consistency(study: Study) -> tuple[list[Values], list[str]]:
-    lines: list[list[Value]] = [
-        [
-            row.trace,
-            row.opens,
-            *(
-                count / row.opens if row.opens else None
-                for count in (
-                    row.uncached,
-                    row.read_shared,
-                    row.last_writer,
-                    row.recalls - row.late_recalls,
-                    row.recalls,
-                    row.stopped,
-                )
-            ),
-        ]
-        for row in study.rows(ConsistencyRow)
-    ]
+    able, why = study.able("opens and closes")
+    alone = {trace.trace for trace in study.traces if trace.clients < 2}
+    why += [f"{name} is left out: it has one client, so nothing is shared." for name in sorted(able & alone)]
+    lines: list[list[Value]] = []
+    for row in study.rows(ConsistencyRow):
+        if row.trace in able - alone and row.opens:
+            timely = row.recalls - row.late_recalls
+            counts = (row.uncached, row.read_shared, row.last_writer, timely, row.recalls, row.stopped)
+            lines.append([row.trace, row.opens, *(count / row.opens for count in counts)])
     shares = ("Uncached", "Read-shared", "Last writer", "Write-back", "Recall", "Stopped")
     columns = [Column(name="Trace"), Column(name="Opens", form="number")]
     columns += [Column(name=name, form="percent") for name in shares]
-    warnings = [f"{t.trace} has one client, so nothing is shared." for t in study.traces if t.clients < 2]
-    return [Values(title="Opens, and what they made the server do", columns=columns, lines=lines)], warnings
+    return [Values(title="Opens, and what they made the server do", columns=columns, lines=lines)], why
 
 
 STORAGE_ACCESSES = study_table(
