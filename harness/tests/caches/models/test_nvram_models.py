@@ -8,6 +8,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from caches.reference_bound import least_sent
 from caches.reference_nvram import (
     SPAN,
     Model,
@@ -27,6 +28,7 @@ from riobed_caches.models.bands import bands
 from riobed_caches.models.count import Count
 from riobed_caches.models.histories import nbm, nv_min, nvlru
 from riobed_caches.models.moments import moments_of
+from riobed_caches.models.omniscient import omniscient
 from riobed_caches.models.policy import POLICIES, Policy, View, policy
 from riobed_caches.models.unified import single, unified
 from riobed_caches.models.write_aside import write_aside
@@ -197,6 +199,14 @@ def test_no_model_needs_fewer_accesses_than_the_fewest() -> None:
 
 def accesses(counts: Int64s) -> int:
     return int(counts[Count.READ_MISSES] + counts[Count.BLOCKS_OUT])
+
+
+def test_no_model_sends_less_than_the_bound() -> None:
+    sent = [Count.REPLACED, Count.RECALLED, Count.REMAINING]
+    for seed in range(300):
+        stream, nv = random_stream(seed), 1 + seed % 4
+        found = [model(stream, 3, nv, np.zeros(0, np.int64))[0][sent].sum() for model, _ in MODELS.values()]
+        assert min(*found, omniscient(stream, nv)[sent].sum()) >= least_sent(stream, nv)[0], seed
 
 
 @pytest.mark.parametrize("read_before", [False, True])
