@@ -5,6 +5,9 @@ from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, Field, model_validator
 
+# 000, 3: a segment has blocks of metadata of 4 KB, and a summary of 512 bytes.
+METADATA, SUMMARY = 4096, 512
+
 
 class Row(BaseModel, extra="forbid", frozen=True, allow_inf_nan=False):
     """One row; `file` is the name of its kind's file. `trace` is the name of the trace's file."""
@@ -136,7 +139,10 @@ class SizeRow(Row):
 
 
 class SegmentRow(Row):
-    """Segments of a log-structured file system (000, Tables 3, 4), with a write buffer of `buffer` bytes."""
+    """Segments of a log-structured file system (000, Tables 3, 4), with a write buffer of `buffer` bytes.
+
+    Bytes of `data`, and of `overhead`: metadata and summaries.
+    """
 
     file = "segments.parquet"
     buffer: int
@@ -147,3 +153,5 @@ class SegmentRow(Row):
     data_by_timer: int
     data_by_fsync: int
     overhead: int
+    overhead_by_timer: int
+    overhead_by_fsync: int

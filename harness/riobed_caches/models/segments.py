@@ -9,12 +9,11 @@ import numpy as np
 from riobed_caches.compiled import Int8s, Int32s, Int64s, kernel
 from riobed_caches.errors import TraceError
 from riobed_caches.models.memories import NV, VOLATILE, Memories, drop, empty, first, has, held, put
+from riobed_caches.rows import METADATA, SUMMARY
 from riobed_caches.stream.ops import Op, Stream
 
-# 000, 3: segments of half a megabyte, metadata blocks of 4 KB, a summary of 512 bytes.
+# 000, 3: segments of half a megabyte.
 SEGMENT = 512 << 10
-METADATA = 4096
-SUMMARY = 512
 # File descriptors in a metadata block: FS_BLOCK_SIZE / FSDM_MAX_FILE_DESC_SIZE of Sprite's fsdm.h.
 DESCRIPTORS = METADATA // 128
 # 000, 3: "dirty data older than 30 seconds is flushed from the cache every 5 seconds". In µs.

@@ -17,6 +17,7 @@ def segment_rows(trace: str, stream: Stream) -> Iterator[SegmentRow]:
     alone = server(stream)
     for buffer in BUFFERS:
         counts, _ = segments(alone, buffer)
+        overhead = counts[:, (Part.METADATA, Part.SUMMARY)].sum(axis=1)
         yield SegmentRow(
             trace=trace,
             buffer=buffer,
@@ -26,5 +27,7 @@ def segment_rows(trace: str, stream: Stream) -> Iterator[SegmentRow]:
             data=int(counts[:, Part.DATA].sum()),
             data_by_timer=int(counts[Segment.TIMER, Part.DATA]),
             data_by_fsync=int(counts[Segment.FSYNC, Part.DATA]),
-            overhead=int(counts[:, (Part.METADATA, Part.SUMMARY)].sum()),
+            overhead=int(overhead.sum()),
+            overhead_by_timer=int(overhead[Segment.TIMER]),
+            overhead_by_fsync=int(overhead[Segment.FSYNC]),
         )

@@ -5,15 +5,17 @@ from pathlib import Path
 from statistics import median
 
 from pydantic import BaseModel, TypeAdapter
+from riobed_caches.rows import CacheRow
 from riobed_results.tables.caches.claims import HOLDS, INPUT, REFUTED, verdicts
 from riobed_results.tables.caches.grids import read_study, size_text
-from riobed_results.tables.caches.papers import FITTED, points
+from riobed_results.tables.caches.papers import GROUPS, grouped, points
 from riobed_results.tables.caches.risk import chosen, risk_rows
 
 from publishing.claims.claim import Claim, count, number, slug
 
-# What harness/tests/tools/trace_costs.py wrote.
+# What harness/tests/tools/trace_costs.py and trace_bounds.py wrote.
 COSTS_FILE = "costs.json"
+BOUNDS_FILE = "bounds.json"
 
 
 class Cost(BaseModel, extra="forbid"):
@@ -28,6 +30,14 @@ class Cost(BaseModel, extra="forbid"):
     def ratio(self) -> float:
         """Return the median of the rounds' ratios."""
         return median(second / first for first, second in zip(self.seconds, self.over, strict=True))
+
+
+class Bound(BaseModel, extra="forbid"):
+    """Bytes of which at least so many leave NVRAM of `safe` bytes a client, whatever it gives up."""
+
+    trace: str
+    safe: int
+    sent: int
 
 
 def caches_claims(folder: Path) -> list[Claim]:
@@ -57,14 +67,32 @@ def caches_claims(folder: Path) -> list[Claim]:
         count("rules_refuted", told.count(REFUTED), "rule did not hold", "rules did not hold"),
     ]
     printed = points(study)
-    for name, fitted in (("fitted", True), ("heldout", False)):
-        if mine := [point for point in printed if (point.figure in FITTED) == fitted]:
-            most = max(abs(point.difference) for point in mine)
+    for _, fitted, unit in GROUPS:
+        if mine := grouped(printed, fitted, unit):
+            name = ("fitted" if fitted else "heldout") + ("" if unit == "%" else f"_{unit.lower()}")
+            said = "points" if unit == "%" else unit
+            most, middle = (of(abs(point.difference) for point in mine) for of in (max, median))
             found.append(count(f"{name}_points", len(mine), "point"))
-            found.append(number(f"{name}_difference_max", most, f"{most:.1f} points"))
-            middle = median(abs(point.difference) for point in mine)
-            found.append(number(f"{name}_difference_median", middle, f"{middle:.1f} points"))
-    return [*found, *_costs(folder / COSTS_FILE)]
+            found.append(number(f"{name}_difference_max", most, f"{most:.1f} {said}"))
+            found.append(number(f"{name}_difference_median", middle, f"{middle:.1f} {said}"))
+    return [*found, *_gaps(folder / BOUNDS_FILE, study.rows(CacheRow)), *_costs(folder / COSTS_FILE)]
+
+
+def _gaps(path: Path, rows: list[CacheRow]) -> list[Claim]:
+    """Return the claims of how far omniscient NVRAM is from the bound, in points of the bytes written."""
+    if not path.exists():
+        return []
+    bounds = TypeAdapter(list[Bound]).validate_json(path.read_bytes())
+    of = {(row.trace, row.safe): row for row in rows if row.model == "omniscient"}
+    met = [(of[bound.trace, bound.safe], bound.sent) for bound in bounds]
+    gaps = [100 * (row.sent - least) / row.written for row, least in met]
+    middle, most = median(gaps), max(gaps)
+    return [
+        count("omniscient_bounds", len(gaps), "bound"),
+        number("omniscient_gap_min", min(gaps), f"{min(gaps):.2f} points"),
+        number("omniscient_gap_median", middle, f"{middle:.2f} points"),
+        number("omniscient_gap_max", most, f"{most:.2f} points"),
+    ]
 
 
 def _costs(path: Path) -> list[Claim]:

@@ -2,20 +2,28 @@
 """The table of generated Sprite traces beside the points that the papers printed."""
 
 from collections.abc import Callable, Iterator
+from typing import Literal
 
 from pydantic import BaseModel
-from riobed_caches.rows import CacheRow, FateRow, LifetimeRow, SegmentRow, TraceRow
+from riobed_caches.rows import METADATA, SUMMARY, CacheRow, FateRow, LifetimeRow, SegmentRow, TraceRow
 
 from riobed_results.tables.caches.clients import MIB, STARTS, by_extra, net, total
 from riobed_results.tables.caches.grids import Column, Definition, Study, Value, Values, study_table
+from riobed_results.tables.caches.servers import overhead
 
 # Figure 2 and Table 2 of 000 are what the generator was fitted to; the others are held out.
 FITTED = ("Figure 2", "Table 2")
+# A title, whether it was fitted, and the unit.
+GROUPS: tuple[tuple[str, bool, str], ...] = (
+    ("Fitted", True, "%"),
+    ("Held out", False, "%"),
+    ("Held out", False, "KB"),
+)
 GENERATOR = "riobed generator"
 
 
 class Point(BaseModel):
-    """A point of a figure or table: percents, as the paper printed it and as it was found."""
+    """A point of a figure or table, as the paper printed it and as it was found; `unit` is % or KB."""
 
     figure: str
     trace: str
@@ -23,10 +31,11 @@ class Point(BaseModel):
     at: str
     paper: float
     found: float
+    unit: Literal["%", "KB"] = "%"
 
     @property
     def difference(self) -> float:
-        """Return the difference in points of percent."""
+        """Return the difference in the unit; of percents these are points."""
         return self.found - self.paper
 
 
@@ -43,6 +52,11 @@ def points(study: Study) -> list[Point]:
     if not like:
         return []
     return [*_lifetimes(study, like), *_fates(study, like), *_caches(study, like), *_segments(study, like)]
+
+
+def grouped(found: list[Point], fitted: bool, unit: str) -> list[Point]:
+    """Return the points that were fitted, or not, and have a unit."""
+    return [point for point in found if (point.figure in FITTED) == fitted and point.unit == unit]
 
 
 def _lifetimes(study: Study, like: dict[str, int]) -> Iterator[Point]:
@@ -126,36 +140,56 @@ def _segments(study: Study, like: dict[str, int]) -> Iterator[Point]:
     # The paper has file systems, and the generator's traces have one: it is compared with the busiest.
     printed = tables().segments["/user6"]
     for row in study.rows(SegmentRow):
-        every = row.full + row.by_timer + row.by_fsync
-        if row.trace in like and row.buffer == 0 and every:
-            for name, paper, found in (
-                ("partial", printed.partial, row.by_timer + row.by_fsync),
-                ("by fsync", printed.by_fsync, row.by_fsync),
-            ):
-                yield Point(
-                    figure="Table 3",
-                    trace=row.trace,
-                    curve=name,
-                    at="/user6",
-                    paper=paper,
-                    found=100 * found / every,
-                )
+        partial, by_fsync = row.by_timer + row.by_fsync, row.by_fsync
+        every = row.full + partial
+        if row.trace not in like or row.buffer or not every:
+            continue
+        place = {"trace": row.trace, "at": "/user6"}
+        for name, percent, number in (
+            ("partial", printed.partial, partial),
+            ("by fsync", printed.by_fsync, by_fsync),
+        ):
+            yield Point(figure="Table 3", curve=name, paper=percent, found=100 * number / every, **place)
+        data, more = row.data_by_timer + row.data_by_fsync, row.overhead_by_timer + row.overhead_by_fsync
+        yield from _partials("partial", printed.kb_partial, partial, data, more, place)
+        yield from _partials(
+            "by fsync", printed.kb_fsync, by_fsync, row.data_by_fsync, row.overhead_by_fsync, place
+        )
+
+
+def _partials(
+    name: str, printed: float | None, number: int, data: int, more: int, place: dict[str, str]
+) -> Iterator[Point]:
+    """Yield the points of Table 4: kilobytes of data in a segment of a kind, and its overhead.
+
+    `more` are the bytes of metadata and summaries. The paper's overhead is that of the kilobytes that it
+    printed, with a block of metadata and a summary: 36 % for 7.9 KB, "about one third" (000, 3).
+    """
+    share = overhead(data, more)
+    if printed is None or share is None:
+        return
+    yield Point(figure="Table 4", curve=name, paper=printed, found=data / number / 1024, unit="KB", **place)
+    paper = (METADATA + SUMMARY) / (METADATA + SUMMARY + 1024 * printed)
+    yield Point(figure="Table 4", curve=f"{name}, overhead", paper=100 * paper, found=100 * share, **place)
 
 
 def _papers(study: Study) -> tuple[list[Values], list[str]]:
     found = points(study)
-    columns = [Column(name=name) for name in ("Figure", "Trace", "Curve", "At")]
-    columns += [Column(name=name, form="ratio") for name in ("Paper, %", "Found, %", "Difference")]
     grids = []
-    for title, fitted in (("Fitted", True), ("Held out", False)):
-        mine = [point for point in found if (point.figure in FITTED) == fitted]
+    for title, fitted, unit in GROUPS:
+        mine = grouped(found, fitted, unit)
+        columns = [Column(name=name) for name in ("Figure", "Trace", "Curve", "At")]
+        columns += [
+            Column(name=name, form="ratio") for name in (f"Paper, {unit}", f"Found, {unit}", "Difference")
+        ]
         lines: list[list[Value]] = [
             [p.figure, p.trace, p.curve, p.at, round(p.paper, 1), round(p.found, 1), round(p.difference, 1)]
             for p in mine
         ]
         most = max((abs(point.difference) for point in mine), default=0.0)
+        said = "points" if unit == "%" else unit
         grids.append(
-            Values(title=f"{title}: largest difference {most:.1f} points", columns=columns, lines=lines)
+            Values(title=f"{title}: largest difference {most:.1f} {said}", columns=columns, lines=lines)
         )
     return grids, []
 

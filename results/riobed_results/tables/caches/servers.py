@@ -36,6 +36,11 @@ def _storage(study: Study) -> tuple[list[Values], list[str]]:
     return grids, []
 
 
+def overhead(data: int, more: int) -> float | None:
+    """Return the share of metadata and summaries, `more` bytes, in segments; None if there are none."""
+    return more / (more + data) if data else None
+
+
 def _segments(study: Study) -> tuple[list[Values], list[str]]:
     lines: list[list[Value]] = []
     able, why = study.able("times", "directions of transfers", "fsyncs")
@@ -53,7 +58,10 @@ def _segments(study: Study) -> tuple[list[Values], list[str]]:
                 row.by_fsync / every if every else None,
                 (row.data_by_timer + row.data_by_fsync) / partial if partial else None,
                 row.data_by_fsync / row.by_fsync if row.by_fsync else None,
-                row.overhead / (row.overhead + row.data) if row.data else None,
+                overhead(
+                    row.data_by_timer + row.data_by_fsync, row.overhead_by_timer + row.overhead_by_fsync
+                ),
+                overhead(row.data, row.overhead),
             ]
         )
     columns = [
@@ -64,6 +72,7 @@ def _segments(study: Study) -> tuple[list[Values], list[str]]:
         Column(name="By fsync", form="percent"),
         Column(name="Bytes a partial", form="bytes"),
         Column(name="Bytes by fsync", form="bytes"),
+        Column(name="Overhead of partials", form="percent"),
         Column(name="Overhead", form="percent"),
     ]
     title = "Segments of a log-structured file system"
@@ -108,7 +117,10 @@ SEGMENTS = study_table(
         build=_segments,
         note="000, Tables 3 and 4: segments of 512 KiB; data older than 30 s is written at a look each 5 s, "
         "and fsync writes what is dirty at once. The file system gets each write when it is made.",
-        legend={"Overhead": "bytes of metadata and summaries, of all bytes written."},
+        legend={
+            "Overhead of partials": "bytes of metadata and summaries, of all bytes of partial segments.",
+            "Overhead": "the same, of all segments.",
+        },
     )
 )
 CONSISTENCY = study_table(
