@@ -36,6 +36,13 @@ STUCK = [
     ["Total", "0 of 0", "1 of 1 (100.0 %)", "0 of 0"],
     ["95 % interval", "-", "2.5 to 100.0 %", "-"],
 ]
+LOST = [
+    ["", *MODES],
+    ["Judged by", "each step", "each step", "-"],
+    ["Files: median, most", "-", "-", "-"],
+    ["Bytes: median, most", "-", "-", "-"],
+    ["Seconds: median, most", "-", "-", "-"],
+]
 TRIALS = [
     HEAD,
     ["kernel_text", "3 + 0 + 0", "4 + 1 + 0", "0 + 0 + 0"],
@@ -58,7 +65,7 @@ PAPER = [
     ["95 % interval", "0.0 to 70.8 %", "0.6 to 8.5 %"],
     ["Fisher's p", "1.00", ""],
 ]
-ALL = [CORRUPTIONS, STUCK, TRIALS, COMPARED, PAPER]
+ALL = [CORRUPTIONS, STUCK, LOST, TRIALS, COMPARED, PAPER]
 
 
 @pytest.fixture

@@ -65,6 +65,7 @@ def one_corruption() -> Path:
     lost |= {"corruption": "direct", "cache_share": 0.6}
     power = {"mode": "delayed", "restart": "power", "steps_lost": 3}
     power["recovery"] = recovered(file_system="xfs", first_mount={"error": 0})
+    power |= {"promise": "synced", "states": "older, mixed"}
     fill(store, {**lost, **known}, {"mode": "delayed", **known}, power, spec=asked)
     return path
 

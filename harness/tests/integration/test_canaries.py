@@ -18,7 +18,7 @@ from riobed.trial.observe.watch import Observation, Watcher
 from riobed.trial.record import TrialRecord
 from riobed.trial.recovery.recover import recover
 from riobed.trial.trial import observe, of_harness, start_workload, warm_up
-from riobed.trial.verdict import decide
+from riobed.trial.verdict import broken, decide
 from riobed.vm.host.process import qemus_with
 from riobed.vm.qemu import libvirt
 from riobed_results.store import PANICS
@@ -63,7 +63,8 @@ def test_panic(rio: Guest, spec: CampaignSpec) -> None:
     rio.machine.spawn(["/bin/sh", "-c", "echo c >/proc/sysrq-trigger"])
     record.observation = Watcher(rio.machine, spec, record.progress, pid).watch()
     recover(rio, record)
-    record.verdict = decide(record.observation, record.recovery, record.check)
+    assert record.check
+    record.verdict = decide(record.observation, record.recovery, broken(record.check, None, None))
     assert_crash(record, "panic", "panic: sysrq triggered crash")
 
 
