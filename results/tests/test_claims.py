@@ -42,7 +42,7 @@ def test_a_readme_borrows_claims_alone() -> None:
         assert phrase in [claim.text for claim in read_claims(RESULTS / other)]
 
 
-@pytest.mark.parametrize("page", ["README.md", "results/README.md"])
+@pytest.mark.parametrize("page", ["README.md", "results/README.md", "guest-kernel-patches/README.md"])
 def test_front_pages_state_claims_alone(page: str) -> None:
     parts = Prose((RESULTS.parents[1] / page).read_text()).parts()
     assert parts

@@ -12,7 +12,7 @@ exceptions:
   never stored. A table of causes in it must have each corruption. A line may have several trials:
   `| 3, 7 | rio, delayed; pointer | why |`.
 
-On the front page only the text between `<!-- claims: FOLDER -->` and `<!-- /claims -->` is checked.
+On other pages only the text between `<!-- claims: FOLDER -->` and `<!-- /claims -->` is checked.
 """
 
 import re
