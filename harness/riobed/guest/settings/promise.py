@@ -56,9 +56,9 @@ def broken_states(filesystem: str, mkfs: tuple[str, ...], mount: str) -> frozens
 def window_s(filesystem: str, mount: str, sysctls: dict[str, int]) -> float | None:
     """Return the age in seconds above which no change may be lost; None if nothing limits it.
 
-    Data are written when they have expired and the flusher wakes up the next time ("Data which has been dirty
-    in-memory for longer than this interval will be written out next time a flusher thread wakes up",
-    admin-guide/sysctl/vm.rst), and are there after the commit that follows.
+    Data expire, the flusher that wakes up next writes them, and the next commit makes them permanent. Of the
+    first two: "Data which has been dirty in-memory for longer than this interval will be written out next
+    time a flusher thread wakes up" (admin-guide/sysctl/vm.rst).
     """
     commit = _COMMITS.get(filesystem)
     writeback = sysctls.get("vm.dirty_writeback_centisecs", _WRITEBACK)
