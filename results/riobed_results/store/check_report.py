@@ -5,10 +5,18 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-# The states of files that a check tells apart, best first (workloads/memtest/README.md).
-FILE_STATES = (
-    "older", "renamed", "mixed", "zeroed", "torn", "stale", "misplaced", "unsynced", "damaged",
-)  # fmt: skip
+# The states of files that a check tells apart, best first (workloads/memtest/README.md), and what each means.
+FILE_STATES = {
+    "older": "a file or a name is as after an earlier step.",
+    "renamed": "a file has a newer name than its content.",
+    "mixed": "its blocks are as after several steps.",
+    "zeroed": "a block has zeros where no step left any.",
+    "torn": "a block has bytes of several steps.",
+    "stale": "a block has bytes of no step since the last sync.",
+    "misplaced": "a rename left it at neither name, or at both.",
+    "unsynced": "it is as before its last sync.",
+    "damaged": "it never was like that.",
+}
 
 
 class Difference(BaseModel):

@@ -6,18 +6,7 @@ from collections.abc import Sequence
 from riobed_results.store import FILE_STATES, LOST_TOO_MUCH, Row, Vocabulary, how_many, judged
 from riobed_results.tables.framework.by_mode import ModeCounts, Value
 
-_MEANINGS = {
-    "older": "a file or a name is as after an earlier step.",
-    "renamed": "a file has a newer name than its content.",
-    "mixed": "its blocks are as after several steps.",
-    "zeroed": "a block has zeros where no step left any.",
-    "torn": "a block has bytes of several steps.",
-    "stale": "a block has bytes of no step since the last sync.",
-    "misplaced": "a rename left it at neither name, or at both.",
-    "unsynced": "it is as before its last sync.",
-    "damaged": "it never was like that.",
-    LOST_TOO_MUCH: "a change is lost that is older than the mode permits.",
-}
+_STATES = FILE_STATES | {LOST_TOO_MUCH: "a change is lost that is older than the mode permits."}
 
 
 def _lines(rows: Sequence[Row], _: Vocabulary) -> dict[str, Value]:
@@ -26,7 +15,7 @@ def _lines(rows: Sequence[Row], _: Vocabulary) -> dict[str, Value]:
         "Nothing lost": how_many(row for row in rows if not row.states),
         **{
             state: how_many(row for row in rows if state in (row.states or "").split(", "))
-            for state in (*FILE_STATES, LOST_TOO_MUCH)
+            for state in _STATES
         },
         "Corrupted": how_many(row for row in rows if row.corruption != "none"),
     }
@@ -39,7 +28,7 @@ STATES = ModeCounts(
     section="corruptions",
     note="All judged runs of such modes, also without faults. A run counts in each state that a file was in. "
     "Which states are a corruption depends on the file system (docs/own-mode.md).",
-    legend=_MEANINGS,
+    legend=_STATES,
     wants=lambda row: judged(row) and row.promise == "synced",
     lines=_lines,
 )
