@@ -84,7 +84,7 @@ def test_a_file_system_of_ones_own(guest: Guest, spec: CampaignSpec) -> None:
     assert seconds > 0.5 * 8 * 2**20 / LIMIT
 
 
-@pytest.mark.parametrize("restart", ["reset", "power"])
+@pytest.mark.parametrize("restart", [pytest.param("reset", marks=pytest.mark.extended), "power"])
 @pytest.mark.parametrize(
     "name",
     ["delayed", *(pytest.param(f"delayed-{name}", marks=pytest.mark.extended) for name in ("xfs", "btrfs"))],
