@@ -9,10 +9,13 @@ import pytest
 from results_builders import fill, trial
 from riobed_results.errors import StoreError
 from riobed_results.rules.protocol import Protocol
+from riobed_results.stats.pairs import PairedStratum, paired_difference, paired_score
 from riobed_results.stats.sequential import e_values
 from riobed_results.store import read_results
 from riobed_results.store.store import Store
-from riobed_results.tables.corruption.protocol import ClaimTest, protocol_table
+from riobed_results.tables.corruption.claim_tests import SequentialTest
+from riobed_results.tables.corruption.protocol import Monitor, protocol_table
+from scipy.stats import norm
 
 ALPHA = 0.05
 Shares = list[tuple[float, float]]
@@ -83,7 +86,7 @@ def test_a_true_claim_needs_about_as_many_runs_as_foreseen(
     assert np.median(np.where(shown, np.argmax(paths >= 40, axis=1), 3 * pairs)) < 1.4 * pairs
 
 
-CLAIMS = [
+CLAIMS: list[dict[str, Any]] = [
     {"mode": "rio-protected", "than": "rio", "endpoint": "judged"},
     {"mode": "rio-protected", "than": "write-through", "endpoint": "judged", "margin": 20},
 ]
@@ -131,7 +134,7 @@ def test_the_campaign_may_stop_when_all_claims_are_shown(store: Store) -> None:
     assert [claim.state for claim in found.claims] == ["shown", "shown"]
     assert found.stop == "all 2 claims are shown"
     # Shown is shown: the evidence is the largest so far.
-    assert found.claims[0].evidence >= found.needed == 20
+    assert found.claims[0].evidence >= 1 / found.level == 20
 
 
 def test_the_campaign_may_stop_when_a_claim_is_refuted(store: Store) -> None:
@@ -142,7 +145,7 @@ def test_the_campaign_may_stop_when_a_claim_is_refuted(store: Store) -> None:
 
 
 def test_a_block_waits_for_each_class_and_for_runs_that_count() -> None:
-    test = ClaimTest(
+    test = SequentialTest(
         Protocol.model_validate({"claims": CLAIMS}).claims[0], ALPHA, ["pointer", "allocation", "none"]
     )
     for mode in ("rio", "rio-protected"):
@@ -162,3 +165,58 @@ def test_a_campaign_without_a_protocol_or_with_one_of_another_riobed(store: Stor
     results.campaign.spec += "protocol: {claims: [{mode: a, than: b, endpoint: moons}]}"
     with pytest.raises(StoreError, match=r"protocol is of another riobed.*unknown endpoint 'moons'"):
         protocol_table(results)
+
+
+def scores_at_the_end(shares: Shares, margin: float, both: float, campaigns: int) -> Any:
+    """The test's statistic in many campaigns of 300 runs a cell; `both`: how alike runs of one seed are."""
+    rng = np.random.default_rng(1996)
+    drawn = []
+    for first, other in shares:
+        together = both * min(first, other) + (1 - both) * first * other
+        chances = [first - together, other - together, 1 - first - other + together]
+        drawn.append(rng.multinomial(300, chances, size=campaigns))
+    return np.array(
+        [
+            paired_score([PairedStratum(300, int(first), int(other)) for first, other, _ in campaign], margin)
+            for campaign in zip(*drawn, strict=True)
+        ]
+    )
+
+
+@pytest.mark.parametrize("both", [0.0, 0.8])
+@pytest.mark.parametrize(("shares", "margin"), BORDERS)
+def test_at_the_end_a_false_claim_is_shown_about_as_often_as_its_level(
+    shares: Shares, margin: float, both: float
+) -> None:
+    scores = scores_at_the_end(shares, margin, both, campaigns=4000)
+    for false in (scores < norm.ppf(ALPHA), scores > norm.ppf(1 - ALPHA)):
+        assert false.mean() <= ALPHA + 3 * np.sqrt(ALPHA / 4000)
+
+
+def test_the_score_of_pairs_is_that_of_mcnemar_and_of_tango() -> None:
+    assert paired_score([PairedStratum(44, 9, 1)], 0.0) == pytest.approx(8 / 10**0.5)
+    # Tango, 1998: no pair of 14 differs.
+    found = paired_difference([PairedStratum(14, 0, 0)], 0.95)
+    assert (found.low, found.high) == pytest.approx((-0.2153, 0.2153), abs=1e-4)
+
+
+def test_claims_of_a_fixed_size_wait_for_the_end(store: Store) -> None:
+    chains = [CLAIMS[0] | {"chain": "help"}, CLAIMS[1] | {"chain": "safe"}, CLAIMS[1] | {"chain": "help"}]
+    trials = [trial | {"seed": str(number // 6)} for number, trial in enumerate(rows(rio=12))]
+    spec = f"protocol: {{runs: 60, claims: {chains}}}".replace("'", "")
+    early: Any = protocol_table(fill(store, *trials[:-1], classes=CLASSES, spec=spec, name="early"))
+    assert {each.state for each in early.claims} == {"unfinished"} and not early.claims[0].difference
+    found: Any = protocol_table(fill(store, *trials, classes=CLASSES, spec=spec, name="whole"))
+    help_, safe, _ = found.claims
+    assert (found.level, help_.state, safe.state, help_.only_than) == (0.0125, "shown", "shown", 24)
+    assert help_.difference and help_.difference.estimate == pytest.approx(-0.2)
+
+
+def test_only_a_control_that_fails_stops_a_campaign_of_fixed_size(store: Store) -> None:
+    protocol = Protocol.model_validate({"runs": 60, "claims": CLAIMS})
+    told = fill(store, {}).campaign.vocabulary
+    monitor = Monitor(protocol, CLASSES, told)
+    assert not any(monitor.add(trial(1, 0, **row)) for row in rows(CLASSES, **{"rio-protected": 60}))
+    assert monitor.add(trial(1, 0, mode="rio", fault_class="none", corruption="indirect")).startswith(
+        "Control failed in mode rio"
+    )

@@ -10,7 +10,6 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from pathlib import Path
 
-from riobed_results.rules.endpoints import result
 from riobed_results.store import CampaignRow, Row, Store, TrialRow, is_counted_crash, kernels, read_results
 
 from riobed.campaign.entry import open_campaign
@@ -169,7 +168,7 @@ class Campaign:
                 cell.count(row)
             if row.restarts_differ:
                 raise self._parked_is_wrong()
-        for row, _, position in found.each("position", result) if self._decided else ():
+        for row, _, position in found.each("position", _has_result) if self._decided else ():
             self._undecided[position] = row
 
     def _decide(self, next_position: int) -> None:
@@ -233,6 +232,10 @@ class Campaign:
         row.finished = attempt.finished
         row.log = write_log(self._logs, row, attempt.record.log)
         return self.store.add_trial(row)
+
+
+def _has_result(row: Row) -> bool:
+    return row.outcome != "infra_error"
 
 
 def failed(future: Future[Attempt]) -> bool:

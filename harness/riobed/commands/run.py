@@ -29,12 +29,12 @@ from riobed_results.store import (
 from riobed_results.tables.corruption.comparison import kernel_note
 from riobed_results.tables.corruption.protocol import Monitor
 
-from riobed.campaign import Campaign, Cell, LocalWorkers, Workers
+from riobed.campaign import Campaign, Cell, LocalWorkers, Workers, fixed_by_tag
 from riobed.commands.trial_line import columns, ending, fitted, named
 from riobed.errors import UsageError
 from riobed.faults import Catalogue, catalogue_of, check_classes
 from riobed.guest import GuestSetup, check_mode, guest_setup
-from riobed.plan import CampaignSpec, load_spec
+from riobed.plan import CampaignSpec, campaign_vocabulary, load_spec
 from riobed.trial import PLANTED
 from riobed.vm import REPEATABLE
 
@@ -50,7 +50,7 @@ class Where:
 
 def run_campaign(spec_path: Path, store: str, logs: Path | None, where: Where) -> None:
     """Run or resume the campaign in a spec file; rows go to `store`, console logs to `logs`."""
-    run_spec(load_spec(spec_path), store, logs, where)
+    run_spec(fixed_by_tag(load_spec(spec_path), spec_path), store, logs, where)
 
 
 def run_spec(spec: CampaignSpec, store: str, logs: Path | None, where: Where) -> None:
@@ -97,7 +97,9 @@ def run_spec(spec: CampaignSpec, store: str, logs: Path | None, where: Where) ->
 
 def stopping(spec: CampaignSpec) -> Callable[[Row], str] | None:
     """Return what says after each row why the campaign is to stop; None if the spec has no protocol."""
-    return Monitor(spec.protocol, spec.fault_classes).add if spec.protocol else None
+    if not spec.protocol:
+        return None
+    return Monitor(spec.protocol, spec.fault_classes, campaign_vocabulary(spec)).add
 
 
 def read_catalogues(spec: CampaignSpec, setup: GuestSetup) -> dict[str, Catalogue]:

@@ -155,8 +155,8 @@ class CampaignSpec(ComparesModes):
     fresh_boot_share: Annotated[float, Field(ge=0, le=1)] = 0.0
     # Proportion of trials before which restored memory is compared with the snapshot's, by hash.
     restore_check_share: Annotated[float, Field(ge=0, le=1)] = 0.0
-    # What the campaign is to show, in which order, at which level; it stops as soon as that is decided
-    # (docs/protocol.md). Absent: it goes on until each cell has its crashes.
+    # What the campaign is to show, in which order, at which level; when it stops for that (docs/protocol.md).
+    # Absent: it goes on until each cell has its crashes.
     protocol: Protocol | None = None
     workload: WorkloadSpec = WorkloadSpec()
     machine: MachineSpec = MachineSpec()
@@ -220,6 +220,10 @@ class CampaignSpec(ComparesModes):
                 raise ValueError(f"cache_shares: {name!r} is too long or taken; rename that mode")
         if self.protocol and (unknown := self.protocol.unknown(list(self.arms), self.fault_classes)):
             raise ValueError(f"protocol: {unknown}")
+        if self.protocol and self.protocol.runs:
+            runs = {self.protocol.runs, self.crashes_per_cell, self.max_trials_per_cell}
+            if len(runs) > 1:
+                raise ValueError("protocol: runs: a cell has as many; set both limits per cell to it, too")
         if empty := [name for name, mode in self.arms.items() if not self.planted_kinds(mode)]:
             raise ValueError(f"parameters: planted.kinds: mode {empty[0]} has none of them; add written")
         canaries = [name for name, mode in self.arms.items() if "canary" in self.planted_kinds(mode)]

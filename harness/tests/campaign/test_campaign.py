@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a campaign runs, stores and repeats, however disturbed. The store is real, the guests are not."""
 
+import hashlib
 import multiprocessing
 import os
 import random
 import shutil
 import signal
 import sqlite3
+import subprocess
 import threading
 import time
 from collections import Counter
@@ -31,11 +33,11 @@ from campaign_world import (
     undisturbed,
 )
 from harness_builders import PATIENCE_S, recovery, spec
-from riobed.campaign import Campaign
+from riobed.campaign import Campaign, fixed_by_tag
 from riobed.campaign import workers as campaign_workers
 from riobed.errors import EnvironmentFault, InfraError, RiobedError, UsageError
 from riobed.guest import Guest, WarmStart, cache_mode
-from riobed.plan import CampaignSpec, plan
+from riobed.plan import CampaignSpec, load_spec, plan
 from riobed.products import CHECKOUT
 from riobed.trial.record import TrialRecord
 from riobed.trial.verdict import Verdict
@@ -516,3 +518,39 @@ def test_faults_are_drawn_by_one_thread(world: World) -> None:
     """pyelftools and capstone keep state: two workers drawing at once read nonsense."""
     world.run(workers=4)
     assert world.drew == {threading.get_ident()}
+
+
+PROTOCOL = {"tag": "protocol/first", "claims": [{"mode": MODES[0], "than": MODES[1]}]}
+
+
+def test_the_seed_of_a_protocol_follows_from_its_tag(tmp_path: Path) -> None:
+    def git(*arguments: str) -> str:
+        who = ["-c", "user.name=test", "-c", "user.email=test@localhost"]
+        return subprocess.run(
+            ["git", "-C", tmp_path, *who, *arguments], check=True, capture_output=True, text=True
+        ).stdout.strip()
+
+    path = tmp_path / "spec.yaml"
+
+    def seed() -> int:
+        return fixed_by_tag(load_spec(path), path).seed
+
+    text = {"name": "first", "modes": MODES, "fault_classes": CLASSES, "protocol": PROTOCOL}
+    path.write_text(yaml.safe_dump(text))
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-qm", "protocol")
+    with pytest.raises(UsageError, match="there is no tag 'protocol/first'"):
+        seed()
+    git("tag", "protocol/first")
+    digest = hashlib.sha256(git("rev-parse", "HEAD").encode()).hexdigest()
+    assert seed() == int(digest[:8], 16)
+    path.write_text(path.read_text() + "seed: 3\n")
+    with pytest.raises(UsageError, match=r"seed and protocol\.commit follow from it; leave them out"):
+        seed()
+    path.write_text(path.read_text().replace("seed: 3\n", "limit_s: 7\n"))
+    with pytest.raises(UsageError, match=r"the checkout is changed \(M spec.yaml\)"):
+        seed()
+    git("commit", "-qam", "later")
+    with pytest.raises(UsageError, match="another commit is checked out; run 'git checkout protocol/first'"):
+        seed()

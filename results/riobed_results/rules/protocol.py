@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The protocol of a campaign, a part of its spec: what it is to show, in which order, and at which level."""
 
+import hashlib
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -18,7 +19,8 @@ class Claim(_Strict):
     """One endpoint: `mode` has a smaller share than `than` has, or one that is larger by less than `margin`.
 
     `endpoint` is a name of endpoints.py, `margin` is in percentage points. The shares are
-    means over the `fault_classes` that it is about; None means all of the campaign.
+    means over the `fault_classes` that it is about; None means all of the campaign. Claims of another `chain`
+    do not wait for each other.
     """
 
     mode: str
@@ -26,6 +28,7 @@ class Claim(_Strict):
     endpoint: str = CORRUPTION.name
     margin: Annotated[float, Field(ge=0, lt=100)] = 0.0
     fault_classes: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    chain: Annotated[str, Field(pattern=r"^[a-z0-9-]{0,31}$")] = ""
 
     @field_validator("endpoint")
     @classmethod
@@ -49,13 +52,23 @@ class Claim(_Strict):
 class Protocol(_Strict):
     """What a campaign is to show, fixed before its first trial.
 
-    Each claim is tested at the level `alpha`, one-sided. A claim is shown only after those before it, which
-    keeps the probability of any false claim at `alpha` (Maurer, Hothorn and Lehmacher, 1995; Westfall and
-    Krishen, Journal of Statistical Planning and Inference 99, 2001).
+    Each claim is tested one-sided, at `alpha` divided by the number of chains. A claim is shown only after
+    those before it in its chain, which keeps the probability of any false claim at `alpha` (Maurer, Hothorn
+    and Lehmacher, 1995; Westfall and Krishen, Journal of Statistical Planning and Inference 99, 2001; the sum
+    over chains is Bonferroni's). With `runs` the claims are tested once, when each cell has as many runs.
     """
 
     alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.025
+    runs: Annotated[int, Field(ge=1)] | None = None
+    # The tag of the commit that fixed the spec, and that commit, which `riobed run` stores.
+    tag: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$")] | None = None
+    commit: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")] | None = None
     claims: Annotated[tuple[Claim, ...], Field(min_length=1)]
+
+    @property
+    def level(self) -> float:
+        """The level at which each claim is tested, one-sided."""
+        return self.alpha / len({claim.chain for claim in self.claims})
 
     def unknown(self, modes: list[str], classes: list[str]) -> str:
         """Return the first mode or fault class that the campaign has not; empty if it has all of them."""
@@ -67,6 +80,11 @@ class Protocol(_Strict):
                 if name not in classes or name in CONTROLS:
                     return f"{name!r} is none of the fault_classes"
         return ""
+
+
+def seed_of(commit: str) -> int:
+    """Return the seed that follows from a commit's id: the first 8 hex digits of its SHA-256."""
+    return int(hashlib.sha256(commit.encode()).hexdigest()[:8], 16)
 
 
 def stored_protocol(campaign: CampaignRow) -> Protocol | None:

@@ -63,21 +63,30 @@ def difference(strata: Sequence[Stratum], confidence: float) -> Difference | Non
 
     The interval has every difference that the test `score` does not reject. None if no stratum has both.
     """
-    from scipy.stats import norm
-
     both = [each for each in strata if each.total and each.other_total]
     if not both:
         return None
-    z = float(norm.ppf((1 + confidence) / 2))
     weights = list(map(_weight, both))
     estimate = sum(
         weight * (each.hits / each.total - each.other_hits / each.other_total)
         for weight, each in zip(weights, both, strict=True)
     ) / sum(weights)
+    return inverted(lambda delta: score(both, delta), estimate, confidence)
+
+
+def inverted(statistic: Callable[[float], float], estimate: float, confidence: float) -> Difference:
+    """Return the interval with every difference that a test does not reject.
+
+    `statistic` is standard normal if the difference is its argument, falls as that grows, and is 0 at
+    `estimate`. `confidence` is two-sided.
+    """
+    from scipy.stats import norm
+
+    z = float(norm.ppf((1 + confidence) / 2))
     return Difference(
         estimate=estimate,
-        low=_crossing(lambda delta: score(both, delta) - z, -1.0, estimate),
-        high=_crossing(lambda delta: score(both, delta) + z, estimate, 1.0),
+        low=_crossing(lambda delta: statistic(delta) - z, -1.0, estimate),
+        high=_crossing(lambda delta: statistic(delta) + z, estimate, 1.0),
     )
 
 

@@ -94,11 +94,11 @@ class Results:
     def each(
         self, column: str, wants: Callable[[Group], bool] | None = None
     ) -> Iterator[tuple[Group, int, Any]]:
-        """Read a column of summaries, trial by trial: an empty group with its facts, its id, and the value.
+        """Read a column of summaries, trial by trial: a group of one with its facts, its id, and the value.
 
         Only of those that it `wants`. Trials with equal facts have the same group.
         """
-        wanted = self._wanted(wants)
+        wanted = {number: replace(row, weight=1) for number, row in self._wanted(wants).items()}
         for trial, group_id, value in self._summaries(("group_id", column), wanted):
             if row := wanted.get(group_id):
                 yield row, trial, value

@@ -1,111 +1,78 @@
 # SPDX-License-Identifier: Apache-2.0
 """The protocol of a campaign: the state of each claim, and whether the campaign may stop."""
 
-from collections import deque
 from collections.abc import Iterable
 from operator import itemgetter
 from typing import Literal
 
 from pydantic import BaseModel
 
-from riobed_results.rules.endpoints import ENDPOINTS, result, results_of
+from riobed_results.rules.controls import failed_controls
+from riobed_results.rules.endpoints import result, results_of
 from riobed_results.rules.protocol import Claim, Protocol, stored_protocol
-from riobed_results.stats.sequential import e_values
-from riobed_results.store import CONTROLS, Provenance, Results, Row, in_order
+from riobed_results.stats.strata import Difference
+from riobed_results.store import Provenance, Results, Row, Vocabulary, in_order
+from riobed_results.tables.corruption.claim_tests import FixedTest, SequentialTest
 from riobed_results.tables.framework.render import Grid, Page, csv_text
+from riobed_results.tables.framework.shares import p_text
 from riobed_results.tables.framework.table import CampaignTable, campaign_page
 from riobed_results.text import printable
 
-State = Literal["shown", "refuted", "open", "waiting"]
+State = Literal["shown", "refuted", "open", "waiting", "unfinished"]
 
 
 class Claimed(BaseModel):
-    """One claim. `pairs` are those in complete blocks, `only_mode` and `only_than` those with one hit.
+    """One claim. `pairs` are those that its test counts, `only_mode` and `only_than` those with one hit."""
+
+    claim: Claim
+    text: str
+    state: State
+    pairs: int
+    only_mode: int
+    only_than: int
+
+
+class Looked(Claimed):
+    """A claim whose test may be looked at after every run.
 
     `evidence` is the largest e-value so far for the claim, `against` the largest for its contrary: that the
     share is larger by more than the margin. `shown_at` and `refuted_at` are numbers of blocks.
     """
 
-    claim: Claim
-    text: str
-    state: State
     blocks: int
-    pairs: int
-    only_mode: int
-    only_than: int
     evidence: float
     against: float
     shown_at: int | None
     refuted_at: int | None
 
 
+class Ended(Claimed):
+    """A claim that is tested once; `difference` and the one-sided `p` are None before the campaign's end."""
+
+    difference: Difference | None
+    p: float | None
+
+
 class ProtocolTable(BaseModel):
-    """The claims in their order; `stop` says why the campaign may stop, empty if it may not."""
+    """The claims in their order, each tested at `level`; `stop` says why the campaign may stop, if it may."""
 
     campaign: str
     alpha: float
-    needed: float
-    claims: list[Claimed]
+    level: float
+    claims: list[Looked] | list[Ended]
     stop: str
     environment: Provenance
 
 
-class ClaimTest:
-    """The test of one claim: it is given runs in the order in which they were stored.
-
-    The nth run of a mode in a fault class that counts makes a pair with the nth of the other mode. A block is
-    complete once it has a pair of each fault class.
-    """
-
-    def __init__(self, claim: Claim, alpha: float, classes: Iterable[str]) -> None:
-        self.claim = claim
-        self.blocks = self.only_mode = self.only_than = 0
-        self.evidence = self.against = 1.0
-        self.shown_at: int | None = None
-        self.refuted_at: int | None = None
-        self._needed = 1 / alpha
-        self._endpoint = ENDPOINTS[claim.endpoint]
-        names = claim.fault_classes or [name for name in classes if name not in CONTROLS]
-        self._hits: dict[tuple[str, str], deque[bool]] = {
-            (mode, name): deque() for name in names for mode in (claim.mode, claim.than)
-        }
-
-    @property
-    def pairs(self) -> int:
-        """The number of pairs in complete blocks."""
-        return self.blocks * len(self._hits) // 2
-
-    def add(self, row: Row) -> None:
-        """Count a run, if it is one that the claim is about."""
-        hits = self._hits.get((row.mode, row.fault_class))
-        if hits is None or not result(row) or not self._endpoint.runs(row):
-            return
-        hits.append(self._endpoint.hit(row))
-        if all(self._hits.values()):
-            self._close_block()
-
-    def _close_block(self) -> None:
-        for (mode, name), hits in self._hits.items():
-            if mode == self.claim.mode:
-                first, other = hits.popleft(), self._hits[self.claim.than, name].popleft()
-                self.only_mode += first and not other
-                self.only_than += other and not first
-        self.blocks += 1
-        margin, equal = self.claim.margin / 100, self.pairs - self.only_mode - self.only_than
-        self.evidence = max(self.evidence, e_values(self.only_mode, self.only_than, equal, margin))
-        self.against = max(self.against, e_values(self.only_than, self.only_mode, equal, -margin))
-        if self.shown_at is None and self.evidence >= self._needed:
-            self.shown_at = self.blocks
-        if self.refuted_at is None and self.against >= self._needed:
-            self.refuted_at = self.blocks
-
-
 class Monitor:
-    """The state of a protocol; give it every row in the order of the plan."""
+    """What a protocol says of a running campaign; give it every row in the order of the plan."""
 
-    def __init__(self, protocol: Protocol, classes: Iterable[str]) -> None:
+    def __init__(self, protocol: Protocol, classes: Iterable[str], vocabulary: Vocabulary) -> None:
         self.protocol = protocol
-        self._tests = [ClaimTest(claim, protocol.alpha, classes) for claim in protocol.claims]
+        classes = list(classes)
+        # Claims that are tested once stop no campaign, but a control that failed does.
+        self._vocabulary = vocabulary if protocol.runs else None
+        self._tests = [SequentialTest(claim, protocol.level, classes) for claim in protocol.claims]
 
     def count(self, row: Row) -> None:
         """Count a row."""
@@ -114,6 +81,8 @@ class Monitor:
 
     def add(self, row: Row) -> str:
         """Count a row; return why the campaign may stop, empty if it may not."""
+        if self._vocabulary:
+            return next(iter(failed_controls([row], self._vocabulary)), "").rstrip(".")
         self.count(row)
         return self.stop()
 
@@ -125,28 +94,32 @@ class Monitor:
             return f"a claim is refuted after {test.blocks} blocks: {test.claim}"
         return f"all {len(states)} claims are shown" if set(states) == {"shown"} else ""
 
-    def states(self) -> list[tuple[ClaimTest, State]]:
-        """Return each claim's test with its state; a claim waits for those before it."""
-        found: list[tuple[ClaimTest, State]] = []
-        for test in self._tests:
-            before = all(state == "shown" for _, state in found)
-            found.append((test, _state(test) if before else "waiting"))
-        return found
+    def states(self) -> list[tuple[SequentialTest, State]]:
+        """Return each claim's test with its state."""
+        found = in_chains((test.claim, _looked(test)) for test in self._tests)
+        return list(zip(self._tests, found, strict=True))
 
 
-def _state(test: ClaimTest) -> State:
+def _looked(test: SequentialTest) -> State:
     if test.shown_at is not None:
         return "shown"
     return "open" if test.refuted_at is None else "refuted"
 
 
-def monitor(results: Results) -> Monitor:
-    """Return the state of a campaign's protocol by its rows; StoreError if it has no protocol."""
-    found = stored_protocol(results.campaign)
-    if found is None:
-        raise results.without("protocol")
-    classes = (row.fault_class for row in results_of(results.trials))
-    made = Monitor(found, in_order(results.campaign, "fault_classes", classes))
+def in_chains(claims: Iterable[tuple[Claim, State]]) -> list[State]:
+    """Return the claims' states; one whose test is over waits for those before it in its chain."""
+    found: list[State] = []
+    waits: set[str] = set()
+    for claim, state in claims:
+        found.append("waiting" if claim.chain in waits and state != "unfinished" else state)
+        if state != "shown":
+            waits.add(claim.chain)
+    return found
+
+
+def monitor(results: Results, protocol: Protocol, classes: list[str]) -> Monitor:
+    """Return the state of a campaign's protocol by its rows."""
+    made = Monitor(protocol, classes, results.campaign.vocabulary)
     for row, _, _ in sorted(results.each("position", result), key=itemgetter(2)):
         made.count(row)
     return made
@@ -154,57 +127,131 @@ def monitor(results: Results) -> Monitor:
 
 def protocol_table(results: Results) -> ProtocolTable:
     """Compute the state of each claim of a campaign; StoreError if it has no protocol, or no trial yet."""
+    protocol = stored_protocol(results.campaign)
+    if protocol is None:
+        raise results.without("protocol")
     if not results.trials:
         raise results.without("trials yet")
-    found = monitor(results)
-    alpha = found.protocol.alpha
+    classes = in_order(
+        results.campaign, "fault_classes", (row.fault_class for row in results_of(results.trials))
+    )
+    claims: list[Looked] | list[Ended]
+    if protocol.runs:
+        claims, stop = _ended(results, protocol, protocol.runs, classes), ""
+    else:
+        found = monitor(results, protocol, classes)
+        claims, stop = [_as_looked(test, state) for test, state in found.states()], found.stop()
     return ProtocolTable(
         campaign=results.campaign.name,
-        alpha=alpha,
-        needed=1 / alpha,
-        claims=[_claimed(test, state) for test, state in found.states()],
-        stop=found.stop(),
+        alpha=protocol.alpha,
+        level=protocol.level,
+        claims=claims,
+        stop=stop,
         environment=results.campaign.provenance,
     )
 
 
-def _claimed(test: ClaimTest, state: State) -> Claimed:
-    names = Claimed.model_fields.keys() - {"text", "state"}
-    return Claimed(text=str(test.claim), state=state, **{name: getattr(test, name) for name in names})
+def _as_looked(test: SequentialTest, state: State) -> Looked:
+    names = Looked.model_fields.keys() - {"text", "state"}
+    return Looked(text=str(test.claim), state=state, **{name: getattr(test, name) for name in names})
 
 
-NOTE = (
+def _ended(results: Results, protocol: Protocol, runs: int, classes: list[str]) -> list[Ended]:
+    tests = [FixedTest(claim, runs, results, classes) for claim in protocol.claims]
+    complete = all(test.complete and test.strata for test in tests)
+    claims = [_as_ended(test, protocol.level, complete) for test in tests]
+    states = in_chains((each.claim, each.state) for each in claims)
+    return [each.model_copy(update={"state": state}) for each, state in zip(claims, states, strict=True)]
+
+
+def _as_ended(test: FixedTest, level: float, complete: bool) -> Ended:
+    p = test.p() if complete else None
+    state: State = "unfinished"
+    if p is not None:
+        state = "shown" if p <= level else "refuted" if p >= 1 - level else "open"
+    return Ended(
+        claim=test.claim,
+        text=str(test.claim),
+        state=state,
+        pairs=sum(each.pairs for each in test.strata),
+        only_mode=sum(each.only_first for each in test.strata),
+        only_than=sum(each.only_other for each in test.strata),
+        difference=test.difference(level) if complete else None,
+        p=p,
+    )
+
+
+_ORDER = (
     "The claims that the campaign's spec fixed before the first trial, in its order. A claim waits until "
-    "those before it are shown, which keeps the probability of any false claim at alpha. It may be looked "
-    "at after every run: the level holds whenever one stops."
+    "those before it in its chain are shown, which keeps the probability of any false claim at alpha. "
 )
-LEGEND = {
+_LOOKED = "It may be looked at after every run: the level holds whenever one stops."
+_ENDED = "The claims are tested once, when each cell has the runs that the protocol asks for."
+_PAIRS = {"Only the first, only the other": "pairs in which one of the two modes has a hit."}
+_LOOKED_LEGEND = {
     "Blocks": "one run of each of the two modes in each fault class that the claim is about, of the runs "
     "that its endpoint counts.",
-    "Evidence": "the largest e-value so far for the claim; 1/alpha decides.",
+    "Evidence": "the largest e-value so far for the claim; 1/level decides.",
     "Against": "the same for its contrary.",
 }
-HEAD = ["Claim", "State", "Blocks", "Pairs", "Only the first", "Only the other", "Evidence", "Against"]
+_ENDED_LEGEND = {
+    "Pairs": "runs of the two modes with one seed, in the fault classes that the claim is about.",
+    "Difference": "the first mode's share minus the other's, in percentage points: the mean over fault "
+    "classes, with the score interval for pairs (Tango, Statistics in Medicine 17, 1998).",
+    "Interval": "each end is at the level of the claims.",
+    "p": "one-sided, of the claim; near 1 its contrary is shown, and the claim is refuted.",
+}
+_HEAD = ["Claim", "Chain", "State"]
+_LOOKED_HEAD = [*_HEAD, "Blocks", "Pairs", "Only the first", "Only the other", "Evidence", "Against"]
+_ENDED_HEAD = [*_HEAD, "Pairs", "Only the first", "Only the other", "Difference", "Interval", "p"]
 
 
 def protocol_page(table: ProtocolTable) -> Page:
     """Return the page: a line for each claim, and whether the campaign may stop."""
-    title = f"Claims at alpha {table.alpha:g}: evidence of {table.needed:g} decides"
-    foot = ["May the campaign stop?", table.stop or "no", *[""] * (len(HEAD) - 2)]
-    grid = Grid(title, HEAD, [_cells(each) for each in table.claims], [list(map(printable, foot))])
-    return campaign_page(table, [grid], NOTE, _csv(table), LEGEND)
+    title = f"Claims at alpha {table.alpha:g}, each at level {table.level:g}"
+    looked = [_looked_cells(each) for each in table.claims if isinstance(each, Looked)]
+    ended = [_ended_cells(each) for each in table.claims if isinstance(each, Ended)]
+    if ended:
+        return campaign_page(
+            table,
+            [Grid(title, _ENDED_HEAD, ended, [])],
+            _ORDER + _ENDED,
+            _csv(table, Ended),
+            _PAIRS | _ENDED_LEGEND,
+        )
+    foot = ["May the campaign stop?", table.stop or "no", *[""] * (len(_LOOKED_HEAD) - 2)]
+    grid = Grid(title, _LOOKED_HEAD, looked, [list(map(printable, foot))])
+    return campaign_page(table, [grid], _ORDER + _LOOKED, _csv(table, Looked), _PAIRS | _LOOKED_LEGEND)
 
 
-def _cells(each: Claimed) -> list[str]:
+def _looked_cells(each: Looked) -> list[str]:
     counts = (each.blocks, each.pairs, each.only_mode, each.only_than)
     decided = each.shown_at or each.refuted_at
     state = each.state + (f" at block {decided}" if decided and each.state != "waiting" else "")
-    return [printable(each.text), state, *map(str, counts), f"{each.evidence:.3g}", f"{each.against:.3g}"]
+    first = [printable(each.text), each.claim.chain, state]
+    return [*first, *map(str, counts), f"{each.evidence:.3g}", f"{each.against:.3g}"]
 
 
-def _csv(table: ProtocolTable) -> str:
-    names = [name for name in Claimed.model_fields if name != "claim"]
-    return csv_text(names, ([getattr(each, name) for name in names] for each in table.claims))
+def _ended_cells(each: Ended) -> list[str]:
+    counts = map(str, (each.pairs, each.only_mode, each.only_than))
+    found = ["-", "-", "-"]
+    if each.difference and each.p is not None:
+        low, high = 100 * each.difference.low, 100 * each.difference.high
+        found = [f"{100 * each.difference.estimate:+.2f}", f"{low:+.2f} to {high:+.2f}", p_text(each.p)]
+    return [printable(each.text), each.claim.chain, each.state, *counts, *found]
+
+
+def _csv(table: ProtocolTable, model: type[Claimed]) -> str:
+    names = [name for name in model.model_fields if name not in ("claim", "difference")]
+    bounds = Difference.model_fields if model is Ended else ()
+    lines = (
+        [
+            *(getattr(each, name) for name in names),
+            *(getattr(getattr(each, "difference", None), end, None) for end in bounds),
+        ]
+        for each in table.claims
+    )
+    return csv_text([*names, *bounds], lines)
 
 
 PROTOCOL = CampaignTable(

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The two tests of a claim: one that may be looked at after every run, and one for the end of a campaign."""
+
+from collections import deque
+from collections.abc import Iterable
+from functools import cached_property
+
+from riobed_results.rules.endpoints import ENDPOINTS, result, results_of
+from riobed_results.rules.protocol import Claim
+from riobed_results.stats.pairs import PairedStratum, paired_difference, paired_score
+from riobed_results.stats.sequential import e_values
+from riobed_results.stats.strata import Difference
+from riobed_results.store import CONTROLS, Results, Row
+
+
+def _classes_of(claim: Claim, classes: Iterable[str]) -> list[str]:
+    return list(claim.fault_classes or [name for name in classes if name not in CONTROLS])
+
+
+class SequentialTest:
+    """The test of one claim: it is given runs in the order in which they were stored.
+
+    The nth run of a mode in a fault class that counts makes a pair with the nth of the other mode. A block is
+    complete once it has a pair of each fault class.
+    """
+
+    def __init__(self, claim: Claim, alpha: float, classes: Iterable[str]) -> None:
+        self.claim = claim
+        self.blocks = self.only_mode = self.only_than = 0
+        self.evidence = self.against = 1.0
+        self.shown_at: int | None = None
+        self.refuted_at: int | None = None
+        self._needed = 1 / alpha
+        self._endpoint = ENDPOINTS[claim.endpoint]
+        self._hits: dict[tuple[str, str], deque[bool]] = {
+            (mode, name): deque() for name in _classes_of(claim, classes) for mode in (claim.mode, claim.than)
+        }
+
+    @property
+    def pairs(self) -> int:
+        """The number of pairs in complete blocks."""
+        return self.blocks * len(self._hits) // 2
+
+    def add(self, row: Row) -> None:
+        """Count a run, if it is one that the claim is about."""
+        hits = self._hits.get((row.mode, row.fault_class))
+        if hits is None or not result(row) or not self._endpoint.runs(row):
+            return
+        hits.append(self._endpoint.hit(row))
+        if all(self._hits.values()):
+            self._close_block()
+
+    def _close_block(self) -> None:
+        for (mode, name), hits in self._hits.items():
+            if mode == self.claim.mode:
+                first, other = hits.popleft(), self._hits[self.claim.than, name].popleft()
+                self.only_mode += first and not other
+                self.only_than += other and not first
+        self.blocks += 1
+        margin, equal = self.claim.margin / 100, self.pairs - self.only_mode - self.only_than
+        self.evidence = max(self.evidence, e_values(self.only_mode, self.only_than, equal, margin))
+        self.against = max(self.against, e_values(self.only_than, self.only_mode, equal, -margin))
+        if self.shown_at is None and self.evidence >= self._needed:
+            self.shown_at = self.blocks
+        if self.refuted_at is None and self.against >= self._needed:
+            self.refuted_at = self.blocks
+
+
+class FixedTest:
+    """The test of one claim on all runs of a campaign, those of one seed paired.
+
+    It says nothing before each cell has `runs` results, judged or not: who looks earlier may choose the end.
+    """
+
+    def __init__(self, claim: Claim, runs: int, results: Results, classes: Iterable[str]) -> None:
+        self.claim = claim
+        self._endpoint = ENDPOINTS[claim.endpoint]
+        self._hits: dict[tuple[str, str], dict[str, bool]] = {
+            (mode, name): {} for name in _classes_of(claim, classes) for mode in (claim.mode, claim.than)
+        }
+        self.complete = all(count >= runs for count in self._results(results).values())
+        for row, _, seed in results.each("seed", self._counts):
+            self._hits[row.mode, row.fault_class][seed] = self._endpoint.hit(row)
+
+    def _results(self, results: Results) -> dict[tuple[str, str], int]:
+        counts = dict.fromkeys(self._hits, 0)
+        for row in results_of(results.trials):
+            if (cell := (row.mode, row.fault_class)) in counts:
+                counts[cell] += row.weight
+        return counts
+
+    def _counts(self, row: Row) -> bool:
+        return (row.mode, row.fault_class) in self._hits and result(row) and self._endpoint.runs(row)
+
+    @cached_property
+    def strata(self) -> list[PairedStratum]:
+        """The pairs of each fault class that has any."""
+        found = []
+        for (mode, name), mine in self._hits.items():
+            if mode == self.claim.mode:
+                theirs = self._hits[self.claim.than, name]
+                both = [(mine[seed], theirs[seed]) for seed in mine.keys() & theirs.keys()]
+                if both:
+                    found.append(
+                        PairedStratum(len(both), both.count((True, False)), both.count((False, True)))
+                    )
+        return found
+
+    def difference(self, level: float) -> Difference:
+        """Return the mean difference of the shares with its interval at the one-sided `level`."""
+        return paired_difference(self.strata, 1 - 2 * level)
+
+    def p(self) -> float:
+        """Return the one-sided p-value of the claim; 1 minus it is that of its contrary."""
+        from scipy.stats import norm
+
+        return float(norm.cdf(paired_score(self.strata, self.claim.margin / 100)))
