@@ -22,7 +22,7 @@ _PRODUCTION_READY = b"riobed: production ready"
 _PRODUCTION_FAILED = b"riobed: production failed"
 
 # Seconds, on a busy host.
-BOOT_S = 120.0
+BOOT_S = 240.0
 # Stage 0 with recovery, which writes back the restored cache and checks a whole file system. That takes
 # tenths of a second for a trial's 128 MiB and half a minute for the GiB of a soak.
 RECOVERY_S = 300.0

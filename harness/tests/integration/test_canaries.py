@@ -115,8 +115,11 @@ def test_a_guest_that_survives_is_brought_down_and_checked(canary: Canary) -> No
 @pytest.mark.parametrize(
     ("number", "error"),
     [
-        (signal.SIGKILL, "QEMU is not running"),
-        (signal.SIGTERM, "it wrote last: qemu-system-x86_64: terminating on signal 15"),
+        pytest.param(signal.SIGKILL, "QEMU is not running", marks=pytest.mark.extended),
+        pytest.param(
+            *(signal.SIGTERM, "it wrote last: qemu-system-x86_64: terminating on signal 15"),
+            marks=pytest.mark.extended,
+        ),
         (signal.SIGSTOP, "no answer within 3 s, QEMU was killed"),
     ],
 )

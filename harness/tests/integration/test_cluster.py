@@ -23,6 +23,7 @@ from .conftest import RIOBED, check_drawn, small_spec
 
 SPEC = small_spec("far", "rio, delayed", "copy_overrun, kernel_text, none", 1)
 TRIALS = 6
+SHORT = small_spec("near", "rio", "kernel_text, none", 1)
 # Longer than it takes to interrupt it.
 LONG = small_spec("far", "rio, delayed", "copy_overrun, kernel_text, none", 8)
 
@@ -44,6 +45,7 @@ class Site:
     def begin(self) -> None:
         (self.folder / "spec.yaml").write_text(SPEC)
         (self.folder / "long.yaml").write_text(LONG)
+        (self.folder / "short.yaml").write_text(SHORT)
         where = self.folder / "scheduler.json"
         self.start(
             *(str(Path(sys.executable).with_name("dask")), "scheduler", "--no-dashboard"),
@@ -111,6 +113,15 @@ def listens_at(process: subprocess.Popen[bytes]) -> set[str]:
     return {found.laddr.ip for found in sockets if found.status == psutil.CONN_LISTEN}
 
 
+def test_a_campaign_on_workers(site: Site, postgres: str) -> None:
+    campaign = site.campaign(postgres, "short.yaml")
+    assert campaign.wait(400) == 0, site.said(campaign)
+    done = check_drawn(open_store(postgres))
+    assert len(done) == 2
+    assert all(row.log is None or (site.folder / row.log).exists() for row in done)
+
+
+@pytest.mark.extended
 def test_a_worker_that_is_killed_changes_nothing_in_the_table(site: Site, postgres: str) -> None:
     campaign = site.campaign(postgres)
     victim = site.workers[0]

@@ -8,7 +8,7 @@ from riobed.faults import Fault, commands
 from riobed.guest.guest import Guest
 from riobed.trial.recovery.recover import read_recovery
 
-from .conftest import UD2, FaultBehind, FaultIn, GuestIn, panicked, reset, shell
+from .conftest import EITHER, UD2, FaultBehind, FaultIn, GuestIn, panicked, reset, shell
 
 SIZE = 400_000
 # An instruction that jumps to itself: the task stays where it is.
@@ -67,7 +67,7 @@ def test_a_truncation_cut_short_is_ended_or_not_begun(rio: Guest, fault_in: Faul
     assert content(rio, "file") in (OLD * 5000, OLD * SIZE)
 
 
-@pytest.mark.parametrize("mode", ["rio", "rio-protected"])
+@EITHER
 def test_a_truncation_ends_before_it_leaves_the_orphan_list(
     guest_in: GuestIn, fault_behind: FaultBehind, mode: str
 ) -> None:
@@ -94,7 +94,7 @@ def test_an_orphan_that_is_taken_back_takes_no_other_with_it(
 
 
 @pytest.mark.parametrize(("option", "function"), [("-p", "ext4_punch_hole"), ("-z", "ext4_fallocate")])
-@pytest.mark.parametrize("mode", ["rio", "rio-protected"])
+@EITHER
 def test_a_range_that_is_emptied_does_not_get_older_data_back(
     guest_in: GuestIn, fault_behind: FaultBehind, mode: str, option: str, function: str
 ) -> None:
@@ -156,7 +156,7 @@ def test_a_deletion_cut_short_leaves_nothing_else(rio: Guest, fault_in: FaultIn,
 @pytest.mark.parametrize(
     ("function", "moved"), [("ext4_write_late_inodes", False), ("rio_log_end", False), ("d_move", True)]
 )
-@pytest.mark.parametrize("mode", ["rio", "rio-protected"])
+@EITHER
 def test_an_operation_is_restored_whole_or_not_at_all(
     guest_in: GuestIn, fault_in: FaultIn, mode: str, function: str, moved: bool
 ) -> None:
@@ -184,7 +184,7 @@ SHORT = "echo 1 >/proc/sys/vm/compact_memory; echo 3 >/proc/sys/vm/drop_caches"
 
 
 @pytest.mark.parametrize("then", ["true", SHORT], ids=["written", "dropped"])
-@pytest.mark.parametrize("mode", ["rio", "rio-protected"])
+@EITHER
 def test_metadata_written_in_the_middle_of_an_operation_is_taken_back(
     guest_in: GuestIn, fault_in: FaultIn, mode: str, then: str
 ) -> None:

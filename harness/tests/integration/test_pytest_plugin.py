@@ -147,6 +147,10 @@ def test_what_goes_wrong_is_one_line(riobed_guest, tmp_path):
 
 def test_after_a_crash_that_was_not_asked_for(riobed_guest):
     assert riobed_guest.run("echo well") == "well\n"
+"""
+
+ANOTHER = """
+import pytest
 
 @pytest.mark.riobed("delayed", memory_mib=384, disk_mib=64)
 def test_another_guest(riobed_guest):
@@ -162,7 +166,7 @@ def test_another_guest(riobed_guest):
 def test_what_a_test_can_do(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(USE)
     result = run(pytester)
-    result.assert_outcomes(passed=6, failed=1)
+    result.assert_outcomes(passed=5, failed=1)
     result.stdout.fnmatch_lines(
         [
             "> *riobed_guest.run(*sysrq-trigger*",
@@ -177,6 +181,12 @@ def test_what_a_test_can_do(pytester: pytest.Pytester) -> None:
     )
     # The errors' own places are in riobed, where the user has nothing to look for.
     assert "agent.py" not in result.stdout.str()
+
+
+@pytest.mark.extended
+def test_a_test_may_want_another_guest(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(ANOTHER)
+    run(pytester).assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.extended), signal.SIGTERM])

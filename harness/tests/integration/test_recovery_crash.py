@@ -14,7 +14,8 @@ FACTORS = {"rio": 1.8, "rio-protected": 3.0}
 FIRST_S, LAST_S, MOST_TRIALS = 0.01, 30.0, 16
 
 
-@pytest.mark.parametrize("mode", ["rio", pytest.param("rio-protected", marks=pytest.mark.extended)])
+@pytest.mark.extended
+@pytest.mark.parametrize("mode", FACTORS)
 def test_a_recovery_cut_short_loses_nothing(guest_in: GuestIn, spec: CampaignSpec, mode: str) -> None:
     phases, in_time, late = set(), 0.0, LAST_S
     moment = FIRST_S

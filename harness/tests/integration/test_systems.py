@@ -37,7 +37,8 @@ def on_disk(guest: Guest) -> bool:
 @pytest.mark.parametrize(("name", "written", "closed"), [
     pytest.param("delayed-no-journal", False, False, marks=pytest.mark.extended),
     pytest.param("dirsync", False, False, marks=pytest.mark.extended),
-    ("write-through-on-close", False, True), ("write-through-on-write", True, True), ("rio", False, False),
+    pytest.param("write-through-on-write", True, True, marks=pytest.mark.extended),
+    ("write-through-on-close", False, True), ("rio", False, False),
 ])  # fmt: skip
 def test_data_is_permanent_when_the_mode_says(tmp_path: Path, name: str, written: bool, closed: bool) -> None:
     (tmp_path / "workload.yaml").write_text(WORKLOAD)

@@ -71,7 +71,14 @@ REAL = [pytest.param(each, marks=pytest.mark.integration) for each in (libvirt, 
 with_nvdimm = pytest.mark.parametrize("made", [fake, REAL[1]], indirect=True)
 
 
-@pytest.fixture(scope="module", params=[fake, *REAL])
+@pytest.fixture(
+    scope="module",
+    params=[
+        fake,
+        REAL[0],
+        pytest.param(libvirt_with_nvdimm, marks=[pytest.mark.integration, pytest.mark.extended]),
+    ],
+)
 def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     make: Callable[[Path], Machine] = request.param
     machine = make(tmp_path_factory.mktemp("contract") / "vm")

@@ -119,7 +119,7 @@ def crashed(folder: Path, make: Callable[[Path], Pages], listed: bool) -> Crashe
     )
 
 
-@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.extended), 13])
+@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.extended), 31])
 @pytest.mark.parametrize("listed", [False, True], ids=["inode-clean", "inode-listed"])
 @pytest.mark.parametrize("make", [into_unwritten_blocks, into_full_blocks_of_extents])
 def test_a_reset_at_any_write(

@@ -98,7 +98,7 @@ def test_wrong_arguments_are_refused(like, seed, days, said):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", SOME)
+@pytest.mark.parametrize("number", [7, pytest.param(3, marks=pytest.mark.extended)])
 def test_lifetimes_and_fates_are_those_of_the_papers(number):
     trace, like = day_like(number), fitted().traces[number]
     lives = Lives(trace)
