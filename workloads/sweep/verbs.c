@@ -103,8 +103,9 @@ static void do_mapped(void)
 }
 
 /*
- * hole FILE BLOCKS: each turn stores a zero through a mapping into the next of the last BLOCKS blocks. To look for a hole
- * would take the lock that operations on the file hold.
+ * hole FILE BLOCKS: each turn stores a zero through a mapping into the next of the last BLOCKS blocks. Another byte
+ * stays, because it is what the operation has written there. To look for a hole would take the lock that operations on the
+ * file hold.
  */
 static void do_hole(void)
 {
@@ -117,7 +118,7 @@ static void do_hole(void)
 		map = mmap(NULL, BLOCK, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
 			   (state.st_size / BLOCK - number(2) + turn) * BLOCK);
 		want(map == MAP_FAILED ? -1 : 0);
-		*(volatile char *)map = 0;
+		__sync_bool_compare_and_swap(map, 0, 0);
 		want(munmap(map, BLOCK));
 	}
 	want(close(fd));

@@ -95,6 +95,23 @@ def test_operations_are_of_the_folder_that_is_built() -> None:
     assert OPERATIONS.parent == SOURCES
 
 
+@pytest.mark.parametrize("beside", [name for name, task in BESIDE.items() if task.file])
+def test_a_task_beside_leaves_what_the_operation_has_written(
+    program: Path, tmp_path: Path, beside: str
+) -> None:
+    do(program, tmp_path, "mkdir it , write it/a 0 400000 n")
+    written = (tmp_path / "it/a").read_bytes()
+    do(program, tmp_path, BESIDE[beside].steps)
+    assert (tmp_path / "it/a").read_bytes() == written
+
+
+def test_a_task_beside_gives_a_hole_a_block(program: Path, folder: Path) -> None:
+    do(program, folder, f"mkdir it , create it/a , {BESIDE['hole'].prepare}")
+    assert (folder / "it/a").stat().st_blocks == 0
+    do(program, folder, BESIDE["hole"].steps)
+    assert (folder / "it/a").stat().st_blocks * 512 == 4096
+
+
 def test_a_task_beside_ends_with_a_whole_turn(program: Path, tmp_path: Path) -> None:
     (tmp_path / "beside").mkdir()
     file = tmp_path / "beside/b"
