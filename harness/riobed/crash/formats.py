@@ -166,6 +166,8 @@ _COMPLAINED = _any_of([*_REPORTS, *_OTHERS])
 _STAMPED = re.compile(rb"\[ *(\d+\.\d+)\][^\n\r]*\Z")
 # The kernel has stopped for good; everything of interest has been printed.
 _END = re.compile(rb"---\[ end Kernel panic")
+# kernel/panic_sync.c of the series.
+_SYNC = re.compile(rb"sync at panic: (begun|done|timed out|crashed|not in this context)")
 # dump_stack_print_info() in lib/dump_stack.c; UID since Linux 6.12.
 # A task may have any bytes in its name (prctl PR_SET_NAME).
 _TASK = re.compile(
@@ -235,6 +237,13 @@ def _begun(console: bytes) -> re.Match[bytes] | None:
 def ended(console: bytes) -> bool:
     """Return whether the kernel has finished its report and stopped."""
     return bool(_END.search(console))
+
+
+def sync_at_panic(console: bytes) -> str:
+    """Return in words for a row what became of the sync of a kernel that should write at its panic."""
+    told = [match[1].decode() for match in _SYNC.finditer(console) if _by_kernel(match)]
+    how = told[-1] if told else "not reached"
+    return f"sync at panic: {'did not end' if how == 'begun' else how}"
 
 
 def _complained(console: bytes) -> list[int]:

@@ -44,6 +44,8 @@ class TrialRecord:
     crash_guest_s: float | None = None
     # What the kernel reported and outlived; None if its console was not read.
     complaints: Complaints | None = None
+    # How it ended to write dirty data at its panic, if the mode does so.
+    panic_sync: str = ""
     # The task that ran then.
     victim: str | None = None
     # Whether it was one of the harness; None if it is unknown.

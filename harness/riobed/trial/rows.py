@@ -24,13 +24,13 @@ def trial_row(record: TrialRecord, campaign_id: int, attempt: int, started: str,
     """Make a trial's row; a non-empty `error` makes it an infra error."""
     planned, verdict, evidence = record.planned, record.verdict, record.evidence
     observation = record.observation
-    seen = observation.detail if observation else ""
+    seen = (observation.detail if observation else "", record.panic_sync)
     recovered = record.recovery
     met, incomplete = (recovered.trouble, recovered.incomplete) if recovered else ("", "")
     lost = record.promise == "synced" and record.broken
     promise = f"broken: {', '.join(record.broken or ())}" if lost else ""
     differs = record.restart_differs and f"a reset recovered it otherwise: {record.restart_differs}"
-    told = (seen, record.unrecovered, promise, met, incomplete, record.not_restarted, differs)
+    told = (*seen, record.unrecovered, promise, met, incomplete, record.not_restarted, differs)
     activations = [s for f in record.faults if (s := evidence.activated_s(f.index)) is not None]
     row = TrialRow(
         campaign_id=campaign_id,

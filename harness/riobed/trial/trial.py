@@ -71,7 +71,9 @@ def run_trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
             record.steal_s = guest.machine.steal_time() - stolen_s
         if not record.observation.crash:
             with record.phase("bring_down"):
-                record.observation = bring_down(guest.machine, record.observation)
+                record.observation = bring_down(
+                    guest.machine, record.observation, record.progress, guest.mode.panic_sync_s
+                )
         read_logs(guest, record)
         recover(guest, record)
         # Not before: a kernel that hangs may still store. What recovers has no use for the canary.
@@ -99,13 +101,14 @@ def observe(guest: Guest, spec: CampaignSpec, record: TrialRecord, pid: int) -> 
         record.steps_at_injection = record.progress.done
         waiting = [fault.index for fault in record.faults if CLASSES[fault.fault_class].waits]
         steps = guest.workload.reports_steps
-        agent = guest.known.agent
-        return Watcher(guest.machine, spec, record.progress, pid, steps, waiting, agent).watch()
+        agent, sync_s = guest.known.agent, guest.mode.panic_sync_s
+        return Watcher(guest.machine, spec, record.progress, pid, steps, waiting, agent, sync_s).watch()
     time.sleep(record.planned.undisturbed_s)
     if crash := crash_on(guest.machine.console.text()):
         return Observation(crash_outcome(crash), crash, 0.0, "running")
     if record.planned.fault_class == PANIC:
-        crash = panic_on_request(guest.machine, record.planned.panic_by)
+        by, sync_s = record.planned.panic_by, guest.mode.panic_sync_s
+        crash = panic_on_request(guest.machine, by, record.progress, sync_s)
     by_us = "power lost" if record.planned.restart in LOSSES_OF_POWER else "reset by the harness"
     return Observation("survived", crash or Crash("reset", by_us), 0.0, "running")
 
@@ -325,7 +328,10 @@ def read_logs(guest: Guest, record: TrialRecord) -> None:
     stamp = formats.moment(record.console)
     record.crash_guest_s = None if stamp is None else record.evidence.of_log(stamp)
     # A processor that reset itself may already be in stage 0.
-    record.complaints = formats.complaints(record.console.partition(STAGE0)[0])
+    before = record.console.partition(STAGE0)[0]
+    record.complaints = formats.complaints(before)
+    if guest.mode.panic_sync_s:
+        record.panic_sync = formats.sync_at_panic(before)
     if victim := formats.victim(record.console):
         record.victim = victim.name
         record.harness_victim = of_harness(victim.pid, guest.known.agent)

@@ -460,3 +460,15 @@ def test_an_endless_line_of_beginnings_is_read_in_good_time(words: bytes) -> Non
     console = words * 50_000
     assert formats.complaints(console).count < 5_000
     assert formats.recognise(console) is None
+
+
+@pytest.mark.parametrize(("console", "how"), [
+    (b"", "not reached"),
+    (b"[    9.0] sync at panic: not in this context\n", "not in this context"),
+    (b"[    9.0] sync at panic: begun, for at most 30 s\n", "did not end"),
+    (b"[    9.0] sync at panic: begun, for at most 30 s\n[   39.0] sync at panic: timed out\n", "timed out"),
+    # A program wrote the last line.
+    (b"[    9.0] sync at panic: crashed\nsync at panic: done\n", "crashed"),
+])  # fmt: skip
+def test_how_a_sync_at_a_panic_ended(console: bytes, how: str) -> None:
+    assert formats.sync_at_panic(console) == f"sync at panic: {how}"

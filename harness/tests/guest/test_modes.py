@@ -90,9 +90,18 @@ def test_the_systems_of_table_2_differ_in_when_they_write() -> None:
     assert systems[1].sysctls["vm.dirty_ratio"] == rio.sysctls["vm.dirty_ratio"]
 
 
+def test_the_rival_of_rio_has_its_file_system_and_writes_at_a_panic() -> None:
+    rio, rival = cache_mode("rio"), cache_mode("rio-sync-at-panic")
+    assert (rival.filesystem, rival.mkfs) == (rio.filesystem, rio.mkfs)
+    assert {*rio.mount.split(",")} - {*rival.mount.split(",")} == {"rio"}
+    assert not rival.restores_memory and "CONFIG_PANIC_SYNC" in rival.kernel_needs
+    assert [word for word in rival.production_parameters(LAYOUT) if "panic" in word] == ["panic_sync=30"]
+    assert "CONFIG_PANIC_SYNC" not in rio.kernel_needs
+
+
 def test_where_a_program_needs_fsync_to_lose_nothing() -> None:
     without = {name for name, mode in all_modes().items() if not mode.needs_fsync}
-    rio = {name for name in NAMES if name.startswith("rio")}
+    rio = {name for name in NAMES if cache_mode(name).restores_memory}
     assert without == rio | {"memory", "write-through-on-write"}
 
 
@@ -128,7 +137,7 @@ def test_what_a_file_system_promises(
 def test_which_shipped_modes_are_judged_by_what_was_synced() -> None:
     synced = {name for name, mode in all_modes().items() if mode.promised}
     late = {name for name in NAMES if name.startswith("delayed")}
-    assert synced == late | {"nv-swap", "nv-memory", "dirsync"}
+    assert synced == late | {"nv-swap", "nv-memory", "dirsync", "rio-sync-at-panic"}
 
 
 @pytest.mark.parametrize("name", ["rio", "write-through", "write-through-on-close"])

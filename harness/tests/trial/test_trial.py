@@ -572,7 +572,7 @@ def test_what_a_kernel_reports_and_outlives_is_told(crashing: Recovering, answer
     [
         (b"", 1, "reset", "timed out; no panic within 10 s of an NMI"),
         # Its answer may fail in its own way; it was up until somebody asked for its end.
-        (BUG + NMI, 1, "panic", "timed out; the NMI was answered with: BUG at fs/ext4/inode.c in ext4_iget"),
+        (BUG + NMI, 1, "panic", "timed out; an NMI was answered with: BUG at fs/ext4/inode.c in ext4_iget"),
         (READY, 0, "reset", "timed out"),
     ],
 )
@@ -584,6 +584,35 @@ def test_a_guest_that_does_not_panic_when_told_to_is_reset(
     done = ran(crashing, limit_s=5.0)
     assert (done.verdict.outcome, done.verdict.crash_kind, crashing.resets) == ("survived", kind, resets)
     assert (done.observation.detail, done.verdict.corruption) == (detail, "none")
+
+
+SYSRQ = b"[ 9.1] Kernel panic - not syncing: sysrq triggered crash\n"
+SYNCED = b"[ 9.2] sync at panic: begun, for at most 30 s\n[ 9.9] sync at panic: done\n"
+SYSRQ_END = b"[ 9.9] ---[ end Kernel panic - not syncing: sysrq triggered crash ]---\n"
+
+
+@pytest.mark.parametrize(("answer", "nmis", "by", "how"), [
+    (SYSRQ + SYNCED + SYSRQ_END, 0, "sysrq", "done"),
+    # It is left to the interrupt, in which nothing is written.
+    (b"", 1, "nmi", "not in this context"),
+])  # fmt: skip
+def test_a_guest_that_writes_at_a_panic_is_brought_down_where_it_can(
+    crashing: Recovering, answer: bytes, nmis: int, by: str, how: str
+) -> None:
+    surviving(crashing)
+    crashing.on_spawn = lambda: (
+        "sysrq" in str(crashing.commands[-1]) and crashing.later(0.1, crashing.console, answer)
+    )
+    told = b"[ 9.5] sync at panic: not in this context\n"
+    crashing.on_nmi = lambda: crashing.later(0.2, crashing.console, told + NMI)
+    crashing.answers["check"] = ExecResult(0, b'{"steps_lost": 3, "states": {"older": 1}}', b"")
+    done = ran(crashing, mode=cache_mode("rio-sync-at-panic"), limit_s=5.0)
+    assert (done.verdict.outcome, done.verdict.crash_title) == ("survived", PANICS[by])
+    assert (crashing.nmis, crashing.resets) == (nmis, 1)
+    row = trial_row(done, 1, 1, "2026-01-02T03:04:05.000+00:00", "")
+    assert row.detail == f"timed out; sync at panic: {how}"
+    # A step a second, each heard when it was made.
+    assert row.seconds_lost == pytest.approx(3, abs=0.5)
 
 
 BEGUN = b"riobed: stage 0\nriorecover: registry\nriorecover: e2fsck\n"

@@ -45,23 +45,36 @@ def observe(machine: ScriptedMachine, spec: CampaignSpec = SPEC, **options: Any)
 
 
 @pytest.mark.parametrize(
-    ("first", "last", "seconds"),
+    ("first", "last", "sync_s", "seconds"),
     [
-        (4, 5, 5),
-        # A report that never ends is waited for a little.
-        (4, 100, 7),
-        (0, 0, 0),
+        (4, 5, 0, 5),
+        # A report that never ends is waited for a little, and for as long as the kernel may write.
+        (4, 100, 0, 7),
+        (4, 100, 30, 37),
+        (4, 20, 30, 20),
+        (0, 0, 0, 0),
     ],
 )
-def test_a_report_is_read_to_its_end(machine: ScriptedMachine, first: int, last: int, seconds: float) -> None:
+def test_a_report_is_read_to_its_end(
+    machine: ScriptedMachine, first: int, last: int, sync_s: int, seconds: float
+) -> None:
     steps(machine, 60)
     machine.later(first, machine.console, OOPS)
     machine.later(last, machine.console, END)
     machine.clock.sleep(0)
-    seen = observe(machine)
+    seen = observe(machine, panic_sync_s=sync_s)
     assert (seen.outcome, seen.crash, seen.restarted) == ("panic", NULL_POINTER, False)
     assert seen.seconds == pytest.approx(seconds, abs=0.2)
     assert machine.nmis == 0
+
+
+def test_a_step_is_heard_when_it_is_made_although_a_report_is_long(machine: ScriptedMachine) -> None:
+    progress = Progress(SEED)
+    steps(machine, 4)
+    machine.later(4, machine.console, OOPS)
+    machine.later(30, machine.console, END)
+    observe(machine, progress=progress, panic_sync_s=30)
+    assert progress.seconds_lost(1) == pytest.approx(1, abs=0.2)
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,8 @@ _SMALLEST_MEMORY_MIB = 256
 _LARGEST_CACHE_MIB = 512
 # The kernel closes it to stray stores, by the mechanism of the registry: it needs one.
 _CLOSED = "rio.nvdimm=1"
+# A guest that panics is not reset before.
+_LONGEST_SYNC_S = 300
 # Options of the drivers that find an NVDIMM and map it.
 NVDIMM_DRIVERS = frozenset({"CONFIG_X86_PMEM_LEGACY", "CONFIG_BLK_DEV_PMEM"})
 # Of machines for such modes that no spec describes.
@@ -109,6 +111,8 @@ class CacheMode(Strict):
     kernel_parameters: tuple[Word, ...] = ()
     sync_writes: bool = False
     sync_on_close: bool = False
+    # Seconds for which a kernel that panics tries to write dirty data; 0: it does not try.
+    panic_sync_s: Annotated[int, Field(ge=0, le=_LONGEST_SYNC_S)] = 0
     restores_memory: bool = False
     # Absent: what follows from the other keys.
     promise: PromiseKind | None = None
@@ -130,6 +134,8 @@ class CacheMode(Strict):
             needs["CONFIG_RIO_CACHE"] = "the mode records the file cache in a registry"
         if _CLOSED in self.kernel_parameters:
             needs["CONFIG_RIO_CACHE_NVDIMM"] = "the mode closes the NVDIMM to stray stores"
+        if self.panic_sync_s:
+            needs["CONFIG_PANIC_SYNC"] = "the mode writes dirty data at a panic"
         if "dax" in self.mount.split(","):
             needs["CONFIG_FS_DAX"] = "the mode mounts with dax"
         if self.nvdimm == "swap":
@@ -332,6 +338,8 @@ class CacheMode(Strict):
             words.append(f"{parameters.SYSCTL}=" + ",".join(f"{k}={v}" for k, v in self.sysctls.items()))
         if self.restores_memory or _CLOSED in self.kernel_parameters:
             words += [f"{parameters.REGISTRY}={layout.registry}", f"{parameters.KEEPOUT}={layout.keepout}"]
+        if self.panic_sync_s:
+            words.append(f"{parameters.PANIC_SYNC}={self.panic_sync_s}")
         return words + list(self.kernel_parameters)
 
 

@@ -77,13 +77,16 @@ class Watcher:
         reports_steps: bool = True,
         waiting: Collection[int] = (),
         agent: Collection[int] = (),
+        panic_sync_s: float = 0.0,
     ) -> None:
         """`waiting` has the indices of faults that wait for calls of the kernel and are sure to come.
 
-        `agent` has the process ids of the agent's threads.
+        `agent` has the process ids of the agent's threads. A kernel that panics may write for `panic_sync_s`
+        seconds before it stops.
         """
         self._waiting = waiting
         self._agent = agent
+        self._report_s = _REPORT_S + panic_sync_s
         self._reports_steps = reports_steps
         self._machine = machine
         self._now = partial(unstolen_time, machine)
@@ -193,8 +196,10 @@ class Watcher:
         return Observation(outcome, None, seconds, self._status, detail, restarted)
 
     def _read_report(self) -> Crash:
-        deadline = self._now() + _REPORT_S
+        deadline = self._now() + self._report_s
         while self._now() < deadline:
+            # The age of what is lost is counted from when its step was heard.
+            poll_progress(self._machine, self._progress)
             if formats.ended(self._machine.console.text()):
                 break
             time.sleep(_POLL_S)
