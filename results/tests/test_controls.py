@@ -142,6 +142,7 @@ ABOUT_FAULTS = [
     "sensitivity",
     "survival",
     "faults",
+    "activated",
     "titles",
     "stories",
     "oracles",

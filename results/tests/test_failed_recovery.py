@@ -37,7 +37,7 @@ def results(store: Store) -> Results:
 
 def test_every_table_and_the_report_can_be_made(results: Results, store: Store, path: Path) -> None:
     pages = campaign_pages(results)
-    of_all = {"corruption", "outcomes", "sensitivity", "faults", "titles", "stories", "phases"}
+    of_all = {"corruption", "outcomes", "sensitivity", "faults", "activated", "titles", "stories", "phases"}
     assert set(pages) == of_all | {"no-fault", "planted"}
     assert all(render(page, form) for page in pages.values() for form in FORMS)
     assert "recovery" in report(store, None, Links(path.parent, path.parent))

@@ -1,16 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table of fault classes: its counts come from the faults of trials that gave a result."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from publishing.claims.campaign import campaign_claims
 from results_builders import faults, fill
-from riobed_results.errors import StoreError
-from riobed_results.store.store import Store
+from riobed_results.errors import StoreError, StoreUsageError
+from riobed_results.stats.ratios import ratio_of_means
+from riobed_results.store.queries import read_results
+from riobed_results.store.store import Store, open_store
+from riobed_results.store.trial import FaultRow
+from riobed_results.tables.crashes.activated import activated_page, activated_table
 from riobed_results.tables.crashes.fault_classes import class_page, class_table
 from riobed_results.tables.framework.render import render
 from riobed_results.tables.framework.shares import percent
+from scipy.stats import ttest_1samp
+
+PUBLISHED = Path(__file__).parents[1] / "published"
 
 
 def rows() -> list[dict[str, Any]]:
@@ -86,3 +94,53 @@ def test_a_control_is_in_no_line_and_no_total(store: Store) -> None:
     assert (found.lines, found.totals) == (without.lines, without.totals)
     with pytest.raises(StoreError, match="no trials with faults"):
         class_table(fill(store, planted(), name="only"))
+
+
+def test_activated_faults_as_an_audit_counted_them() -> None:
+    """With code of its own, in a published store: slower modes got fewer in the same seconds."""
+    table = activated_table(read_results(open_store(str(PUBLISHED / "speed"))))
+    means = {(line.fault_class, line.mode): round(line.mean, 1) for line in table.lines}
+    for name, audited in (("allocation", (3.1, 8.8, 7.7)), ("copy_overrun", (7.0, 13.5, 3.8))):
+        assert tuple(means[name, mode] for mode in ("write-through", "rio", "rio-protected")) == audited
+
+
+def test_the_ratio_is_that_of_runs_with_the_same_faults(store: Store) -> None:
+    def run(mode: str, seed: str, activated: int, **fields: Any) -> dict[str, Any]:
+        made = [
+            FaultRow(index=n, fault_class="allocation", injected=True, activated=n < activated)
+            for n in range(4)
+        ]
+        base = {"fault_class": "allocation", "mode": mode, "seed": seed, "requested": 4, "faults": made}
+        return base | fields
+
+    results = fill(
+        store,
+        *(run("write-through-60pct", seed, n) for seed, n in (("a", 4), ("b", 3), ("c", 0), ("d", 1))),
+        *(run("rio-60pct", seed, n) for seed, n in (("a", 4), ("b", 2), ("c", 1), ("e", 4))),
+        # No dose of a run that was not judged, and none of a control.
+        run("rio-60pct", "d", 4, outcome="infra_error"),
+        run("rio-60pct", "f", 4, fault_class="planted"),
+        modes=["rio-60pct", "write-through-60pct"],
+    )
+    table = activated_table(results)
+    rio, base = table.lines
+    assert (table.base, base.mode, base.over) == ("write-through-60pct", "write-through-60pct", None)
+    assert (rio.runs, rio.requested, rio.mean, rio.median) == (4, 4, 2.75, 3)
+    assert rio.over and (rio.over.pairs, rio.over.ratio) == (3, 1)
+    assert "| allocation | rio-60pct | 4 | 4 | 2.75 | 3 | 1.00 |" in render(activated_page(table), "md")
+    assert [line.over is None for line in activated_table(results, over="rio-60pct").lines] == [True, False]
+    with pytest.raises(StoreUsageError, match="mode 'rio': want one of rio-60pct, write"):
+        activated_table(results, over="rio")
+
+
+def test_the_interval_has_the_ratios_that_a_test_of_the_pairs_does_not_reject() -> None:
+    pairs = [(9, 10), (7, 10), (10, 8), (4, 9), (10, 10), (8, 6)]
+    found = ratio_of_means(pairs)
+    assert found and found.low and found.high and found.ratio == pytest.approx(48 / 53)
+    for end in (found.low, found.high):
+        assert ttest_1samp([x - end * y for x, y in pairs], 0).pvalue == pytest.approx(0.05)
+    always = ratio_of_means([(4, 4)] * 5)
+    assert always and (always.low, always.ratio, always.high) == (1, 1, 1)
+    # The second mean may be 0, or is.
+    assert (vague := ratio_of_means([(1, 0), (1, 1)])) and (vague.ratio, vague.low) == (2, None)
+    assert ratio_of_means([(1, 0)]) is None

@@ -46,6 +46,7 @@ EXPLAINED = {
     "run": "survival.md",
     "soak": "../workloads/stress/README.md",
     "sweep": "../workloads/sweep/README.md",
+    "table activated": "faults.md#the-same-dose-in-each-mode",
     "table comparison": "results.md#statistics",
     "table complaints": "results.md#complaints",
     "table corruption": "results.md#statistics",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Queries on stored rows: the only place that defines what tables count."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -289,19 +289,18 @@ def cell_counts(
 CrashesBySeed = dict[str, dict[tuple[str, str, str], bool]]
 
 
-def crashes_by_seed(results: Results, kernels: Mapping[str, str]) -> CrashesBySeed:
+def crashes_by_seed(results: Results) -> CrashesBySeed:
     """Return the crashes of trials with faults; equal keys in two modes mean equal faults.
 
-    `kernels` has the build ids by mode. A plan has each seed once per mode; of duplicates the first counts.
+    A plan has each seed once per mode; of duplicates the first counts.
     """
     crashes: CrashesBySeed = {}
-    run_time = results.campaign.vocabulary.run_time_classes
+    build = kernel_of_faults(results.campaign)
     for row, _, seed in results.each(
         "seed", lambda row: row.fault_class not in CONTROLS and is_counted_crash(row)
     ):
         of_mode = crashes.setdefault(row.mode, {})
-        kernel = "" if row.fault_class in run_time else kernels.get(row.mode, "")
-        of_mode.setdefault((row.fault_class, seed, kernel), row.corruption != "none")
+        of_mode.setdefault((row.fault_class, seed, build(row)), row.corruption != "none")
     return crashes
 
 
@@ -313,6 +312,15 @@ def kernels(campaign: CampaignRow) -> dict[str, str]:
     # The form of stores with schema 1.
     found = (campaign.host or {}).get("kernels")
     return {str(mode): str(build) for mode, build in found.items()} if isinstance(found, dict) else {}
+
+
+def kernel_of_faults(campaign: CampaignRow) -> Callable[[Row], str]:
+    """Return what tells of a row on which kernel its faults depend: the build id, or "" if on none.
+
+    Trials of two modes with one fault class and seed have equal faults if this is equal, too.
+    """
+    builds, run_time = kernels(campaign), campaign.vocabulary.run_time_classes
+    return lambda row: "" if row.fault_class in run_time else builds.get(row.mode, "")
 
 
 def trial_rows(store: Store, campaign_id: int, *, faults: Faults = True) -> list[TrialRow]:

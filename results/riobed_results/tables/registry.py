@@ -32,6 +32,7 @@ from riobed_results.tables.corruption.states import STATES
 from riobed_results.tables.corruption.survival import SURVIVAL
 from riobed_results.tables.cost.cost import COST
 from riobed_results.tables.cost.performance_page import PERFORMANCE
+from riobed_results.tables.crashes.activated import ACTIVATED
 from riobed_results.tables.crashes.complaints import COMPLAINTS
 from riobed_results.tables.crashes.fault_classes import FAULTS
 from riobed_results.tables.crashes.phases import PHASES
@@ -59,6 +60,7 @@ CAMPAIGN_TABLES: tuple[CampaignTable[Any], ...] = (
     SENSITIVITY,
     SURVIVAL,
     FAULTS,
+    ACTIVATED,
     TITLES,
     STORIES,
     by_mode(COMPLAINTS),

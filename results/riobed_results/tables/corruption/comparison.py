@@ -71,7 +71,7 @@ def comparison_table(results: Results, power: Power = POWER) -> ComparisonTable:
     return ComparisonTable(
         campaign=results.campaign.name,
         power=power,
-        comparisons=compare(totals, fault_crashes(results), power),
+        comparisons=compare(totals, crashes_by_seed(results), power),
         environment=results.campaign.provenance,
         kernels=kernels(results.campaign),
     )
@@ -85,11 +85,6 @@ def fault_totals(results: Results) -> dict[str, CellCounts]:
         if fault_class not in CONTROLS:
             totals[mode] += cell
     return totals
-
-
-def fault_crashes(results: Results) -> CrashesBySeed:
-    """Return the crashes of trials with faults, by mode, then by fault class and seed."""
-    return crashes_by_seed(results, kernels(results.campaign))
 
 
 def compare(totals: dict[str, CellCounts], crashes: CrashesBySeed, power: float = POWER) -> list[Comparison]:

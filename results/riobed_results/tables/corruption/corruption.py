@@ -21,6 +21,7 @@ from riobed_results.store import (
     Provenance,
     Results,
     cell_counts,
+    crashes_by_seed,
     how_many,
     in_order,
     judged,
@@ -36,7 +37,6 @@ from riobed_results.tables.corruption.comparison import (
     compare,
     comparison_grid,
     comparison_legend,
-    fault_crashes,
     fault_totals,
     kernel_note,
 )
@@ -201,7 +201,7 @@ def corruption_table(results: Results) -> CorruptionTable:
     statistics = Statistics(
         totals=shares,
         mean_time={mode: mean_time(share) for mode, share in shares.items()},
-        comparisons=compare(totals, fault_crashes(results)),
+        comparisons=compare(totals, crashes_by_seed(results)),
         paper=beside_paper({row.fault_class: row.cells for row in faulty}, modes),
         failed_controls=failed_controls(results.trials, results.campaign.vocabulary),
         missing_controls=missing_controls(results),

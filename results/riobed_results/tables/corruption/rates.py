@@ -33,7 +33,7 @@ from riobed_results.store import (
     how_many,
     in_order,
     judges_all,
-    kernels,
+    kernel_of_faults,
 )
 from riobed_results.tables.framework.render import Grid, Page, csv_text
 from riobed_results.tables.framework.shares import UNKNOWN, CountedShare, count_text, interval_text, p_text
@@ -134,7 +134,7 @@ _Hits = dict[tuple[str, str], dict[str, bool]]
 
 def _by_seed(results: Results, endpoint: Endpoint, modes: Sequence[str]) -> list[Pair]:
     """Compare modes run by run; equal seeds of a class mean equal faults."""
-    builds, run_time = kernels(results.campaign), results.campaign.vocabulary.run_time_classes
+    build = kernel_of_faults(results.campaign)
     hits: dict[str, _Hits] = {mode: {} for mode in modes}
     # There may be millions of runs, but not of different facts.
     known: dict[int, tuple[dict[str, bool], bool]] = {}
@@ -142,8 +142,7 @@ def _by_seed(results: Results, endpoint: Endpoint, modes: Sequence[str]) -> list
         if run.mode not in hits:
             continue
         if run.group_id not in known:
-            build = "" if run.fault_class in run_time else builds.get(run.mode, "")
-            seeds = hits[run.mode].setdefault((run.fault_class, build), {})
+            seeds = hits[run.mode].setdefault((run.fault_class, build(run)), {})
             known[run.group_id] = seeds, endpoint.hit(run)
         seeds, hit = known[run.group_id]
         seeds[seed] = hit
