@@ -10,7 +10,7 @@ from results_builders import fill, trial
 from riobed_results.errors import StoreError
 from riobed_results.rules.protocol import Protocol
 from riobed_results.stats.pairs import PairedStratum, paired_difference, paired_score
-from riobed_results.stats.sequential import e_values
+from riobed_results.stats.sequential import dispersion, e_values
 from riobed_results.store import read_results
 from riobed_results.store.store import Store
 from riobed_results.tables.corruption.claim_tests import SequentialTest
@@ -21,10 +21,22 @@ ALPHA = 0.05
 Shares = list[tuple[float, float]]
 
 
-def e_paths(shares: Shares, margin: float, campaigns: int, blocks: int) -> Any:
-    """E-values after each block of many campaigns; `shares` are those of the two modes in each class."""
+def simulated(shares: Shares, campaigns: int, blocks: int, common: float = 0.0) -> Any:
+    """Hits by campaign, block, class and mode; `shares` are those of the two modes in each class.
+
+    In a mode, the odds of all classes of a block are larger or smaller by a cause that they have in common,
+    `common` being the standard deviation of its logarithm.
+    """
     rng = np.random.default_rng(1996)
-    hits = rng.random((campaigns, blocks, len(shares), 2)) < np.array(shares)
+    drawn = rng.random((campaigns, blocks, len(shares), 2))
+    odds = np.array(shares) / (1 - np.array(shares))
+    odds = odds * np.exp(common * rng.standard_normal((campaigns, blocks, 1, 2)))
+    return drawn < odds / (1 + odds)
+
+
+def e_paths(shares: Shares, margin: float, campaigns: int, blocks: int, common: float = 0.0) -> Any:
+    """E-values after each block of many campaigns."""
+    hits = simulated(shares, campaigns, blocks, common)
     sums = np.cumsum([hits[..., 0] & ~hits[..., 1], hits[..., 1] & ~hits[..., 0]], axis=2).sum(axis=3)
     equal = len(shares) * np.arange(1, blocks + 1) - sums.sum(axis=0)
     return e_values(*sums, equal, margin)
@@ -56,6 +68,24 @@ def test_a_claim_that_a_fixed_test_makes_at_every_look_would_fail_this() -> None
     pooled = (first + other) / (2 * runs)
     z = (other - first) / np.sqrt(np.maximum(2 * runs * pooled * (1 - pooled), 1e-9))
     assert (z > 1.645).any(axis=1).mean() > 4 * ALPHA
+
+
+def test_classes_with_a_cause_in_common_break_the_level_and_dispersion_tells_it() -> None:
+    """Nine classes of a block with a shared warm-up, say; each class alone is as on the border."""
+    shares = [(0.06, 0.06)] * 9
+    for common, low, high in ((0.0, 0.8, 1.2), (1.5, 1.8, 4.0)):
+        differences = np.diff(simulated(shares, 1, 300, common).astype(int), axis=3)[0, ..., 0]
+        found = dispersion(differences.tolist())
+        assert found and low < found < high
+        shown = (e_paths(shares, 0.0, 1000, 300, common) >= 1 / ALPHA).any(axis=1).mean()
+        assert (shown > 2 * ALPHA) == (common > 0)
+
+
+def test_dispersion_by_hand() -> None:
+    # Classes that go together, that go against each other, and that do not vary.
+    assert dispersion([[0, 0], [1, 1]]) == 2
+    assert dispersion([[0, 1], [1, 0]]) == 0
+    assert dispersion([[1, 0], [1, 0]]) is dispersion([]) is None
 
 
 @pytest.mark.parametrize(("shares", "margin"), [*BORDERS, ([(0.6, 0.1), (0.2, 0.5)], 0.05)])
@@ -119,6 +149,8 @@ def test_claims_are_shown_in_their_order(store: Store) -> None:
     first, second = found.claims
     # The second has its evidence, but the first has too few runs that differ.
     assert (first.state, first.only_than, first.pairs, first.blocks) == ("open", 6, 120, 60)
+    # Both classes differ in the same blocks.
+    assert first.dispersion == pytest.approx(2) and second.dispersion is None
     assert (second.state, second.shown_at is not None, found.stop) == ("waiting", True, "")
 
 

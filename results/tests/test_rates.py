@@ -216,6 +216,8 @@ def test_what_two_modes_have_is_not_mixed_up(store: Store) -> None:
     (line, _) = inferiority_table(results, 1.0, "corruption").lines
     assert (line.hits.count, line.hits.total, line.other_hits.count) == (6, 12, 4)
     assert line.difference.estimate == pytest.approx(1 / 6) and not line.holds
+    # Both classes differ in the same rounds.
+    assert line.dispersion == pytest.approx(2)
     assert "| +16.67 |" in render(inferiority_page(inferiority_table(results)), "md")
     table = sensitivity(results)
     per_run = next(rate for rate in table.rates if rate.name == "per-run")

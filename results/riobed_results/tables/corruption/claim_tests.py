@@ -8,7 +8,7 @@ from functools import cached_property
 from riobed_results.rules.endpoints import ENDPOINTS, result, results_of
 from riobed_results.rules.protocol import Claim
 from riobed_results.stats.pairs import PairedStratum, paired_difference, paired_score
-from riobed_results.stats.sequential import e_values
+from riobed_results.stats.sequential import dispersion, e_values
 from riobed_results.stats.strata import Difference
 from riobed_results.store import CONTROLS, Results, Row
 
@@ -35,11 +35,18 @@ class SequentialTest:
         self._hits: dict[tuple[str, str], deque[bool]] = {
             (mode, name): deque() for name in _classes_of(claim, classes) for mode in (claim.mode, claim.than)
         }
+        # Of each block, the first's hit minus the other's by class.
+        self._differences: list[list[int]] = []
 
     @property
     def pairs(self) -> int:
         """The number of pairs in complete blocks."""
         return self.blocks * len(self._hits) // 2
+
+    @property
+    def dispersion(self) -> float | None:
+        """The dispersion of complete blocks; None if no class has runs that differ."""
+        return dispersion(self._differences)
 
     def add(self, row: Row) -> None:
         """Count a run, if it is one that the claim is about."""
@@ -51,11 +58,14 @@ class SequentialTest:
             self._close_block()
 
     def _close_block(self) -> None:
-        for (mode, name), hits in self._hits.items():
-            if mode == self.claim.mode:
-                first, other = hits.popleft(), self._hits[self.claim.than, name].popleft()
-                self.only_mode += first and not other
-                self.only_than += other and not first
+        differences = [
+            hits.popleft() - self._hits[self.claim.than, name].popleft()
+            for (mode, name), hits in self._hits.items()
+            if mode == self.claim.mode
+        ]
+        self.only_mode += differences.count(1)
+        self.only_than += differences.count(-1)
+        self._differences.append(differences)
         self.blocks += 1
         margin, equal = self.claim.margin / 100, self.pairs - self.only_mode - self.only_than
         self.evidence = max(self.evidence, e_values(self.only_mode, self.only_than, equal, margin))

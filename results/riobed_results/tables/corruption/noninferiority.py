@@ -1,20 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """Non-inferiority: is a mode worse than another by no more than a margin?"""
 
+from collections.abc import Mapping
 from itertools import permutations
+from operator import itemgetter
 from typing import Annotated
 
 from pydantic import BaseModel
 
 from riobed_results.errors import StoreUsageError
-from riobed_results.rules.endpoints import ENDPOINTS, results_of
+from riobed_results.rules.endpoints import ENDPOINTS, Endpoint, result, results_of
 from riobed_results.stats.proportions import CONFIDENCE
+from riobed_results.stats.sequential import dispersion
 from riobed_results.stats.strata import Difference, difference, score
 from riobed_results.stats.two_shares import normal_p
 from riobed_results.store import Provenance, Results, crashed, in_order, judges_all
 from riobed_results.tables.corruption.rates import counted_share, strata
 from riobed_results.tables.framework.render import Grid, Page, csv_text
-from riobed_results.tables.framework.shares import CountedShare, count_text, p_text
+from riobed_results.tables.framework.shares import (
+    DISPERSION,
+    CountedShare,
+    count_text,
+    dispersion_text,
+    p_text,
+)
 from riobed_results.tables.framework.table import CampaignTable, Option, campaign_page
 from riobed_results.text import printable
 
@@ -32,15 +41,27 @@ LEGEND = {
     "class weighs as Mantel and Haenszel have it.",
     "95 % interval": "the score interval of Miettinen and Nurminen (Statistics in Medicine 4, 1985).",
     "p": "one-sided, of being worse by the margin or more.",
+    "Dispersion": f"of the differences in a round. {DISPERSION} Then interval and p promise too much.",
 }
-HEAD = ["Mode", "against", "Hits", "Hits of the other", "Difference", "95 % interval", "p", "Not worse"]
+HEAD = [
+    "Mode",
+    "against",
+    "Hits",
+    "Hits of the other",
+    "Difference",
+    "95 % interval",
+    "p",
+    "Not worse",
+    "Dispersion",
+]
 
 
 class Inferiority(BaseModel):
     """A mode against another; `difference` is the mode's share minus the other's, within fault classes.
 
     `p` is one-sided, of the hypothesis that the mode is worse by the margin or more. `holds` says whether the
-    interval ends below the margin, which is p < 0.025.
+    interval ends below the margin, which is p < 0.025. `dispersion` is that of the rounds, None if no class
+    has runs that differ.
     """
 
     mode: str
@@ -50,6 +71,7 @@ class Inferiority(BaseModel):
     difference: Difference
     p: float
     holds: bool
+    dispersion: float | None
 
 
 class InferiorityTable(BaseModel):
@@ -77,6 +99,7 @@ def inferiority_table(
     if endpoint not in ENDPOINTS:
         raise StoreUsageError(f"endpoint {endpoint!r}: want one of {', '.join(ENDPOINTS)}")
     counted, runs = ENDPOINTS[endpoint], results_of(results.trials)
+    rounds = _hits_by_round(results, counted)
     modes = in_order(results.campaign, "modes", (run.mode for run in runs))
     lines = []
     for mode, other in permutations(modes, 2):
@@ -91,6 +114,7 @@ def inferiority_table(
                     difference=found,
                     p=normal_p(score(of_class, margin / 100)),
                     holds=found.high < margin / 100,
+                    dispersion=_dispersion(rounds[mode], rounds[other]),
                 )
             )
     if not lines:
@@ -102,6 +126,25 @@ def inferiority_table(
         lines=lines,
         environment=results.campaign.provenance,
     )
+
+
+def _hits_by_round(results: Results, endpoint: Endpoint) -> dict[str, dict[str, list[bool]]]:
+    """Return by mode and fault class whether the run of each round was a hit, in the order of the plan."""
+    hits: dict[str, dict[str, list[bool]]] = {}
+    for run, _, _ in sorted(results.each("position", result), key=itemgetter(2)):
+        of_class = hits.setdefault(run.mode, {}).setdefault(run.fault_class, [])
+        of_class.append(endpoint.runs(run) and endpoint.hit(run))
+    return hits
+
+
+def _dispersion(mine: Mapping[str, list[bool]], theirs: Mapping[str, list[bool]]) -> float | None:
+    """Return the dispersion of the rounds that each class has in both modes."""
+    classes = [
+        [first - other for first, other in zip(hits, theirs[name], strict=False)]
+        for name, hits in mine.items()
+        if name in theirs
+    ]
+    return dispersion(list(zip(*classes, strict=False)))
 
 
 def inferiority_page(table: InferiorityTable) -> Page:
@@ -122,6 +165,7 @@ def _cells(line: Inferiority) -> list[str]:
         f"{low} to {high}",
         p_text(line.p),
         "yes" if line.holds else "no",
+        dispersion_text(line.dispersion),
     ]
 
 
@@ -135,10 +179,9 @@ def _csv(table: InferiorityTable) -> str:
     lines = []
     for line in table.lines:
         hits = [line.hits.count, line.hits.total, line.other_hits.count, line.other_hits.total]
-        lines.append(
-            [line.mode, line.other, *hits, *line.difference.model_dump().values(), line.p, line.holds]
-        )
-    return csv_text(["mode", "other", *ends, "p", "holds"], lines)
+        ends_of = line.difference.model_dump().values()
+        lines.append([line.mode, line.other, *hits, *ends_of, line.p, line.holds, line.dispersion])
+    return csv_text(["mode", "other", *ends, "p", "holds", "dispersion"], lines)
 
 
 NONINFERIORITY = CampaignTable(

@@ -14,7 +14,7 @@ from riobed_results.stats.strata import Difference
 from riobed_results.store import Provenance, Results, Row, Vocabulary, in_order
 from riobed_results.tables.corruption.claim_tests import FixedTest, SequentialTest
 from riobed_results.tables.framework.render import Grid, Page, csv_text
-from riobed_results.tables.framework.shares import p_text
+from riobed_results.tables.framework.shares import DISPERSION, dispersion_text, p_text
 from riobed_results.tables.framework.table import CampaignTable, campaign_page
 from riobed_results.text import printable
 
@@ -36,12 +36,14 @@ class Looked(Claimed):
     """A claim whose test may be looked at after every run.
 
     `evidence` is the largest e-value so far for the claim, `against` the largest for its contrary: that the
-    share is larger by more than the margin. `shown_at` and `refuted_at` are numbers of blocks.
+    share is larger by more than the margin. `shown_at` and `refuted_at` are numbers of blocks. `dispersion`
+    is that of the differences in a block, None if there are none.
     """
 
     blocks: int
     evidence: float
     against: float
+    dispersion: float | None
     shown_at: int | None
     refuted_at: int | None
 
@@ -193,6 +195,7 @@ _LOOKED_LEGEND = {
     "that its endpoint counts.",
     "Evidence": "the largest e-value so far for the claim; 1/level decides.",
     "Against": "the same for its contrary.",
+    "Dispersion": f"of the differences in a block. {DISPERSION} The level holds only if they are.",
 }
 _ENDED_LEGEND = {
     "Pairs": "runs of the two modes with one seed, in the fault classes that the claim is about.",
@@ -202,8 +205,9 @@ _ENDED_LEGEND = {
     "p": "one-sided, of the claim; near 1 its contrary is shown, and the claim is refuted.",
 }
 _HEAD = ["Claim", "Chain", "State"]
-_LOOKED_HEAD = [*_HEAD, "Blocks", "Pairs", "Only the first", "Only the other", "Evidence", "Against"]
-_ENDED_HEAD = [*_HEAD, "Pairs", "Only the first", "Only the other", "Difference", "Interval", "p"]
+_COUNTED = ["Pairs", "Only the first", "Only the other"]
+_LOOKED_HEAD = [*_HEAD, "Blocks", *_COUNTED, "Evidence", "Against", "Dispersion"]
+_ENDED_HEAD = [*_HEAD, *_COUNTED, "Difference", "Interval", "p"]
 
 
 def protocol_page(table: ProtocolTable) -> Page:
@@ -228,8 +232,8 @@ def _looked_cells(each: Looked) -> list[str]:
     counts = (each.blocks, each.pairs, each.only_mode, each.only_than)
     decided = each.shown_at or each.refuted_at
     state = each.state + (f" at block {decided}" if decided and each.state != "waiting" else "")
-    first = [printable(each.text), each.claim.chain, state]
-    return [*first, *map(str, counts), f"{each.evidence:.3g}", f"{each.against:.3g}"]
+    evidence = (f"{each.evidence:.3g}", f"{each.against:.3g}", dispersion_text(each.dispersion))
+    return [printable(each.text), each.claim.chain, state, *map(str, counts), *evidence]
 
 
 def _ended_cells(each: Ended) -> list[str]:

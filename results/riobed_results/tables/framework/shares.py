@@ -8,6 +8,10 @@ from riobed_results.stats.strata import Stratum
 from riobed_results.store import CellCounts
 
 UNKNOWN = "-"  # stands for a value without any crash behind it
+DISPERSION = (
+    "1, give or take the root of 2/rounds, if classes of a round are independent, and larger if they have a "
+    "cause in common."
+)
 
 
 class CountedShare(BaseModel):
@@ -67,3 +71,8 @@ def _years_text(years: float) -> str:
 def p_text(p: float | None) -> str:
     """Format a p-value with two significant digits; - for None."""
     return UNKNOWN if p is None else "< 0.0001" if p < 0.0001 else f"{p:.2f}" if p >= 0.1 else f"{p:.2g}"
+
+
+def dispersion_text(dispersion: float | None) -> str:
+    """Format a dispersion with two digits after the point; - for None."""
+    return UNKNOWN if dispersion is None else f"{dispersion:.2f}"
