@@ -195,7 +195,9 @@ def test_a_campaign_without_a_protocol_or_with_one_of_another_riobed(store: Stor
     with pytest.raises(StoreError, match="has no protocol"):
         protocol_table(results)
     results.campaign.spec += "protocol: {claims: [{mode: a, than: b, endpoint: moons}]}"
-    with pytest.raises(StoreError, match=r"protocol is of another riobed.*unknown endpoint 'moons'"):
+    with pytest.raises(
+        StoreError, match=r"protocol is of another riobed.*endpoint 'moons' compares no modes"
+    ):
         protocol_table(results)
 
 
@@ -252,3 +254,9 @@ def test_only_a_control_that_fails_stops_a_campaign_of_fixed_size(store: Store) 
     assert monitor.add(trial(1, 0, mode="rio", fault_class="none", corruption="indirect")).startswith(
         "Control failed in mode rio"
     )
+
+
+@pytest.mark.parametrize("endpoint", ["wrong-checksum-judged", "checksums", "canary"])
+def test_no_claim_compares_modes_by_what_protection_changes(endpoint: str) -> None:
+    with pytest.raises(ValueError, match=f"'{endpoint}' compares no modes; these do: corruption, .* judged"):
+        Protocol.model_validate({"claims": [CLAIMS[0] | {"endpoint": endpoint}]})

@@ -30,13 +30,14 @@ def counted(rate: Rate) -> list[tuple[int, int]]:
     return [(rate.cells[mode].count, rate.cells[mode].total) for mode in MODES]
 
 
-# An audit counted table1's rows with code of its own: counts by mode, then p of the last two pairs of modes.
-AUDITED: dict[str, tuple[list[tuple[int, int]], float, float]] = {
+# An audit counted table1's rows with code of its own: counts by mode, then p of the last two pairs of modes,
+# where the endpoint compares any.
+AUDITED: dict[str, tuple[Any, ...]] = {
     "corruption": ([(18, 650), (14, 650), (12, 651)], 0.28, 0.70),
     "without-stuck": ([(16, 617), (12, 643), (8, 640)], 0.099, 0.50),
     "wrong-read": ([(23, 650), (34, 650), (14, 651)], 0.14, 0.0032),
-    "checksums": ([(18, 650), (23, 650), (15, 651)], 0.60, 0.19),
-    "any-oracle": ([(23, 650), (39, 650), (17, 651)], 0.34, 0.0026),
+    "checksums": ([(18, 650), (23, 650), (15, 651)],),
+    "any-oracle": ([(23, 650), (39, 650), (17, 651)],),
     "per-run": ([(18, 876), (14, 1023), (12, 946)], 0.027, 0.45),
     "visible": ([(78, 876), (207, 1023), (117, 946)], 0.019, 3e-6),
     "damage-seen": ([(45, 876), (104, 1023), (35, 946)], 0.14, 2e-8),
@@ -66,11 +67,13 @@ def test_cells_and_lines_say_what_was_counted(table1: Results) -> None:
 
 
 def test_direct_corruption_of_table1(table1: Results) -> None:
-    found = {rate.name: (counted(rate)[1:], rate.pairs[0].p) for rate in wrong_checksum(table1).rates}
-    assert found["wrong-checksum"][0] == [(7, 650), (1, 651)]
-    assert found["wrong-checksum-dirty"] == ([(6, 650), (0, 651)], pytest.approx(0.015, abs=0.0005))
-    assert found["wrong-page"] == ([(12, 650), (1, 651)], pytest.approx(0.0017, abs=0.00005))
-    assert found["read-wrong"][0] == [(25, 650), (2, 651)]
+    table = wrong_checksum(table1)
+    found = {rate.name: counted(rate)[1:] for rate in table.rates}
+    assert found["wrong-checksum"] == [(7, 650), (1, 651)]
+    assert found["wrong-checksum-dirty"] == [(6, 650), (0, 651)]
+    assert found["wrong-page"] == [(12, 650), (1, 651)]
+    assert found["read-wrong"] == [(25, 650), (2, 651)]
+    assert len(rate_page(table, "", "", {}).grids) == 1
     kinds = {rate.title: sum(cell.total for cell in rate.cells.values()) for rate in outcomes(table1).rates}
     assert (kinds["every judged run"], kinds["stuck workload"], kinds["protection trap"]) == (1951, 51, 51)
     assert sum(kinds.values()) == 2 * 1951

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 
 from riobed_results.rules.controls import kind as planted_kind
-from riobed_results.stats.strata import Stratum
-from riobed_results.stats.two_shares import fisher_p
 from riobed_results.store import CONTROLS, Results, TrialRow
 from riobed_results.tables.controls.planted import PLANTED
 from riobed_results.tables.corruption.rates import wrong_checksum
@@ -22,7 +20,6 @@ from publishing.claims.claim import (
     number,
     of,
     part,
-    probability,
     rows_of,
     seconds_of,
     slug,
@@ -89,14 +86,10 @@ QUIET = ("2026-11-22T01:04", "2026-11-22T01:54")
 
 def _table1(results: Results) -> Iterator[Claim]:
     crashes = list(filter(titled, results.rows))
-    sides: list[int] = []
     for mode, name in (("rio", "rio"), ("rio-protected", "rio_protected")):
         direct = [row for row in crashes if row.mode == mode and row.corruption == "direct"]
         overruns = sum(row.fault_class == "copy_overrun" for row in direct)
         yield of(f"direct_{name}_copy_overrun", overruns, len(direct))
-        sides += [overruns, sum(row.mode == mode for row in crashes)]
-    if (p := fisher_p(Stratum(*sides))) is not None:
-        yield probability("fisher_p_direct_copy_overrun", p)
     yield from _direct(results, crashes)
     bad = [row for row in crashes if row.corruption != "none"]
     common = sum(row.fault_class in ("allocation", "copy_overrun") for row in bad)
@@ -119,8 +112,6 @@ def _direct(results: Results, crashes: list[TrialRow]) -> Iterator[Claim]:
         for mode, cell in rate.cells.items():
             if cell.total:
                 yield part(slug(rate.name, mode), cell.count, cell.total)
-        if (p := rate.pairs[0].p) is not None:
-            yield probability(slug("fisher_p", rate.name), p)
     pages = [row for row in crashes if row.mode == "rio" and row.wrong_page]
     overruns = sum(row.fault_class == "copy_overrun" for row in pages)
     yield of("wrong_page_rio_copy_overrun", overruns, len(pages))

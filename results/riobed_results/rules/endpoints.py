@@ -5,7 +5,7 @@ No run counts that is a control, an infra error, or a reset in recovery that cam
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from riobed_results.store import CONTROLS, Row, RowType, crashed, judged
 
@@ -36,7 +36,8 @@ def differs(row: Row) -> bool:
 class Endpoint:
     """Of the `runs` of a mode, count those that are a `hit`.
 
-    `per_seed`: modes are compared run by run, over the seeds that both have a result of.
+    `per_seed`: modes are compared run by run, over the seeds that both have a result of. What only tells how
+    a file became wrong, or how a run ended, `compares` no modes: protection itself changes it.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Endpoint:
     runs: Rule
     hit: Rule
     per_seed: bool = False
+    compares: bool = True
 
 
 def _every(row: Row) -> bool:
@@ -76,8 +78,9 @@ CORRUPTIONS = (
         "crashes, a file differs or a checksum is wrong",
         crashed,
         lambda row: differs(row) or bool(row.direct),
+        compares=False,
     ),
-    Endpoint("any-oracle", "crashes, any of these oracles", crashed, _any_oracle),
+    Endpoint("any-oracle", "crashes, any of these oracles", crashed, _any_oracle, compares=False),
     Endpoint("judged", "judged runs, however they ended; a file differs", judged, differs),
     Endpoint(
         "per-run",
@@ -114,6 +117,7 @@ WRONG_CHECKSUM = Endpoint(
     "a file differs, and a checksum is wrong or the canary was hit",
     _crash_told,
     lambda row: row.corruption == "direct",
+    compares=False,
 )
 WRONG_CHECKSUMS = (
     WRONG_CHECKSUM,
@@ -122,14 +126,25 @@ WRONG_CHECKSUMS = (
         "a file differs, and a dirty page has a wrong checksum",
         _crash_told,
         lambda row: differs(row) and row.wrong_dirty_page,
+        compares=False,
     ),
-    Endpoint("wrong-page", "any page has a wrong checksum", _crash_told, lambda row: row.wrong_page),
     Endpoint(
-        "read-wrong", "the workload read wrong bytes before", _crash_told, lambda row: row.workload_mismatch
+        "wrong-page",
+        "any page has a wrong checksum",
+        _crash_told,
+        lambda row: row.wrong_page,
+        compares=False,
+    ),
+    Endpoint(
+        "read-wrong",
+        "the workload read wrong bytes before",
+        _crash_told,
+        lambda row: row.workload_mismatch,
+        compares=False,
     ),
 )
 WRONG_CHECKSUMS_JUDGED = tuple(
-    Endpoint(f"{each.name}-judged", f"{each.title} (all judged runs)", _judged_told, each.hit)
+    replace(each, name=f"{each.name}-judged", title=f"{each.title} (all judged runs)", runs=_judged_told)
     for each in WRONG_CHECKSUMS
 )
 # Of modes with a canary, whose files have no checksums.
@@ -139,21 +154,23 @@ CANARIES = (
         "the canary of the NVDIMM was hit",
         lambda row: crashed(row) and row.canary is not None,
         lambda row: bool(row.canary),
+        compares=False,
     ),
     Endpoint(
         "canary-corrupted",
         "the canary of the NVDIMM was hit, and a file differs",
         lambda row: crashed(row) and row.canary is not None,
         lambda row: bool(row.canary) and differs(row),
+        compares=False,
     ),
 )
 # Protection turns a stray store into a crash, so to count crashes alone would favour a mode without it.
 CANARIES_JUDGED = tuple(
-    Endpoint(
-        f"{each.name}-judged",
-        f"{each.title} (all judged runs)",
-        lambda row: judged(row) and row.canary is not None,
-        each.hit,
+    replace(
+        each,
+        name=f"{each.name}-judged",
+        title=f"{each.title} (all judged runs)",
+        runs=lambda row: judged(row) and row.canary is not None,
     )
     for each in CANARIES
 )
@@ -171,16 +188,21 @@ def _of_kind(kind: str) -> Rule:
     return lambda row: down(row) and row.crash_kind == kind
 
 
-ENDS = (
-    Endpoint("ended", "every judged run", judged, differs),
-    *(Endpoint(f"ended-{kind}", title, _of_kind(kind), differs) for kind, title in _KINDS.items()),
-    Endpoint("ended-stuck", "stuck workload", lambda row: row.stuck, differs),
-    Endpoint("ended-survived", "survived, brought down", lambda row: row.outcome == "survived", differs),
-)
+_ENDS: dict[str, tuple[str, Rule]] = {
+    "ended": ("every judged run", judged),
+    **{f"ended-{kind}": (title, _of_kind(kind)) for kind, title in _KINDS.items()},
+    "ended-stuck": ("stuck workload", lambda row: row.stuck),
+    "ended-survived": ("survived, brought down", lambda row: row.outcome == "survived"),
+}
+ENDS = tuple(Endpoint(name, title, runs, differs, compares=False) for name, (title, runs) in _ENDS.items())
 ENDPOINTS = {
     each.name: each
     for each in (*CORRUPTIONS, *WRONG_CHECKSUMS, *WRONG_CHECKSUMS_JUDGED, *CANARIES, *CANARIES_JUDGED)
 }
+
+
+# By which modes may be compared.
+COMPARING = [name for name, each in ENDPOINTS.items() if each.compares]
 
 
 def endpoints_of(row: Row) -> list[str]:

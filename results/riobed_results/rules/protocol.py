@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from riobed_results.errors import StoreError
-from riobed_results.rules.endpoints import CORRUPTION, ENDPOINTS
+from riobed_results.rules.endpoints import COMPARING, CORRUPTION
 from riobed_results.store import CONTROLS, CampaignRow, stored_spec
 
 
@@ -18,9 +18,9 @@ class _Strict(BaseModel):
 class Claim(_Strict):
     """One endpoint: `mode` has a smaller share than `than` has, or one that is larger by less than `margin`.
 
-    `endpoint` is a name of endpoints.py, `margin` is in percentage points. The shares are
-    means over the `fault_classes` that it is about; None means all of the campaign. Claims of another `chain`
-    do not wait for each other.
+    `endpoint` is a name of endpoints.py by which modes may be compared, `margin` is in percentage points. The
+    shares are means over the `fault_classes` that it is about; None means all of the campaign. Claims of
+    another `chain` do not wait for each other.
     """
 
     mode: str
@@ -33,8 +33,8 @@ class Claim(_Strict):
     @field_validator("endpoint")
     @classmethod
     def _is_defined(cls, value: str) -> str:
-        if value not in ENDPOINTS:
-            raise ValueError(f"unknown endpoint {value!r}; there are: {', '.join(ENDPOINTS)}")
+        if value not in COMPARING:
+            raise ValueError(f"endpoint {value!r} compares no modes; these do: {', '.join(COMPARING)}")
         return value
 
     @model_validator(mode="after")

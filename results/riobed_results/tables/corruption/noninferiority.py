@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import BaseModel
 
 from riobed_results.errors import StoreUsageError
-from riobed_results.rules.endpoints import ENDPOINTS, Endpoint, result, results_of
+from riobed_results.rules.endpoints import COMPARING, ENDPOINTS, Endpoint, result, results_of
 from riobed_results.stats.proportions import CONFIDENCE
 from riobed_results.stats.sequential import dispersion
 from riobed_results.stats.strata import Difference, difference, score
@@ -96,8 +96,8 @@ def inferiority_table(
     if not 0 < margin < 100:
         raise StoreUsageError(f"margin {margin:g}: want a number of percentage points between 0 and 100")
     endpoint = endpoint or results.campaign.vocabulary.endpoint
-    if endpoint not in ENDPOINTS:
-        raise StoreUsageError(f"endpoint {endpoint!r}: want one of {', '.join(ENDPOINTS)}")
+    if endpoint not in COMPARING:
+        raise StoreUsageError(f"endpoint {endpoint!r}: want one of {', '.join(COMPARING)}")
     counted, runs = ENDPOINTS[endpoint], results_of(results.trials)
     rounds = _hits_by_round(results, counted)
     modes = in_order(results.campaign, "modes", (run.mode for run in runs))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables with a line per endpoint: what each mode has by it, and whether the modes differ.
 
-`outcomes` has the ways to end, `sensitivity` the definitions of a crash and of corruption, `direct` those of
-a stray store.
+`outcomes` has the ways to end, `sensitivity` the definitions of a crash and of corruption, `wrong-checksum`
+what tells how files became wrong.
 """
 
 from collections import Counter
@@ -58,7 +58,7 @@ class Pair(BaseModel):
 
 
 class Rate(BaseModel):
-    """One endpoint: a share by mode, and each pair of modes."""
+    """One endpoint: a share by mode, and each pair of modes if it compares any."""
 
     name: str
     title: str
@@ -75,7 +75,7 @@ class RateTable(BaseModel):
     environment: Provenance
 
 
-def rate_table(results: Results, endpoints: Sequence[Endpoint], compare: bool = True) -> RateTable:
+def rate_table(results: Results, endpoints: Sequence[Endpoint]) -> RateTable:
     """Compute the lines of some endpoints, those of ends that did not occur left out.
 
     Raises StoreError if no run counts by the first of them.
@@ -89,7 +89,7 @@ def rate_table(results: Results, endpoints: Sequence[Endpoint], compare: bool = 
         if not any(map(endpoint.runs, runs)):
             continue
         cells = {mode: counted_share(runs, endpoint, mode) for mode in modes}
-        compared = [mode for mode in modes if cells[mode].total] if compare else []
+        compared = [mode for mode in modes if cells[mode].total] if endpoint.compares else []
         if endpoint.per_seed:
             pairs = _by_seed(results, endpoint, compared)
         else:
@@ -232,7 +232,7 @@ def _csv(table: RateTable) -> str:
 
 def outcomes(results: Results) -> RateTable:
     """Count the ways in which judged runs ended, and the corruptions after each."""
-    return rate_table(results, ENDS, compare=False)
+    return rate_table(results, ENDS)
 
 
 def sensitivity(results: Results) -> RateTable:
@@ -280,16 +280,16 @@ OUTCOMES_NOTE = (
 SENSITIVITY_TITLE = "Sensitivity to the definitions"
 SENSITIVITY_NOTE = (
     "The same rows by other endpoints, so that a reader sees how much the choice matters. The first line is "
-    "what the corruption table counts. A crash is a panic or a hang; in stores before schema 3 a stuck "
-    "workload, too. An error without a crash may be damage in memory that a reboot heals: those two lines "
-    "are upper bounds, no verdicts. In stores before schema 3 the files of these runs were not checked."
+    "what the corruption table counts. No modes are compared where a checksum counts, because protection "
+    "changes that. In stores before schema 3 a stuck workload is a crash, too, and runs without a crash were "
+    "not checked. An error without a crash may be damage in memory that a reboot heals: those two lines are "
+    "upper bounds, no verdicts."
 )
 CHECKSUM_TITLE = "Corruption with a wrong checksum or a hit canary"
 CHECKSUM_NOTE = (
-    "Wrong checksums as endpoints of their own, among runs with faults of which checksums were kept. "
-    "Protection can stop a stray store, not a wrong request that goes the legal way. The first line is what "
-    "the corruption table calls direct. It does not match the page with the file. Protection changes what "
-    "checksums see: compare protected with unprotected modes by judged runs instead."
+    "How files became wrong, of runs with faults of which checksums were kept. The first line is what rows "
+    "call direct. It does not match the page with the file. Protection traps a store before it makes a "
+    "checksum wrong, so no modes are compared here: `table noninferiority` does, by all judged runs."
 )
 OUTCOMES = CampaignTable(
     name="outcomes",
@@ -314,9 +314,9 @@ SENSITIVITY = CampaignTable(
 WRONG_CHECKSUM = CampaignTable(
     name="wrong-checksum",
     title=CHECKSUM_TITLE,
-    help="Wrong checksums and hits of the canary, as endpoints of their own.",
+    help="Wrong checksums and hits of the canary: how files became wrong.",
     compute=wrong_checksum,
-    page=partial(rate_page, title=CHECKSUM_TITLE, note=CHECKSUM_NOTE, legend=_INTERVAL | _TESTS | _CANARY),
+    page=partial(rate_page, title=CHECKSUM_TITLE, note=CHECKSUM_NOTE, legend=_INTERVAL | _CANARY),
     present=_present(WRONG_CHECKSUMS[0], CANARIES[0]),
     section="corruptions",
 )
