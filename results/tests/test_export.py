@@ -11,6 +11,7 @@ from results_builders import Invoke, faults, fill, planted
 from riobed_results.errors import StoreUsageError
 from riobed_results.export import arrow, listing
 from riobed_results.export.listing import trials_json
+from riobed_results.rules.explained import explained_by
 from riobed_results.rules.oracles import oracles
 from riobed_results.store import queries
 from riobed_results.store.queries import read_results
@@ -43,7 +44,7 @@ def test_every_column_of_every_row_comes_back(invoke: Invoke, store: Store, path
     for row in read:
         row["faults"] = [as_json(fault, {"params"}) for fault in row["faults"]]
     assert read == json.loads(invoke("trials", "--store", path, "--format", "json").stdout)
-    follows = {"oracles", "endpoints", "endpoints_hit"}
+    follows = {"oracles", "endpoints", "endpoints_hit", "explained_by"}
     assert set(read[0]) == {c.key for c in TrialRow.__table__.columns} | follows | {"campaign", "faults"}
     assert set(read[1]["faults"][0]) == {c.key for c in FaultRow.__table__.columns}
 
@@ -96,6 +97,13 @@ def test_an_export_counts_as_the_tables_do(name: str) -> None:
                 mine = [row for row in rows if row["mode"] == mode and rate.name in row["endpoints"]]
                 hits = sum(rate.name in row["endpoints_hit"] for row in mine)
                 assert (len(mine), hits) == (cell.total, cell.count), (rate.name, mode)
+
+
+def test_stores_of_published_overruns_explain_what_an_audit_matched() -> None:
+    """It matched 35 of exposure's 81 by place and length; nearly all of the others are lost names."""
+    results = read_results(open_store(str(Path(__file__).parents[1] / "published/exposure")))
+    rows = [row for row in results.rows if row.fault_class == "copy_overrun" and row.corruption == "indirect"]
+    assert (len(rows), sum(bool(explained_by(row)) for row in rows)) == (81, 34)
 
 
 DAMAGED = {"checksums": {"intact": 9, "corrupt": 1, "changing": 0}, "entries": {"rejected": 1}}

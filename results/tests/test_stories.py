@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from results_builders import faults, fill
+from results_builders import faults, fill, trial
 from riobed_results.errors import StoreError
 from riobed_results.report.report import report
+from riobed_results.rules.explained import explained_by
 from riobed_results.store.logs import Links
 from riobed_results.store.store import Store
 from riobed_results.store.trial import FaultRow
@@ -100,6 +101,57 @@ def test_what_the_kernel_outlived_is_in_its_story(store: Store, path: Path) -> N
     assert (found.complaints, found.first_complaint) == (2, "warning in <iput>")
     page = report(store, None, Links(path.parent, path.parent))
     assert "2, the first: warning in &lt;iput&gt;" in page
+
+
+def overrun(at: int, copied: int, extra: int, **more: Any) -> FaultRow:
+    params = {"to": f"{at:x}", "length": copied, "extra": extra, "direction": "from_user"} | more
+    return FaultRow(index=3, fault_class="copy_overrun", injected=True, activated=True, params=params)
+
+
+def stretch(offset: int, length: int, detail: str = "found 1e, should be 2f") -> dict[str, Any]:
+    return {"path": "f", "kind": "content", "offset": offset, "length": length, "detail": detail}
+
+
+@pytest.mark.parametrize(
+    ("fault", "difference", "explained"),
+    [
+        # The rest of its own page, up to the end of the overrun or of the page, in any page of a file.
+        (overrun(0xFFFF888004001000, 100, 7), stretch(5 * 4096 + 100, 7), True),
+        (overrun(0xFFFF888004001F00, 100, 1024), stretch(0xF64, 156), True),
+        # The page behind that, from its start; also if the copy ended at the end of its page.
+        (overrun(0xFFFF888004001F00, 100, 1024), stretch(4096, 868), True),
+        (overrun(0xFFFF888004001000, 4096, 1), stretch(8192, 1), True),
+        (overrun(0xFFFF888004001000, 8, 9000), stretch(8192, 4096), True),
+        # A page more that lies behind it in the file, too.
+        (overrun(0xFFFF888004001F00, 100, 1024), stretch(0xF64, 1024), True),
+        # Neither another place nor another length.
+        (overrun(0xFFFF888004001000, 100, 7), stretch(101, 7), False),
+        (overrun(0xFFFF888004001000, 100, 7), stretch(100, 6), False),
+        (overrun(0xFFFF888004001000, 100, 7), stretch(0, 7), False),
+        # A size is no stretch of bytes, and a program's memory no file.
+        (overrun(0xFFFF888004001000, 100, 7), stretch(100, 7, "size 100, should be 107"), False),
+        (overrun(0x7FFF00001000, 100, 7, direction="to_user"), stretch(100, 7), False),
+        # Rows that do not tell, or are damaged.
+        (overrun(0, 100, 7, to="?"), stretch(100, 7), None),
+        (overrun(0, 100, 7, length=None), stretch(100, 7), None),
+    ],
+)
+def test_an_overrun_explains_wrong_bytes_of_its_place_and_length(
+    store: Store, path: Path, fault: FaultRow, difference: dict[str, Any], explained: bool | None
+) -> None:
+    check = {"equal": False, "difference_count": 1, "differences": [difference]}
+    found, *_ = told(store, faults=[fault], injected=1, check=check)
+    assert found.explained_by == (None if explained is None else ["copy_overrun 3"] * explained)
+    page = report(store, None, Links(path.parent, path.parent))
+    assert ("copy_overrun 3, by place and length" in page) == bool(explained)
+
+
+def test_what_explains_nothing() -> None:
+    """No overrun happened; or one did, and the check did not tell where bytes are wrong."""
+    bad: dict[str, Any] = {"corruption": "indirect"}
+    assert explained_by(trial(1, 0, **bad, faults=faults(1), check=CHECK)) == []
+    untold = trial(1, 0, **bad, faults=[overrun(0, 100, 7)], check={"difference_count": 2})
+    assert explained_by(untold) is None
 
 
 @pytest.mark.parametrize(

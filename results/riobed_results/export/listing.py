@@ -14,7 +14,7 @@ from rich.text import Text
 
 from riobed_results.export.follows import follows
 from riobed_results.rules.clock import CRASH_NOTE, crash_moment
-from riobed_results.store import CorruptionWhere, Group, Results, Row, TrialRow, values
+from riobed_results.store import MECHANISM, CorruptionWhere, Group, Results, Row, TrialRow, values
 from riobed_results.text import printable
 
 _AT_ONCE = 1000  # rows that are laid out together
@@ -70,10 +70,10 @@ def _facts(row: Row, place: str | None) -> tuple[str, ...]:
 
 
 def _corruption(row: Row, place: str | None) -> str:
-    """Say whether files differ; beside it how the damage came and its place, where they are known."""
+    """Say whether files differ; beside it what checksums say and the place, where they are known."""
     if row.corruption in (None, "none"):
         return "" if row.corruption is None else "no"
-    how = None if row.corruption == "unclassified" else row.corruption
+    how = None if row.corruption == "unclassified" else MECHANISM[str(row.corruption)]
     beside = ", ".join(filter(None, (how, place)))
     return f"yes ({beside})" if beside else "yes"
 

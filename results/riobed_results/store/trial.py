@@ -28,6 +28,8 @@ from riobed_results.store.recovery_report import (
 Outcome = Literal["panic", "hang", "stuck", "survived", "crash", "discard", "infra_error"]
 CrashKind = Literal["panic", "oops", "trap", "hang", "reset"]
 Corruption = Literal["none", "direct", "indirect", "unclassified"]
+# What that says of the mechanism, in the words of tables. It is no outcome: a file differs in each.
+MECHANISM = {"direct": "wrong checksum or canary", "indirect": "right checksums"}
 CorruptionWhere = Literal["cache", "disk"]
 # By what promise of a mode files are judged: each step, or what was synced and states that files had since.
 PromiseKind = Literal["steps", "synced"]

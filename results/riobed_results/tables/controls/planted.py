@@ -76,13 +76,13 @@ PLANTED = ModeCounts(
         "the change.",
         "in the canary": "no file has it; its first byte that differs must be the changed one.",
         "Found": "the workload's check found a difference, or another oracle what no file has.",
-        "Found and rightly classed": "direct in memory; indirect if it was written to a file, or to the "
-        "disk of a mode that restores memory; unclassified where there are no checksums; none where no file "
-        "differs.",
+        "Found and rightly classed": "with a wrong checksum in memory; with right ones if it was written to "
+        "a file, or to the disk of a mode that restores memory; unclassified where there are no checksums; "
+        "none where no file differs.",
     },
     old_legend={
-        "Found and rightly classed": "direct in a cached page or in the registry, indirect if it was "
-        "written to a file; unclassified where there are no checksums.",
+        "Found and rightly classed": "with a wrong checksum in a cached page or in the registry, with right "
+        "ones if it was written to a file; unclassified where there are no checksums.",
     },
     section="controls",
     wants=planted,

@@ -22,7 +22,7 @@ LEGEND = {
     "Same title": "what the kernel said without addresses and numbers, the stored one read anew from its "
     "console log; in brackets the share.",
     "Interval": "95 %, exact, of the same title.",
-    "Same corruption": "none, direct or indirect, as then.",
+    "Same corruption": "none, or what checksums say of it, as then.",
     "Same moment": "the first fault was activated the same number of nanoseconds of the guest after "
     "injection.",
 }

@@ -8,8 +8,10 @@ from pydantic import BaseModel
 
 from riobed_results.rules.clock import CRASH_NOTE, Moment, activation_text, crash_moment
 from riobed_results.rules.endpoints import endpoints_hit
+from riobed_results.rules.explained import explained_by
 from riobed_results.rules.oracles import oracles
 from riobed_results.store import (
+    MECHANISM,
     OTHERS,
     Difference,
     FaultRow,
@@ -42,7 +44,7 @@ NOTE = "Crashes after which something differed, but for planted changes."
 LEGEND = {
     "Activated first": "of its faults, with the bytes before and after; when, is by the guest's clock, too.",
     "Seconds": f"{CRASH_NOTE} -: not known.",
-    "Corruption": "how the damage came; unclassified: there are no checksums to tell it.",
+    "Corruption": "what checksums and the canary of an NVDIMM say of it; unclassified: neither tells.",
     "Differs": "the first difference the workload's check named, and how many more there are.",
     "Oracle": "the workload's check, block checksums, the mount, a read of the workload itself before the "
     "crash, or recovery, which failed for good.",
@@ -58,7 +60,8 @@ class Story(BaseModel):
     `seconds` are those from injection to crash by this `clock`. `complaints` counts what the kernel reported
     and outlived, of which `first_complaint` is a title; None in stores that do not say.
     `endpoints_hit` names the endpoints by which it is a hit (rules/endpoints.py). `differences`
-    are those the check listed, `differing` counts all; empty and None if the check gave none.
+    are those the check listed, `differing` counts all; empty and None if the check gave none. `explained_by`
+    names the overruns that have the place and length of wrong bytes; None if that is not known.
     """
 
     position: int
@@ -81,8 +84,14 @@ class Story(BaseModel):
     differing: int | None
     differences: list[Difference]
     mismatches: list[str]
+    explained_by: list[str] | None
     workload_said: str
     log: str | None
+
+    @property
+    def mechanism(self) -> str:
+        """What checksums and the canary say of it, in words."""
+        return MECHANISM.get(self.corruption, self.corruption)
 
     @property
     def moment(self) -> Moment | None:
@@ -151,6 +160,7 @@ def _story(row: TrialRow) -> Story:
         differing=row.check.difference_count if row.check else None,
         differences=row.check.differences if row.check else [],
         mismatches=list(map(_page, sums.mismatches)) if sums else [],
+        explained_by=explained_by(row),
         workload_said=row.workload_error or row.workload_status or "",
         log=row.log,
     )
@@ -225,7 +235,7 @@ def _cells(story: Story) -> list[str]:
         story.crash_title,
         str(story.moment or "-"),
         differs_text(story),
-        story.corruption + where,
+        story.mechanism + where,
         " and ".join(story.oracles),
     ]
     return list(map(printable, cells))
@@ -233,14 +243,15 @@ def _cells(story: Story) -> list[str]:
 
 def _csv(table: StoryTable) -> str:
     more = ("seed", "log", "clock", "complaints", "first_complaint")
-    head = [*(name.lower().replace(" ", "_") for name in HEAD), *more]
+    head = [*(name.lower().replace(" ", "_") for name in HEAD), *more, "explained_by"]
     return csv_text(head, (_csv_line(story, more) for story in table.stories))
 
 
 def _csv_line(story: Story, more: Sequence[str]) -> list[Any]:
     cells: list[Any] = _cells(story)
     cells[HEAD.index("Seconds")] = None if story.seconds is None else round(story.seconds, 3)
-    return [*cells, *(getattr(story, name) for name in more)]
+    known = None if story.explained_by is None else ", ".join(story.explained_by) or "none"
+    return [*cells, *(getattr(story, name) for name in more), known]
 
 
 STORIES = CampaignTable(
