@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands of `python -m publishing`: `publish`, `claims` and `adjudicate`."""
+"""The commands of `python -m publishing`: `publish`, `claims`, `adjudicate` and `power`."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +22,7 @@ from riobed_results.tables.framework.render import render
 from publishing.adjudication import adjudicate, adjudication_page, cases, read_answers
 from publishing.blind import check_cases, write_cases
 from publishing.claims import read_claims, unbacked, write_claims
+from publishing.power import power_page, power_table, read_plan
 from publishing.publish import publish
 
 app = typer.Typer(
@@ -83,4 +84,15 @@ def adjudicate_corruptions(
     first, second = (read_answers(path, known) for path in answers)
     table = adjudicate(results, seed, first, second, reveal)
     page = replace(adjudication_page(table), title=f"Adjudication of {table.campaign}")
+    emit(render(page, form), output)
+
+
+@app.command("power")
+def power(
+    plan: Annotated[Path, typer.Argument(help="YAML with runs, chains of claims, and truths.")],
+    form: FormOption = TableFormat.MD,
+    output: OutputOption = None,
+) -> None:
+    """Say how probably each claim of a fixed-size campaign is shown, if the modes' shares are so."""
+    page = replace(power_page(power_table(read_plan(plan))), title="Power")
     emit(render(page, form), output)

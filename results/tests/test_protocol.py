@@ -2,12 +2,14 @@
 """The protocol of a campaign: the error rates of its test by simulation, and its state by rows."""
 
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from results_builders import fill, trial
-from riobed_results.errors import StoreError
+from publishing.power import PowerPlan, power_table
+from results_builders import Invoke, fill, trial
+from riobed_results.errors import StoreError, StoreUsageError
 from riobed_results.rules.protocol import Protocol
 from riobed_results.stats.pairs import PairedStratum, paired_difference, paired_score
 from riobed_results.stats.sequential import dispersion, e_values
@@ -260,3 +262,43 @@ def test_only_a_control_that_fails_stops_a_campaign_of_fixed_size(store: Store) 
 def test_no_claim_compares_modes_by_what_protection_changes(endpoint: str) -> None:
     with pytest.raises(ValueError, match=f"'{endpoint}' compares no modes; these do: corruption, .* judged"):
         Protocol.model_validate({"claims": [CLAIMS[0] | {"endpoint": endpoint}]})
+
+
+def plan(**truths: tuple[float, float]) -> dict[str, Any]:
+    """300 runs of two modes in nine classes, not worse by 2 points and then better."""
+    claims = [{"mode": "a", "than": "b", "endpoint": "judged", "margin": margin} for margin in (2, 0)]
+    shares = {name: {f"class {n}": {"a": a, "b": b} for n in range(9)} for name, (a, b) in truths.items()}
+    return {"runs": 300, "chains": [{"alpha": 0.0125, "claims": claims}], "truths": shares}
+
+
+def test_the_power_of_one_analysis() -> None:
+    found = power_table(
+        PowerPlan.model_validate(plan(border=(0.08, 0.06), equal=(0.06, 0.06), less=(0.03, 0.06)))
+    )
+    not_worse, better = found.claims.values()
+    # The level at its border; then 2 points are 3.09 standard errors of sqrt(2 * 0.06 * 0.94 / 2700), 2.24 of
+    # which the level takes; then 3 points are 5.3 of its own.
+    assert not_worse["border"] == pytest.approx(0.0125, abs=0.008) and better["border"] == 0
+    assert not_worse["equal"] == pytest.approx(0.80, abs=0.03) and better["equal"] < 0.03
+    assert not_worse["less"] >= better["less"] > 0.99
+
+
+def test_a_plan_is_read_and_refused(publishing: Invoke, tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    whole = plan(equal=(0.06, 0.06)) | {"runs": 10}
+    for change, said in (
+        ({}, ""),
+        ({"runs": 0}, "runs: Input should be greater"),
+        ({"truths": {"odd": {"pointer": {"a": 0.1}}}}, "truth 'odd': 'b' is none of the modes"),
+        ({"truths": {"odd": {}}}, "truth 'odd'"),
+        ({"truths": {"odd": {"x": {"a": 0, "b": 0}, "y": {"a": 0}}}}, "want the same modes in each class"),
+    ):
+        path.write_text(str(whole | change))
+        result = publishing("power", path)
+        if said:
+            assert isinstance(result.exception, StoreUsageError) and said in str(result.exception)
+        else:
+            assert "| judged: a &lt; b + 2 points | 0." in result.stdout
+    path.write_text("a: [")
+    assert "no YAML" in str(publishing("power", path).exception)
+    assert "No such file" in str(publishing("power", tmp_path / "none").exception)
