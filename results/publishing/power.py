@@ -9,11 +9,12 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from riobed_results.errors import StoreUsageError
 from riobed_results.rules.protocol import Claim, Protocol
-from riobed_results.stats.paired import paired_z
+from riobed_results.stats.pairs import PairedStrata, paired_score
 from riobed_results.tables.framework.render import Grid, Page, csv_text, json_text
 from scipy.stats import norm
 
 _CAMPAIGNS = 2000  # simulated for each truth: a probability is off by 0.02 at most (95 %)
+_MOST_RUNS = 3000
 _LARGEST = 1 << 20  # bytes of a plan
 
 Probability = Annotated[float, Field(ge=0, le=1)]
@@ -22,24 +23,21 @@ Truth = dict[str, dict[str, Probability]]
 
 
 class PowerPlan(BaseModel):
-    """`runs` of each mode in each class, chains of claims, and truths by name.
-
-    Claims of a chain are tested in their order, each at its level.
-    """
+    """A protocol with `runs`, and truths by name."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    runs: Annotated[int, Field(ge=2, le=3000)]
-    chains: Annotated[tuple[Protocol, ...], Field(min_length=1)]
+    protocol: Protocol
     truths: Annotated[dict[str, Truth], Field(min_length=1)]
 
     @model_validator(mode="after")
     def _is_whole(self) -> "PowerPlan":
+        if not 2 <= (self.protocol.runs or 0) <= _MOST_RUNS:
+            raise ValueError(f"protocol.runs: want a number from 2 to {_MOST_RUNS}")
         for name, truth in self.truths.items():
             modes = [mode for of_class in truth.values() for mode in of_class]
-            for chain in self.chains:
-                if unknown := chain.unknown(modes, list(truth)):
-                    raise ValueError(f"truth {name!r}: {unknown}")
+            if unknown := self.protocol.unknown(modes, list(truth)):
+                raise ValueError(f"truth {name!r}: {unknown}")
             if len({frozenset(of_class) for of_class in truth.values()}) != 1:
                 raise ValueError(f"truth {name!r}: want the same modes in each class, and a class")
         return self
@@ -73,26 +71,27 @@ def read_plan(path: Path) -> PowerPlan:
 def power_table(plan: PowerPlan, seed: int = 1) -> PowerTable:
     """Simulate campaigns whose runs are independent; pairs that are hit together make the power larger."""
     claims: dict[str, dict[str, float]] = {}
+    runs, needed = plan.protocol.runs or 0, norm.ppf(plan.protocol.level)
     for name, truth in plan.truths.items():
         rng = np.random.default_rng(seed)
         # By class and mode, hits of each run of each campaign.
         hits = {
-            fault_class: {mode: rng.random((_CAMPAIGNS, plan.runs)) < share for mode, share in shares.items()}
+            fault_class: {mode: rng.random((_CAMPAIGNS, runs)) < share for mode, share in shares.items()}
             for fault_class, shares in truth.items()
         }
-        for chain in plan.chains:
-            shown = np.ones(_CAMPAIGNS, dtype=bool)
-            for claim in chain.claims:
-                shown &= _evidence(claim, hits, plan.runs) > norm.isf(chain.alpha)
-                claims.setdefault(str(claim), {})[name] = float(shown.mean())
-    return PowerTable(runs=plan.runs, claims=claims)
+        shown = {claim.chain: np.ones(_CAMPAIGNS, dtype=bool) for claim in plan.protocol.claims}
+        for claim in plan.protocol.claims:
+            shown[claim.chain] &= _score(claim, hits, runs) <= needed
+            claims.setdefault(f"{claim.chain} {claim}".strip(), {})[name] = float(shown[claim.chain].mean())
+    return PowerTable(runs=runs, claims=claims)
 
 
-def _evidence(claim: Claim, hits: dict[str, dict[str, Any]], runs: int) -> Any:
+def _score(claim: Claim, hits: dict[str, dict[str, Any]], runs: int) -> Any:
     pairs = [(hits[name][claim.mode], hits[name][claim.than]) for name in claim.fault_classes or hits]
     only_first = np.stack([(first & ~other).sum(axis=1) for first, other in pairs], axis=-1)
     only_other = np.stack([(other & ~first).sum(axis=1) for first, other in pairs], axis=-1)
-    return paired_z(only_first, only_other, runs, claim.margin / 100)
+    strata = PairedStrata(only_first, only_other, np.full(len(pairs), runs))
+    return paired_score(strata, claim.margin / 100)
 
 
 NOTE = (

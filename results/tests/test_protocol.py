@@ -11,7 +11,7 @@ from publishing.power import PowerPlan, power_table
 from results_builders import Invoke, fill, trial
 from riobed_results.errors import StoreError, StoreUsageError
 from riobed_results.rules.protocol import Protocol
-from riobed_results.stats.pairs import PairedStratum, paired_difference, paired_score
+from riobed_results.stats.pairs import PairedStrata, paired_difference, paired_score
 from riobed_results.stats.sequential import dispersion, e_values
 from riobed_results.store import read_results
 from riobed_results.store.store import Store
@@ -211,12 +211,8 @@ def scores_at_the_end(shares: Shares, margin: float, both: float, campaigns: int
         together = both * min(first, other) + (1 - both) * first * other
         chances = [first - together, other - together, 1 - first - other + together]
         drawn.append(rng.multinomial(300, chances, size=campaigns))
-    return np.array(
-        [
-            paired_score([PairedStratum(300, int(first), int(other)) for first, other, _ in campaign], margin)
-            for campaign in zip(*drawn, strict=True)
-        ]
-    )
+    only_first, only_other, _ = np.moveaxis(np.stack(drawn, axis=1), -1, 0)
+    return paired_score(PairedStrata(only_first, only_other, np.full(len(shares), 300)), margin)
 
 
 @pytest.mark.parametrize("both", [0.0, 0.8])
@@ -230,9 +226,9 @@ def test_at_the_end_a_false_claim_is_shown_about_as_often_as_its_level(
 
 
 def test_the_score_of_pairs_is_that_of_mcnemar_and_of_tango() -> None:
-    assert paired_score([PairedStratum(44, 9, 1)], 0.0) == pytest.approx(8 / 10**0.5)
+    assert paired_score(PairedStrata([9], [1], [44]), 0.0) == pytest.approx(8 / 10**0.5)
     # Tango, 1998: no pair of 14 differs.
-    found = paired_difference([PairedStratum(14, 0, 0)], 0.95)
+    found = paired_difference(PairedStrata([0], [0], [14]), 0.95)
     assert (found.low, found.high) == pytest.approx((-0.2153, 0.2153), abs=1e-4)
 
 
@@ -264,11 +260,11 @@ def test_no_claim_compares_modes_by_what_protection_changes(endpoint: str) -> No
         Protocol.model_validate({"claims": [CLAIMS[0] | {"endpoint": endpoint}]})
 
 
-def plan(**truths: tuple[float, float]) -> dict[str, Any]:
-    """300 runs of two modes in nine classes, not worse by 2 points and then better."""
+def plan(runs: int = 300, **truths: tuple[float, float]) -> dict[str, Any]:
+    """Runs of two modes in nine classes, not worse by 2 points and then better."""
     claims = [{"mode": "a", "than": "b", "endpoint": "judged", "margin": margin} for margin in (2, 0)]
     shares = {name: {f"class {n}": {"a": a, "b": b} for n in range(9)} for name, (a, b) in truths.items()}
-    return {"runs": 300, "chains": [{"alpha": 0.0125, "claims": claims}], "truths": shares}
+    return {"protocol": {"runs": runs, "alpha": 0.0125, "claims": claims}, "truths": shares}
 
 
 def test_the_power_of_one_analysis() -> None:
@@ -285,10 +281,10 @@ def test_the_power_of_one_analysis() -> None:
 
 def test_a_plan_is_read_and_refused(publishing: Invoke, tmp_path: Path) -> None:
     path = tmp_path / "plan.yaml"
-    whole = plan(equal=(0.06, 0.06)) | {"runs": 10}
+    whole = plan(equal=(0.06, 0.06), runs=10)
     for change, said in (
         ({}, ""),
-        ({"runs": 0}, "runs: Input should be greater"),
+        ({"protocol": {"claims": CLAIMS}}, "protocol.runs: want a number from 2 to 3000"),
         ({"truths": {"odd": {"pointer": {"a": 0.1}}}}, "truth 'odd': 'b' is none of the modes"),
         ({"truths": {"odd": {}}}, "truth 'odd'"),
         ({"truths": {"odd": {"x": {"a": 0, "b": 0}, "y": {"a": 0}}}}, "want the same modes in each class"),

@@ -1,48 +1,61 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two proportions of paired runs compared within strata, each stratum with the same weight."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from riobed_results.stats.strata import Difference, inverted
 
 
 @dataclass(frozen=True)
-class PairedStratum:
-    """The pairs of one fault class: of `pairs`, in `only_first` and `only_other` one of the two has a hit."""
+class PairedStrata:
+    """Pairs by stratum: of `pairs`, in `only_first` and `only_other` one of the two has a hit.
 
-    pairs: int
-    only_first: int
-    only_other: int
+    Each is an array-like whose last axis are the strata; no stratum may be empty.
+    """
+
+    only_first: Any
+    only_other: Any
+    pairs: Any
 
 
-def paired_score(strata: Sequence[PairedStratum], delta: float) -> float:
+def paired_score(strata: PairedStrata, delta: float) -> Any:
     """Return the standard normal statistic of the hypothesis that the first share is `delta` more.
 
-    The difference is the mean over the strata, and its sign is that of what was seen minus `delta`. The
+    The difference is the mean over the strata, and the sign is that of what was seen minus `delta`. The
     variance of a stratum is that of the likeliest proportions with this difference (Tango, Statistics in
-    Medicine 17, 1998, pages 891 to 908). With one stratum and `delta` 0 this is McNemar's statistic. No
-    stratum may be empty.
+    Medicine 17, 1998, pages 891 to 908). With one stratum and `delta` 0 this is McNemar's statistic. It is
+    infinite where nothing varies, and has the axes of the strata but the last.
     """
-    excess = sum((each.only_first - each.only_other) / each.pairs - delta for each in strata)
-    spread = math.sqrt(sum(_variance(each, delta) / each.pairs for each in strata))
-    if spread > 0:
-        return excess / spread
-    return math.copysign(math.inf, excess) if excess else 0.0
+    import numpy as np
+
+    first, other, pairs = _arrays(strata)
+    excess = ((first - other) / pairs - delta).sum(axis=-1)
+    spread = np.sqrt((_variance(first, other, pairs, delta) / pairs).sum(axis=-1))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(spread > 0, excess / spread, np.where(excess == 0, 0.0, np.sign(excess) * np.inf))
 
 
-def paired_difference(strata: Sequence[PairedStratum], confidence: float) -> Difference:
+def paired_difference(strata: PairedStrata, confidence: float) -> Difference:
     """Return the mean difference with the interval that `paired_score` gives, two-sided."""
-    estimate = sum((each.only_first - each.only_other) / each.pairs for each in strata) / len(strata)
-    return inverted(lambda delta: paired_score(strata, delta), estimate, confidence)
+    first, other, pairs = _arrays(strata)
+    estimate = float(((first - other) / pairs).mean())
+    return inverted(lambda delta: float(paired_score(strata, delta)), estimate, confidence)
 
 
-def _variance(each: PairedStratum, delta: float) -> float:
-    """Return the variance of a pair's difference: twice the share of the other's hits, and of `delta`."""
-    seen = each.only_first + each.only_other
-    linear = (2 * each.pairs - each.only_first + each.only_other) * delta - seen
-    constant = each.only_other * delta * (1 - delta)
-    root = math.sqrt(max(linear * linear + 8 * each.pairs * constant, 0.0))
-    other = max((root - linear) / (4 * each.pairs), 0.0, -delta)
-    return max(2 * other + delta * (1 - delta), 0.0)
+def _arrays(strata: PairedStrata) -> Sequence[Any]:
+    import numpy as np
+
+    return [np.asarray(each, dtype=float) for each in (strata.only_first, strata.only_other, strata.pairs)]
+
+
+def _variance(first: Any, other: Any, pairs: Any, delta: float) -> Any:
+    """Return the variance of a pair's difference; `share` is that of hits of the other alone."""
+    import numpy as np
+
+    linear = (2 * pairs - first + other) * delta - first - other
+    constant = other * delta * (1 - delta)
+    root = np.sqrt(np.maximum(linear * linear + 8 * pairs * constant, 0.0))
+    share = np.maximum((root - linear) / (4 * pairs), max(0.0, -delta))
+    return np.maximum(2 * share + delta * (1 - delta), 0.0)

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from riobed_results.rules.endpoints import ENDPOINTS, result, results_of
 from riobed_results.rules.protocol import Claim
-from riobed_results.stats.pairs import PairedStratum, paired_difference, paired_score
+from riobed_results.stats.pairs import PairedStrata, paired_difference, paired_score
 from riobed_results.stats.sequential import dispersion, e_values
 from riobed_results.stats.strata import Difference
 from riobed_results.store import CONTROLS, Results, Row
@@ -103,18 +103,14 @@ class FixedTest:
         return (row.mode, row.fault_class) in self._hits and result(row) and self._endpoint.runs(row)
 
     @cached_property
-    def strata(self) -> list[PairedStratum]:
+    def strata(self) -> PairedStrata:
         """The pairs of each fault class that has any."""
         found = []
         for (mode, name), mine in self._hits.items():
-            if mode == self.claim.mode:
-                theirs = self._hits[self.claim.than, name]
-                both = [(mine[seed], theirs[seed]) for seed in mine.keys() & theirs.keys()]
-                if both:
-                    found.append(
-                        PairedStratum(len(both), both.count((True, False)), both.count((False, True)))
-                    )
-        return found
+            theirs = self._hits[self.claim.than, name] if mode == self.claim.mode else {}
+            if both := [(mine[seed], theirs[seed]) for seed in mine.keys() & theirs.keys()]:
+                found.append((both.count((True, False)), both.count((False, True)), len(both)))
+        return PairedStrata(*zip(*found, strict=True)) if found else PairedStrata((), (), ())
 
     def difference(self, level: float) -> Difference:
         """Return the mean difference of the shares with its interval at the one-sided `level`."""

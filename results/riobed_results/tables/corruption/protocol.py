@@ -160,7 +160,7 @@ def _as_looked(test: SequentialTest, state: State) -> Looked:
 
 def _ended(results: Results, protocol: Protocol, runs: int, classes: list[str]) -> list[Ended]:
     tests = [FixedTest(claim, runs, results, classes) for claim in protocol.claims]
-    complete = all(test.complete and test.strata for test in tests)
+    complete = all(test.complete and test.strata.pairs for test in tests)
     claims = [_as_ended(test, protocol.level, complete) for test in tests]
     states = in_chains((each.claim, each.state) for each in claims)
     return [each.model_copy(update={"state": state}) for each, state in zip(claims, states, strict=True)]
@@ -175,9 +175,9 @@ def _as_ended(test: FixedTest, level: float, complete: bool) -> Ended:
         claim=test.claim,
         text=str(test.claim),
         state=state,
-        pairs=sum(each.pairs for each in test.strata),
-        only_mode=sum(each.only_first for each in test.strata),
-        only_than=sum(each.only_other for each in test.strata),
+        pairs=sum(test.strata.pairs),
+        only_mode=sum(test.strata.only_first),
+        only_than=sum(test.strata.only_other),
         difference=test.difference(level) if complete else None,
         p=p,
     )
