@@ -11,6 +11,7 @@ from riobed.vm.emulator.plugins import compiled
 from riobed.vm.emulator.version import qemu_version, reading_qemu, reads_registers
 from riobed.vm.host.scratch import scratch_dir
 from riobed.vm.host.tools import LEAST_ROOM, find_tool, need_memory, need_room, run_inside, run_tool
+from riobed.vm.host.unprivileged import qemu_user
 from riobed.vm.machine import (
     UNUSED,
     CachePolicy,
@@ -29,6 +30,7 @@ from riobed.vm.machine import (
 from riobed.vm.nvdimm.canary import CanaryHits, canary_hits
 from riobed.vm.nvdimm.image import make_nvdimm
 from riobed.vm.nvdimm.persistence import flip_bit, line_plugin
+from riobed.vm.qcow2 import Qcow2
 from riobed.vm.qemu.connection import connect
 
 __all__ = [
@@ -50,6 +52,7 @@ __all__ = [
     "MachineConfig",
     "Nvdimm",
     "Plugin",
+    "Qcow2",
     "SavesDevices",
     "WritesDisk",
     "canary_hits",
@@ -64,6 +67,7 @@ __all__ = [
     "memory_files",
     "need_memory",
     "need_room",
+    "qemu_user",
     "qemu_version",
     "reading_qemu",
     "reads_registers",
