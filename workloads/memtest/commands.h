@@ -8,6 +8,7 @@
 int command_prepare(const struct options *options);
 int command_run(const struct options *options);
 int command_verify(const struct options *options);
+int command_contents(const struct options *options);
 int command_model(const struct options *options);
 int command_steps(const struct options *options);
 

@@ -37,7 +37,7 @@ struct expect {
 	const struct inflight *flight;
 };
 
-/* Adds @step. @root is the test directory on disk, or -1 if it cannot be opened. */
+/* Adds @step. @root is the test directory on disk, or -1 if it cannot be opened or is not here. */
 void flights_add(struct flights *flights, const struct step *step, int root);
 /* Whether a step makes, moves or removes @node, which may then have a link too many. */
 bool flights_link(const struct flights *flights, const struct node *node);

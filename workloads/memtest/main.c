@@ -13,7 +13,8 @@ static const struct {
 } commands[] = {
 	{ "prepare", command_prepare, "Dstwa" },
 	{ "run", command_run, "DSPbnfeu" },
-	{ "verify", command_verify, "DSOibtwxkjae" },
+	{ "verify", command_verify, "DSOibtwxkjael" },
+	{ "contents", command_contents, "SOibtwx" },
 	{ "model", command_model, "SNbtwxj" },
 	{ "steps", command_steps, "SNbx" },
 };
@@ -29,9 +30,12 @@ static const char help[] =
 "      do the steps from step 1 on, for ever or N of them; --fsync makes each durable before it is reported,\n"
 "      --fsync-every each N-th (0: none); with the bug, which is for tests of verify, no fsync is called\n"
 "  memtest verify --dir D --seed S --done N [--intent N+1] [--oldest K] [--failed LIST] [--max-bytes N] [--twins N]\n"
-"                 [--twin-bytes N] [--xattrs N] [--fsync-every N] [--json]\n"
+"                 [--twin-bytes N] [--xattrs N] [--fsync-every N] [--defer LIST] [--json]\n"
 "      compare D with what must be there after step N, with step N+1 perhaps in flight; with --oldest what the steps\n"
-"      after K did may be lost, but not what --fsync-every made durable\n"
+"      after K did may be lost, but not what --fsync-every made durable; with --defer the paths of files whose\n"
+"      bytes were not compared are written to LIST\n"
+"  memtest contents --seed S --done N [--intent N+1] [--failed LIST] [--max-bytes N] [--twins N] [--twin-bytes N]\n"
+"      compare the bytes of these files, which come on standard input: for each a line SIZE PATH, then SIZE bytes\n"
 "  memtest model --seed S --steps N [--failed LIST] [--max-bytes N] [--twins N]\n"
 "                [--twin-bytes N] [--json]\n"
 "      print what must be there after step N\n"

@@ -22,6 +22,7 @@ static const struct option all[] = {
 	{ "json", no_argument, NULL, 'j' },	    { "xattrs", required_argument, NULL, 'a' },
 	{ "oldest", required_argument, NULL, 'k' }, { "twin-bytes", required_argument, NULL, 'w' },
 	{ "fsync-every", required_argument, NULL, 'e' }, { "bug", required_argument, NULL, 'u' },
+	{ "defer", required_argument, NULL, 'l' },
 	{ NULL, 0, NULL, 0 },
 };
 
@@ -79,6 +80,9 @@ static void set(struct options *options, const char *command, int letter)
 		break;
 	case 'p':
 		options->progress = optarg;
+		break;
+	case 'l':
+		options->defer = optarg;
 		break;
 	case 's':
 		options->seed = number(command, letter, 0, UINT64_MAX);

@@ -30,6 +30,7 @@ struct options {
 	uint64_t intent;	/* 0: none */
 	uint64_t oldest;	/* later steps may be lost unless they were made durable; OLDEST_NONE: none may */
 	uint64_t fsync_every;	/* each n-th step is made durable; 0: none is */
+	const char *defer;	/* file for the paths of files whose bytes verify leaves to another; NULL: none */
 	struct failed_list failed;
 	unsigned int twins;
 	unsigned int twin_bytes;	/* largest size of a twin */

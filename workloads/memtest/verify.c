@@ -20,6 +20,7 @@
 #include "entry.h"
 #include "inflight.h"
 #include "model.h"
+#include "moment.h"
 #include "report.h"
 #include "steps.h"
 #include "synced.h"
@@ -30,6 +31,7 @@ struct verify {
 	unsigned int xattrs;	/* as in the options */
 	struct flights flights;	/* the model's failures, in order, then the step at the crash */
 	struct report report;
+	FILE *deferred;		/* for the paths of files whose bytes are left to another; NULL: none are */
 };
 
 /* An expected name in a directory, and whether the directory lists it. */
@@ -117,6 +119,19 @@ static void list_names(struct verify *verify, DIR *listing, struct slot *slots, 
 		report_add(&verify->report, DIFFERENCE_UNREADABLE, path, 0, 0, "readdir: %s", strerror(errno));
 }
 
+/* Leaves the bytes of a file that has the right size to another, unless a step may have left other bytes. */
+static bool defer(struct verify *verify, int fd, const struct expect *expect, const char *path)
+{
+	uint64_t size = expect->node->file.size;
+	struct stat stat;
+
+	if (!verify->deferred || !size || expect->flight || fstat(fd, &stat) || (uint64_t)stat.st_size != size)
+		return false;
+	fprintf(verify->deferred, "%s\n", path);
+	verify->report.bytes += size;
+	return true;
+}
+
 /* What @expect says is there, and of the right type. */
 static void check_node(struct verify *verify, int dir, const struct expect *expect, const char *path)
 {
@@ -130,14 +145,21 @@ static void check_node(struct verify *verify, int dir, const struct expect *expe
 		report_add(&verify->report, DIFFERENCE_UNREADABLE, path, 0, 0, "open: %s", strerror(errno));
 		lose(&verify->report, expect->node);
 	} else if (is_dir) {
+		FILE *deferred = verify->deferred;
+
+		/* What is in it may be at two paths, or at another than in the model. */
+		if (expect->flight)
+			verify->deferred = NULL;
 		check_metadata(&verify->report, fd, &about, path);
 		check_dir(verify, fd, expect->node, path);
+		verify->deferred = deferred;
 	} else {
 		uint64_t before = verify->report.count;
 
 		verify->report.files++;
 		check_metadata(&verify->report, fd, &about, path);
-		compare_file(&verify->report, fd, path, expect, model_seed_of(verify->model, expect->node));
+		if (!defer(verify, fd, expect, path))
+			compare_file(&verify->report, fd, path, expect, model_seed_of(verify->model, expect->node));
 		verify->report.files_lost += verify->report.count != before;
 		close(fd);
 	}
@@ -243,22 +265,6 @@ static int open_root(struct report *report, const char *path)
 	return fd;
 }
 
-/* The model after these steps, and whether the next one may have begun. */
-struct moment {
-	uint64_t steps;
-	bool next;
-	struct failed_list failed;
-};
-
-static struct moment newest_moment(const struct options *options)
-{
-	const struct failed_list *failed = &options->failed;
-	/* A step may have failed and not have been reported as over. */
-	bool over = failed->count && failed->failed[failed->count - 1].step == options->intent;
-
-	return (struct moment){ over ? options->intent : options->done, options->intent && !over, *failed };
-}
-
 /* Compares the directory open as @root with the model, whose failed steps and @next, if any, may be in flight. */
 static void compare(struct verify *verify, int root, const struct step *next)
 {
@@ -282,8 +288,7 @@ static void judge(struct verify *verify, struct model *model, const struct optio
 {
 	struct step step;
 
-	model_init(model, options->seed, options->max_bytes, options->twins, options->twin_bytes);
-	steps_replay(model, moment->steps, &moment->failed, NULL, NULL);
+	moment_model(model, moment, options);
 	if (moment->next && !step_plan(model, &step))
 		die(EXIT_USAGE, "verify: no step %" PRIu64 " is possible after those that failed", moment->steps + 1);
 	verify->model = model;
@@ -305,12 +310,17 @@ int command_verify(const struct options *options)
 	struct model model;
 	int root;
 
-	if (options->intent && options->intent != options->done + 1)
-		die(EXIT_USAGE, "verify: --intent must be 0 or one more than --done");
+	if (options->defer && options->oldest < options->done)
+		die(EXIT_USAGE, "verify: --defer is for files of which nothing may be lost");
 	if (options->oldest != OLDEST_NONE && options->oldest > options->done)
 		die(EXIT_USAGE, "verify: --oldest must not be more than --done");
+	verify.deferred = options->defer ? fopen(options->defer, "we") : NULL;
+	if (options->defer && !verify.deferred)
+		die(EXIT_ENVIRONMENT, "cannot write %s: %s", options->defer, strerror(errno));
 	root = open_root(report, options->dir);
 	judge(&verify, &model, options, root, &moment);
+	if (verify.deferred && (ferror(verify.deferred) | fclose(verify.deferred)))
+		die(EXIT_ENVIRONMENT, "cannot write %s", options->defer);
 	/* What is lost is counted; what may be lost is no difference. */
 	report->may_lose = options->oldest < options->done;
 	if (report->count && report->may_lose && root < 0)
