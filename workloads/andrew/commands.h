@@ -8,5 +8,6 @@
 int command_prepare(const struct options *options);
 int command_run(const struct options *options);
 int command_verify(const struct options *options);
+int command_contents(const struct options *options);
 
 #endif

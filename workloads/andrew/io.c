@@ -9,9 +9,6 @@
 
 #include "util.h"
 
-/* Larger than any file of ours: a damaged one may say that it has any size. */
-#define SIZE_MOST (16u << 20)
-
 static bool finish(int fd, bool sync)
 {
 	if (sync && fsync(fd)) {

@@ -7,6 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Larger than any file of ours: a damaged one may say that it has any size. */
+#define SIZE_MOST (16u << 20)
+
 /* Makes a file that is not there yet. */
 bool write_new(int dir, const char *path, const void *data, size_t length, bool sync);
 /* All of an open file, to be freed; NULL when it cannot be read. */

@@ -14,6 +14,7 @@ static const struct {
 	{ "prepare", command_prepare },
 	{ "run", command_run },
 	{ "verify", command_verify },
+	{ "contents", command_contents },
 };
 
 static const char help[] =
@@ -24,9 +25,11 @@ static const char help[] =
 "  andrew run --dir D --seed S [--processes P] [--files N] [--rounds N] [--fsync] [--progress PATH] [--stream T]\n"
 "      let P processes work, for ever or N rounds each\n"
 "  andrew verify --dir D --seed S --done LIST --intent LIST --failed LIST [--processes P] [--files N]\n"
-"                [--scratch DIR] [--json]\n"
+"                [--scratch DIR] [--defer LIST] [--json]\n"
 "      compare D with what must be there after those steps of each process; --rounds N for all of them instead: after\n"
-"      N rounds without a failure\n"
+"      N rounds without a failure; with --defer the paths of files whose bytes were not compared are written to LIST\n"
+"  andrew contents --seed S --done LIST --intent LIST --failed LIST [--processes P] [--files N] [--scratch DIR]\n"
+"      compare the bytes of these files, which come on standard input: for each a line SIZE PATH, then SIZE bytes\n"
 "  andrew cc [--fsync] OUTPUT INPUT...\n"
 "      compile a C file, or link objects\n"
 "\n"

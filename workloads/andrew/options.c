@@ -21,7 +21,8 @@ static const struct option all[] = {
 	{ "rounds", required_argument, NULL, 'n' },   { "done", required_argument, NULL, 'o' },
 	{ "intent", required_argument, NULL, 'i' },   { "failed", required_argument, NULL, 'x' },
 	{ "scratch", required_argument, NULL, 't' },  { "fsync", no_argument, NULL, 'f' },
-	{ "json", no_argument, NULL, 'j' },	      { NULL, 0, NULL, 0 },
+	{ "json", no_argument, NULL, 'j' },	      { "defer", required_argument, NULL, 'l' },
+	{ NULL, 0, NULL, 0 },
 };
 
 static uint64_t number(const char *text, char **end, uint64_t least, uint64_t most, const char *what)
@@ -105,6 +106,9 @@ static void set(struct options *options, int letter, unsigned int *counts)
 	case 't':
 		options->scratch = optarg;
 		break;
+	case 'l':
+		options->defer = optarg;
+		break;
 	case 's':
 		options->seed = one("seed", 0, UINT64_MAX);
 		break;
@@ -176,7 +180,7 @@ void options_parse(struct options *options, int argc, char **argv)
 		set(options, letter, counts);
 	if (optind < argc)
 		die(EXIT_USAGE, "unexpected argument %s; see andrew --help", argv[optind]);
-	if (!options->dir)
+	if (!options->dir && strcmp(argv[0], "contents"))
 		die(EXIT_USAGE, "--dir must be given");
 	if (options->stream + options->processes > STREAMS)
 		die(EXIT_USAGE, "there are %u streams; lower --stream or --processes", STREAMS);

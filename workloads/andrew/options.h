@@ -25,6 +25,7 @@ struct options {
 	const char *dir;
 	const char *progress;
 	const char *scratch;
+	const char *defer;	/* file for the paths of files whose bytes verify leaves to another; NULL: none */
 	uint64_t seed;
 	uint64_t rounds;	/* UINT64_MAX: no end */
 	unsigned int files;
