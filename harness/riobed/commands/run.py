@@ -70,6 +70,10 @@ def run_spec(spec: CampaignSpec, store: str, logs: Path | None, where: Where) ->
         raise UsageError(
             f"spec: fault class {PLANTED}: the workload has no stop command; give it one in workload.yaml"
         )
+    if spec.host_check and not (setup.workload and setup.workload.contents):
+        raise UsageError(
+            "spec: host_check: the workload has no contents command; give it one, or leave host_check out"
+        )
     with console.status("Reading fault sites of each kernel (about a minute the first time)"):
         catalogues = read_catalogues(spec, setup)
     logs = (logs or beside(store, "logs")).absolute()

@@ -26,12 +26,13 @@ from riobed.guest.settings.strict import Strict, as_value_error
 from riobed.guest.settings.throttle import Throttle, disk_models
 from riobed.guest.setup import check_mode, guest_setup, provenance
 from riobed.guest.transfer import copy_in, poll
-from riobed.guest.workload.commands import ModeWorkload
+from riobed.guest.workload.commands import DEFERRED, Check, ModeWorkload
 from riobed.guest.workload.description import GUEST_DIR, GUEST_FOLDER, PROGRESS_PORT, Beside
 from riobed.guest.workload.images import workload_image
 
 __all__ = [
     "BOOT_S",
+    "DEFERRED",
     "GUEST_DIR",
     "GUEST_FOLDER",
     "MIB",
@@ -45,6 +46,7 @@ __all__ = [
     "CacheMode",
     "CacheShare",
     "CacheUse",
+    "Check",
     "Guest",
     "GuestSetup",
     "Layout",

@@ -24,6 +24,7 @@ from riobed.guest.snapshots import (
     snapshot_folder,
 )
 from riobed.guest.workload.commands import ModeWorkload
+from riobed.guest.workload.images import unpack_workload
 from riobed.vm import (
     REPEATABLE,
     CanaryHits,
@@ -86,6 +87,13 @@ class Guest:
     def workload(self) -> ModeWorkload:
         """The workload and its commands in this mode."""
         return self.setup.workload_in(self.mode)
+
+    @cached_property
+    def programs(self) -> Path:
+        """The folder on the host with what the guest has of its workloads."""
+        if not self.setup.workload_image:
+            raise InfraError("a guest without a workload has no programs")
+        return unpack_workload(self.setup.workload_image, scratch_dir())
 
     @property
     def snapshot(self) -> str:

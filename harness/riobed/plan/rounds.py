@@ -9,6 +9,7 @@ mode: every mode gets the same faults at the same times.
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from riobed_results.store import PANICS, Restart
 
@@ -16,6 +17,9 @@ from riobed.faults import Kind
 from riobed.plan.kinds import in_turn
 from riobed.plan.spec import CampaignSpec
 from riobed.plan.streams import Stream
+
+# In the guest, on the host, or on the host and then in the guest, which is compared.
+CheckPlace = Literal["guest", "host", "both"]
 
 # Long compared with the agent's work in the guest, so that the reset comes at a random moment.
 _UNDISTURBED_S = 0.1
@@ -31,7 +35,8 @@ class PlannedTrial:
     `recovery_reset_s`: time of the reset during recovery (None: no reset).
     `check_restore`: whether the restored memory is compared with the snapshot's. `restart`: by a reset, by
     the parked stage 0, by one after the other from a copy of the crash, or after a loss of power. `change`:
-    what class `planted` changes, and with `in_step` in the middle of a step of the workload.
+    what class `planted` changes, and with `in_step` in the middle of a step of the workload. `check`: where
+    the bytes of files are compared.
     """
 
     position: int
@@ -43,6 +48,7 @@ class PlannedTrial:
     recovery_reset_s: float | None = None
     check_restore: bool = False
     restart: Restart = "reset"
+    check: CheckPlace = "guest"
     round_seed: str = ""
     run_on_s: float | None = None
     change: Kind = "written"
@@ -107,7 +113,8 @@ def planned(spec: CampaignSpec, done: int, fault_class: str, number: int) -> Pla
     recovery_reset_s = rng.uniform(*spec.recovery_reset_s) if spec.recovery_reset_s else None
     check_restore = rng.random() < spec.restore_check_share
     trial = PlannedTrial(0, "", fault_class, seed, warmup_s, fresh_boot, recovery_reset_s, check_restore)
-    trial = replace(trial, restart=draw_restart(spec, seed), round_seed=round_seed)
+    check = draw_check(spec, seed)
+    trial = replace(trial, restart=draw_restart(spec, seed), check=check, round_seed=round_seed)
     if not spec.run_on_s:
         return trial
     shared = Stream.TRIAL.of(round_seed).uniform(*spec.warmup_s)
@@ -132,3 +139,10 @@ def draw_restart(spec: CampaignSpec, seed: str) -> Restart:
         return spec.restart
     drawn = Stream.RESTART.of(seed).random() - spec.parked.reset
     return "reset" if drawn < 0 else "both" if drawn < spec.parked.both else "parked"
+
+
+def draw_check(spec: CampaignSpec, seed: str) -> CheckPlace:
+    """Return where the bytes of files are compared after the trials with that seed."""
+    if not spec.host_check:
+        return "guest"
+    return "both" if Stream.CHECK.of(seed).random() < spec.host_check.both else "host"

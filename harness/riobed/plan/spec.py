@@ -64,6 +64,12 @@ class Parked(Strict):
     both: Annotated[float, Field(ge=0.01, le=1)] = 0.01
 
 
+class HostCheck(Strict):
+    """The host compares the bytes of files. After this share of the crashes the guest does it, too."""
+
+    both: Annotated[float, Field(ge=0.05, le=1)] = 0.05
+
+
 class ComparesModes(Strict):
     """What is common to the specs of whatever compares cache modes."""
 
@@ -142,6 +148,9 @@ class CampaignSpec(ComparesModes):
     # After a crash stage 0 is put back as it was kept (docs/decisions/039-parked-stage0.md). Absent: every
     # crash is followed by a reset.
     parked: Parked | None = None
+    # The host compares the bytes of files where it can (docs/decisions/056-check-on-the-host.md). Absent: the
+    # guest does.
+    host_check: HostCheck | None = None
     # What a crash is followed by: a reset, which keeps RAM, or a loss of power
     # (docs/decisions/045-loss-of-power.md), with that of cache lines (047-lines-of-an-nvdimm.md).
     restart: Literal["reset", "power", "power-lines"] = "reset"

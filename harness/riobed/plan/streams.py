@@ -15,6 +15,8 @@ class Stream(StrEnum):
     TRIAL = "trial"
     FAULTS = "faults"
     RESTART = "restart"
+    # Where the bytes of files are compared.
+    CHECK = "check"
     RUN_ON = "run-on"
     # The moment of a reset without a fault. It has the name of RUN_ON, and so the same draws, because seeds
     # were published that way.

@@ -154,6 +154,14 @@ def test_how_a_machine_restarts_is_drawn_in_these_shares() -> None:
     assert {trial.restart for trial in plan(spec(**WIDE))} == {"reset"}
 
 
+def test_where_bytes_are_compared_is_drawn_in_that_share() -> None:
+    trials = list(plan(spec(**WIDE | {"max_trials_per_cell": 400}, host_check={"both": 0.1})))
+    drawn = Counter(trial.check for trial in trials)
+    assert drawn["both"] == pytest.approx(0.1 * len(trials), rel=0.25)
+    assert drawn.total() == drawn["both"] + drawn["host"]
+    assert {trial.check for trial in plan(spec(**WIDE))} == {"guest"}
+
+
 def test_each_trial_loses_its_power_to_a_noise_of_its_own() -> None:
     trials = list(plan(spec(**WIDE, restart="power")))
     assert {trial.restart for trial in trials} == {"power"}

@@ -16,7 +16,7 @@ from harness_builders import Clock, ScriptedMachine, record, recovery, spec, tex
 from riobed.crash.formats import Complaints
 from riobed.errors import BootError, InfraError
 from riobed.faults import commands
-from riobed.guest import CacheMode, CacheUse, cache_mode
+from riobed.guest import CacheMode, CacheUse, Check, cache_mode
 from riobed.guest.guest import Guest
 from riobed.guest.memory.chunks import CHUNK
 from riobed.guest.memory.layout import MIB
@@ -25,7 +25,9 @@ from riobed.guest.snapshots import Known
 from riobed.plan.rounds import PlannedTrial, plan
 from riobed.trial import TrialRecord, read_recovery, trial, trial_row
 from riobed.trial.control.stopping import stop_in_step
-from riobed.trial.recovery.recover import differing, findings
+from riobed.trial.recovery import contents
+from riobed.trial.recovery.check import differing
+from riobed.trial.recovery.recover import findings
 from riobed.trial.trial import inject, run_trial, warm_up
 from riobed.trial.verdict import read_check
 from riobed.vm import CanaryHits, LostLines, Nvdimm, make_nvdimm
@@ -44,6 +46,14 @@ def machine(tmp_path: Path, clock: Clock) -> ScriptedMachine:
     return ScriptedMachine(tmp_path, clock)
 
 
+# The command for the host: all files are this word.
+RIGHT = """
+status=0
+while read -r size path; do read -r word; [ "$word" = right ] || { echo "$path"; status=3; }; done
+exit $status
+"""
+
+
 class NamedCommands:
     """A workload whose commands are their names and values."""
 
@@ -55,6 +65,9 @@ class NamedCommands:
     def command(self, key: str, **values: int) -> list[str]:
         return [key, *(f"{name}={value}" for name, value in values.items())]
 
+    def check(self, beside: None, **values: int) -> Check:
+        return Check("/files", self.command("check", **values), ["deferring"], ["sh", "-c", RIGHT])
+
 
 class ReadyGuest(Guest):
     """A guest at the beginning of a trial."""
@@ -64,6 +77,7 @@ class ReadyGuest(Guest):
     repeatable = False
     snapshot = "feed"
     maps_nvdimm = True
+    programs = Path("/")
     setup: Any = SimpleNamespace(propagation=False)
 
     def __init__(self, machine: Any) -> None:
@@ -290,6 +304,87 @@ def test_a_trial_from_start_to_verdict(crashing: Recovering) -> None:
     # Step 11 was done between the crash's report and the reset.
     seed = f"seed={PLANNED.workload_seed}"
     assert crashing.commands[-1] == ["check", seed, "done=11", "intent=0", "failed=", "oldest=11"]
+
+
+def on_disk(machine: Recovering, word: bytes) -> None:
+    """Put a file that holds the word on the disk under test, and let the guest say where it lies."""
+    raw = machine.config.test_disk.with_name("raw")
+    raw.write_bytes(bytes(70000) + word + b"\n" + bytes(70000))
+    subprocess.run(["qemu-img", "convert", "-O", "qcow2", raw, machine.config.test_disk], check=True)
+    mapped = b"%x 0:%x:1000:1 - a file\n" % (len(word) + 1, 70000)
+    machine.answers[contents.BLOCK_MAP] = ExecResult(0, mapped, b"")
+
+
+GOOD = ExecResult(0, b'{"files": 1, "difference_count": 0, "differences": []}', b"")
+BAD = ExecResult(
+    3, b'{"files": 1, "difference_count": 1, "differences": [{"path": "a file", "kind": "size"}]}', b""
+)
+OTHER = ExecResult(0, b'{"files": 2, "difference_count": 0, "differences": []}', b"")
+
+
+@pytest.mark.parametrize(("word", "place", "whole", "asked"), [
+    (b"right", "host", BAD, False), (b"right", "both", GOOD, True), (b"wrong", "host", BAD, True),
+])  # fmt: skip
+def test_the_host_compares_bytes_and_the_guest_says_what_differs(
+    crashing: Recovering, word: bytes, place: Any, whole: ExecResult, asked: bool
+) -> None:
+    on_disk(crashing, word)
+    crashing.answers |= {"deferring": GOOD, "check": whole}
+    done = ran(crashing, a_record(check=place))
+    assert done.check == read_check(whole if asked else GOOD)
+    assert list(done.phases)[-2 - asked :] == ["check", "compare", "recheck"][: 2 + asked]
+
+
+@pytest.mark.parametrize(("word", "seen", "whole", "why"), [
+    (b"right", GOOD, OTHER, "disagree: files"), (b"wrong", GOOD, GOOD, "disagree: .* in a file"),
+    (b"wrong", GOOD, ExecResult(3, BAD.stdout.replace(b"a file", b"b"), b""), "disagree: .* finds a file"),
+    (b"right", BAD, GOOD, "disagree: .* in names or attributes"),
+])  # fmt: skip
+def test_if_the_two_disagree_nothing_is_judged(
+    crashing: Recovering, word: bytes, seen: ExecResult, whole: ExecResult, why: str
+) -> None:
+    on_disk(crashing, word)
+    crashing.answers |= {"deferring": seen, "check": whole}
+    with pytest.raises(InfraError, match=why):
+        ran(crashing, a_record(check="both"))
+
+
+def test_where_the_host_cannot_look_the_guest_compares(crashing: Recovering) -> None:
+    crashing.answers |= {"deferring": GOOD, "check": OTHER}
+    on_disk(crashing, b"wrong")
+    crashing.answers[contents.BLOCK_MAP] = ExecResult(
+        1, b"", b"block-map: a file: Structure needs cleaning\n"
+    )
+    assert ran(crashing, a_record(check="host")).check == read_check(OTHER)
+
+
+def test_the_host_looks_only_at_what_is_on_a_disk_as_it_is_read(crashing: Recovering) -> None:
+    crashing.answers |= {"deferring": BAD, "check": OTHER}
+    mode = cache_mode("write-through-btrfs")
+    assert ran(crashing, a_record(check="host"), mode).check == read_check(OTHER)
+
+
+@pytest.mark.parametrize("line", [
+    b"5 0:0:5:1", b"5 0:0:5:1 - a", b"x 0:0:5:1 - a\n", b"5 0:0:0:1 - a\n", b"5 0:fff:2:1 - a\n",
+    b"5 0:0:5:201 - a\n",
+    b"5 0:0:2:0 1:2:3:1 - a\n", b"5 3:0:2:0 0:2:2:1 - a\n", b"1001 0:0:5:1 - a\n", b"800 - a\n801 - b\n",
+    b"5 0:0:ffffffffffffffff:1 - a\n", b"\n",
+])  # fmt: skip
+def test_a_map_that_cannot_be_right_is_none(line: bytes) -> None:
+    with pytest.raises(contents.NotMappedError):
+        contents.parse_map(line, 0x1000)
+
+
+def test_a_map_has_what_was_written_within_the_file() -> None:
+    (one,) = contents.parse_map(b"2800 0:400:800:0 1000:0:1000:800 2000:c00:1000:1 - a b\n", 0x10000)
+    assert one == contents.MappedFile(b"a b", 0x2800, ((0, 0x400, 0x800), (0x2000, 0xC00, 0x800)))
+
+
+def test_a_comparison_that_fails_is_our_failure(tmp_path: Path) -> None:
+    with pytest.raises(InfraError, match="ended early, status 1: no"):
+        contents.feed(
+            ["sh", "-c", "echo no >&2; exit 1"], tmp_path, lambda to: contents.write_all(to, bytes(9 << 20))
+        )
 
 
 def test_a_difference_is_corruption(crashing: Recovering) -> None:

@@ -3,7 +3,7 @@
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from riobed_results.store import PromiseKind
 
@@ -11,7 +11,7 @@ from riobed.errors import InfraError
 from riobed.guest.memory.layout import MIB
 from riobed.guest.settings.modes import CacheMode
 from riobed.guest.workload import description
-from riobed.guest.workload.description import GUEST_DIR, Beside, Workload
+from riobed.guest.workload.description import GUEST_DIR, Beside, Workload, WorkloadSlot
 from riobed.guest.workload.tree import script
 
 # Commands that are for all workloads, and what follows each but the last.
@@ -19,6 +19,22 @@ _TOGETHER = {"prepare": " || exit", "start": " >/dev/null 2>&1 &", "stop": ""}
 # Commands that put load on the file system under test; with `sync_on_close` their programs load a library.
 _LOADS = ("start", "measure")
 _SYNC_ON_CLOSE = "/usr/lib/riobed/sync-on-close.so"
+# In the guest: the paths of files whose bytes a check left to the host.
+DEFERRED = "/run/deferred"
+
+
+@dataclass(frozen=True)
+class Check:
+    """How the files of one workload, in the guest's folder `dir`, are checked: by a command in the guest.
+
+    `deferring` is the same command, but it leaves bytes to `contents`, a command for the host, and lists
+    these files in DEFERRED. Both are None if the workload has no such command.
+    """
+
+    dir: str
+    argv: list[str]
+    deferring: list[str] | None = None
+    contents: list[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -55,7 +71,7 @@ class ModeWorkload:
 
         `reported` is what the check must know: the values of {done}, {intent}, {failed} and {oldest}.
         """
-        argv = self._filled(key, getattr(self._needed, key) or ":", seed, **reported)
+        argv = self._filled(key, getattr(self._needed, key) or ":", seed, "", False, **reported)
         # The others first: the command's status is that of the workload itself.
         for beside in self.beside if key in _TOGETHER else ():
             text = self._beside_text(beside, key, seed)
@@ -77,9 +93,22 @@ class ModeWorkload:
         """Return the checks of what `measure` leaves, by the part after which they come, in that order."""
         return {name: self._filled("check", text, seed) for name, text in self._needed.checks.items()}
 
-    def check_beside(self, beside: Beside, *, seed: int, **reported: int | str) -> list[str]:
-        """Return the check of a workload that ran beside the one that is judged."""
-        return ["/bin/sh", "-c", self._beside_text(beside, "check", seed, **reported)]
+    def check(self, beside: Beside | None = None, *, seed: int, **reported: int | str) -> Check:
+        """Return the check of the workload that is judged, or of one beside it."""
+        workload = beside.workload if beside else self._needed
+
+        def filled(key: str, defer: str = "", on_host: bool = False) -> list[str]:
+            if beside:
+                text = self._beside_text(beside, key, seed, defer=defer, on_host=on_host, **reported)
+                return ["/bin/sh", "-c", text]
+            template = getattr(workload, key)
+            return self._filled(key, template, seed, defer=defer, on_host=on_host, **reported)
+
+        whole = Check(beside.slot.dir if beside else GUEST_DIR, filled("check"))
+        if not workload.contents:
+            return whole
+        deferring, contents = filled("check", defer=DEFERRED), filled("contents", on_host=True)
+        return replace(whole, deferring=deferring, contents=contents)
 
     @property
     def measure_operations(self) -> int | None:
@@ -108,7 +137,15 @@ class ModeWorkload:
             raise InfraError("a guest without a workload has no commands")
         return self.workload
 
-    def _filled(self, key: str, template: str, seed: int, **reported: int | str) -> list[str]:
+    def _filled(
+        self,
+        key: str,
+        template: str,
+        seed: int,
+        defer: str = "",
+        on_host: bool = False,
+        **reported: int | str,
+    ) -> list[str]:
         argv = description.command(
             template,
             self._needed,
@@ -116,8 +153,9 @@ class ModeWorkload:
             # A measured program makes durable what the mode promises, and nothing else.
             sync=self.mode.sync_writes if key == "measure" else self.mode.tells_fsync,
             needs_fsync=self.mode.needs_fsync,
+            defer=defer,
             options=self.options,
-            slot=None,
+            slot=WorkloadSlot().on_host if on_host else None,
             **reported,
         )
         if key in _LOADS and self.mode.sync_on_close:
@@ -125,9 +163,24 @@ class ModeWorkload:
             argv[-1] = f"LD_PRELOAD={_SYNC_ON_CLOSE} exec /bin/sh -c {shlex.quote(argv[-1])}"
         return argv
 
-    def _beside_text(self, beside: Beside, key: str, seed: int, **reported: int | str) -> str:
-        mode = self.mode
-        return beside.text(key, seed=seed, sync=mode.tells_fsync, needs_fsync=mode.needs_fsync, **reported)
+    def _beside_text(
+        self,
+        beside: Beside,
+        key: str,
+        seed: int,
+        defer: str = "",
+        on_host: bool = False,
+        **reported: int | str,
+    ) -> str:
+        return beside.text(
+            key,
+            seed=seed,
+            sync=self.mode.tells_fsync,
+            needs_fsync=self.mode.needs_fsync,
+            defer=defer,
+            on_host=on_host,
+            **reported,
+        )
 
     def _number(self, template: str | None) -> int | None:
         if template is None:

@@ -4,7 +4,7 @@
 import shlex
 import string
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -23,6 +23,8 @@ PROGRESS_PORT = "/dev/virtio-ports/org.riobed.progress"
 PROGRESS_IO_PORT = "0x403"
 # How many processes can report to it in streams: a stream's number has three bits of a byte.
 STREAMS = 8
+# Further keys are `measure` and `check_measured`, which may have several.
+_COMMANDS = ("prepare", "start", "stop", "places", "check", "contents")
 _NOTHING: dict[str, int | str] = {"done": 0, "intent": 0, "failed": "", "oldest": 0}
 
 
@@ -36,6 +38,11 @@ class WorkloadSlot:
     folder: str = GUEST_FOLDER
     dir: str = GUEST_DIR
     stream: int = 0
+
+    @property
+    def on_host(self) -> "WorkloadSlot":
+        """The same with the folder as it is below the folder that has all of the image's on the host."""
+        return replace(self, folder=self.folder.replace(GUEST_FOLDER, ".", 1))
 
 
 PartName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,19}$")]
@@ -75,6 +82,7 @@ class Workload(BaseModel):
     - {fsync}: "--fsync" in modes that make each step durable, otherwise empty. In `measure` it is empty with
       `sync_on_close`, too: there a program pays for what it closes, not for what it calls a step
     - {needs_fsync}: "--fsync" in modes in which what is written may be lost without it, otherwise empty
+    - {defer}: "--defer FILE" if the host compares bytes of files (see `contents`), otherwise empty
     - {option:NAME}: an entry of `options`
 
     `programs` are Debian packages with a program of the same name, which ./NAME runs, with its own libraries;
@@ -82,6 +90,11 @@ class Workload(BaseModel):
 
     After `stop` the workload finishes its current step and ends. `places` then says which bytes `check`
     looks at, if not at all of its files: a line with offset, length and path in {dir} for each piece.
+
+    With {defer}, `check` leaves the bytes of files that have the right size to `contents`, and writes their
+    paths in {dir} to that file, one a line. `contents` runs on the host, in the folder as it was built, and
+    gets these files on standard input: for each a line `SIZE PATH`, then SIZE bytes. It prints the paths of
+    those that differ, one a line, and ends as a check does.
 
     `measure` is work of fixed size for `riobed bench`; it starts from where `prepare`
     ended. It may have parts, which are done one after the other and timed apart: a command for each by its
@@ -109,6 +122,7 @@ class Workload(BaseModel):
     measure_mib: str | None = None
     check_measured: Parts | None = None
     check: str
+    contents: str | None = None
     progress: Literal["memtest", "none"] = "none"
     # How many processes report, each in a stream of its own; 0: one, whose records are in no stream.
     streams: Annotated[int, Field(ge=0, le=STREAMS)] = 0
@@ -189,7 +203,7 @@ def load_workload(folder: Path) -> Workload:
     for name in (workload.fill.option, workload.fill.plus) if workload.fill else ():
         if name and name not in workload.options:
             raise UsageError(f"workload {path}: fill: there is no option {name!r}")
-    templates = {key: getattr(workload, key) for key in ("prepare", "start", "stop", "places", "check")}
+    templates = {key: getattr(workload, key) for key in _COMMANDS}
     templates |= {f"measure.{part}".rstrip("."): text for part, text in workload.measured.items()}
     templates |= {f"check_measured.{part}".rstrip("."): text for part, text in workload.checks.items()}
     for key, template in templates.items():
@@ -212,6 +226,7 @@ def command(
     seed: int,
     sync: bool,
     needs_fsync: bool = False,
+    defer: str = "",
     options: Mapping[str, str | int] | None = None,
     slot: WorkloadSlot | None = None,
     **reported: int | str,
@@ -219,6 +234,7 @@ def command(
     """Fill in one of the workload's commands; return it as an argument vector for the guest.
 
     `reported` has values of {done}, {intent}, {failed} and {oldest}; without them nothing has been reported.
+    `defer` is the file of {defer}, if there is one.
     """
     slot = slot or WorkloadSlot(GUEST_FOLDER)
     text = filled(
@@ -232,6 +248,7 @@ def command(
         stream=slot.stream,
         fsync="--fsync" if sync else "",
         needs_fsync="--fsync" if needs_fsync else "",
+        defer=f"--defer {defer}" if defer else "",
         **{name: shlex.quote(str(value)) for name, value in {**_NOTHING, **reported}.items()},
     )
     # Not `exec TEXT`: it would run only the first command of "a; b", and a check could be skipped unnoticed.
@@ -263,7 +280,15 @@ class Beside:
     slot: WorkloadSlot
 
     def text(
-        self, key: str, *, seed: int, sync: bool, needs_fsync: bool = False, **reported: int | str
+        self,
+        key: str,
+        *,
+        seed: int,
+        sync: bool,
+        needs_fsync: bool = False,
+        defer: str = "",
+        on_host: bool = False,
+        **reported: int | str,
     ) -> str:
         """Return one of its commands for sh; nothing if it does not have that one."""
         template = getattr(self.workload, key) or ":"
@@ -273,8 +298,9 @@ class Beside:
             seed=seed,
             sync=sync,
             needs_fsync=needs_fsync,
+            defer=defer,
             options=self.options,
-            slot=self.slot,
+            slot=self.slot.on_host if on_host else self.slot,
             **reported,
         )
         return argv[-1]

@@ -7,13 +7,14 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from riobed_results.files import replacing
 
-from riobed.errors import UsageError
+from riobed.errors import EnvironmentFault, UsageError
 from riobed.guest.memory.layout import MIB
-from riobed.guest.workload.description import beside_folder
+from riobed.guest.workload.description import FILE, beside_folder
 from riobed.products import Manifest, cache_dir
 from riobed.vm import need_room, run_inside, run_tool
 
@@ -72,6 +73,28 @@ def workload_image(
         work.chmod(0o755)
         _pack(work, image, size)
     return image
+
+
+def unpack_workload(image: Path, folder: Path) -> Path:
+    """Unpack an image of workload_image() into a folder in `folder`, which is returned.
+
+    EnvironmentFault if that fails.
+    """
+    place = folder / f"workload-{image.stem}"
+    if place.exists():
+        return place
+    with tempfile.TemporaryDirectory(dir=folder, prefix="unpacking-") as made:
+        new = Path(made) / "files"
+        new.mkdir()
+        # debugfs ends with 0 whatever happens.
+        said = run_tool(["debugfs", "-R", f"rdump / {new}", str(image)], f"image {image}")
+        if not (new / FILE).exists():
+            raise EnvironmentFault(f"image {image}: debugfs cannot unpack it: {said.strip()[-200:]}")
+        new.chmod(0o755)
+        # Another thread may have been first.
+        with suppress(OSError):
+            new.rename(place)
+    return place
 
 
 def _build(folder: Path, build: str | None, work: Path, manifest: Manifest) -> None:

@@ -19,11 +19,11 @@ from riobed.guest import Beside, Guest, Parking, boot_production, wait_stage0
 from riobed.trial.observe.progress import poll_progress, progress
 from riobed.trial.record import TrialRecord
 from riobed.trial.recovery.bystanders import check_outside
+from riobed.trial.recovery.check import CHECK_S, check_files, differing
 from riobed.trial.recovery.interrupt import interrupt_recovery
-from riobed.trial.verdict import broken, read_check
+from riobed.trial.verdict import broken
 from riobed.vm import AgentLost
 
-_CHECK_S = 300.0
 RECOVERY_TRIES = 3
 _BEGUN = b"riorecover: "
 _MAX_REPORT = 1 << 16
@@ -78,15 +78,6 @@ def findings(record: TrialRecord) -> dict[str, Any]:
     check = record.check.model_dump(mode="json") if record.check else None
     unrecovered = bool(record.unrecovered)
     return {"recovery": recovery, "check": check, "unrecovered": unrecovered, "tries": record.tries}
-
-
-def differing(one: Any, other: Any, name: str = "") -> list[str]:
-    """Return the names of the fields in which two JSON values differ, as `recovery.data.pages`."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        keys = sorted(one.keys() | other.keys())
-        found = [differing(one.get(key), other.get(key), f"{name}.{key}".lstrip(".")) for key in keys]
-        return [path for paths in found for path in paths]
-    return [] if one == other else [name]
 
 
 def recover_by(guest: Guest, record: TrialRecord, how: Restart | None) -> None:
@@ -151,16 +142,17 @@ def judge(guest: Guest, record: TrialRecord) -> None:
     if record.recovery and record.recovery.mount_error:
         keep_recovery_log(guest, record)
         return
-    with record.phase("check"):
-        reported = record.progress.reported
-        if record.promise == "synced":
-            reported["oldest"] = 0
-        argv = guest.workload.command("check", seed=record.planned.workload_seed, **reported)
-        record.check = read_check(guest.machine.run(argv, timeout=_CHECK_S))
-        beside = [check_beside(guest, record, each) for each in guest.workload.beside]
-        beside += [check_outside(guest, _CHECK_S)] if guest.known.outside else []
-        if beside:
-            record.check = CheckReport.model_validate(record.check.model_dump() | {"beside": beside})
+    reported = record.progress.reported
+    if record.promise == "synced":
+        reported["oldest"] = 0
+    check = guest.workload.check(None, seed=record.planned.workload_seed, **reported)
+    record.check = check_files(guest, record, check)
+    beside = [check_beside(guest, record, each) for each in guest.workload.beside]
+    if guest.known.outside:
+        with record.phase("check"):
+            beside.append(check_outside(guest, CHECK_S))
+    if beside:
+        record.check = CheckReport.model_validate(record.check.model_dump() | {"beside": beside})
     record.broken = broken(
         record.check, guest.mode.promised, record.progress.seconds_lost(record.check.steps_lost)
     )
@@ -173,8 +165,8 @@ def check_beside(guest: Guest, record: TrialRecord, beside: Beside) -> dict[str,
     seed = record.planned.workload_seed
     reports = progress(seed, beside.workload.streams, beside.slot.stream)
     reports.feed(record.reported_before + guest.machine.progress.text())
-    argv = guest.workload.check_beside(beside, seed=seed, **reports.reported)
-    report = read_check(guest.machine.run(argv, timeout=_CHECK_S))
+    check = guest.workload.check(beside, seed=seed, **reports.reported)
+    report = check_files(guest, record, check)
     errors = [asdict(error) for error in reports.errors]
     return report.model_dump() | {"workload": beside.workload.name, "done": reports.done, "errors": errors}
 
