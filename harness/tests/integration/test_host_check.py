@@ -16,7 +16,9 @@ from riobed.trial.control.plant import PLANTED
 from .conftest import MEMTEST, UD2, FaultIn, opened, trial
 
 
-@pytest.fixture(scope="module", params=["rio-protected", "write-through"])
+@pytest.fixture(
+    scope="module", params=["rio-protected", pytest.param("write-through", marks=pytest.mark.extended)]
+)
 def guest(request: pytest.FixtureRequest) -> Iterator[Guest]:
     beside = (BesideSpec(path=CHECKOUT / "workloads/andrew"),)
     workload = WorkloadSpec(path=MEMTEST, options={"twins": 100, "xattrs": 300}, beside=beside)

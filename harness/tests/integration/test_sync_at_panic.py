@@ -51,7 +51,11 @@ def kept(record: TrialRecord) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("by", "how", "sound"), [("sysrq", "done", True), ("nmi", "not in this context", False)]
+    ("by", "how", "sound"),
+    [
+        ("sysrq", "done", True),
+        pytest.param("nmi", "not in this context", False, marks=pytest.mark.extended),
+    ],
 )
 def test_a_panic_without_a_fault_loses_nothing_if_it_comes_in_a_task(
     run: Run, monkeypatch: pytest.MonkeyPatch, by: str, how: str, sound: bool
@@ -65,6 +69,7 @@ def test_an_oops_is_a_panic_in_a_task(run: Run, fault_in: FaultIn) -> None:
     assert record.verdict and record.verdict.crash_kind == "oops" and kept(record)
 
 
+@pytest.mark.extended
 def test_what_survived_is_brought_down_in_a_task(run: Run, fault_in: FaultIn) -> None:
     """Nothing calls the faulty function before the sync does, which then crashes."""
     record = run("crashed", fault_in("sync_inodes_sb", UD2))
