@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of a study of traces: its sentences, the curve of risk against writes, and all tables."""
+"""The page of a study of traces: its sentences, the curves of risk against writes, and all tables."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,19 +11,22 @@ from riobed_caches.rows import CacheRow, LifetimeRow
 from riobed_results.errors import StoreError
 from riobed_results.files import write_whole
 from riobed_results.report import plots
-from riobed_results.tables.caches.grids import Study, read_study
+from riobed_results.tables.caches.grids import Study, read_study, size_text
 from riobed_results.tables.caches.risk import headlines, risk_rows
 from riobed_results.tables.framework.render import TEMPLATES, Page
 from riobed_results.tables.registry import STUDY_TABLES
-
-# Models whose marks lie beside the line of delays.
-_MARKS = ("on-close", "delayed", "when-full", "never")
 
 
 @dataclass(frozen=True)
 class _Section:
     name: str
     page: Page
+
+
+@dataclass(frozen=True)
+class _Curve:
+    trace: str
+    plot: Markup
 
 
 def caches_page(folder: Path, out: Path) -> None:
@@ -37,29 +40,51 @@ def caches_page(folder: Path, out: Path) -> None:
             # The traces cannot support this table; the command for it says why.
             continue
     template = TEMPLATES.get_template("caches.html.j2")
+    lines = risk_lines(study)
     html = template.render(
-        study=study, headlines=headlines(study), curve=risk_curve(study), sections=sections
+        headlines=headlines(study),
+        curves=_curves(study, lines),
+        together=plots.risk(lines) if len(lines) > 1 else None,
+        sections=sections,
     )
     write_whole(out, (html + "\n").encode())
 
 
-def risk_curve(study: Study) -> Markup:
-    """Plot bytes at risk against bytes sent, one line a trace, over delays from none to never."""
+def _curves(study: Study, lines: Sequence[plots.RiskLine]) -> list[_Curve]:
+    """Plot bytes at risk against bytes sent for each trace, one line a size of the cache."""
+    rows, curves = risk_rows(study), []
+    for number, line in enumerate(lines):
+        mine = [row for row in rows if row.trace == line.label and row.model in plots.RISK_MARKS]
+        sizes = sorted({row.volatile for row in mine})
+        of_size = [
+            plots.SizeLine(
+                size_text(size),
+                [(row.sent / row.written, row.at_risk, row.model) for row in mine if row.volatile == size],
+            )
+            for size in sizes
+        ]
+        curves.append(_Curve(line.label, plots.sizes(f"sizes{number}", of_size, line.points)))
+    return curves
+
+
+def risk_lines(study: Study) -> list[plots.RiskLine]:
+    """Return bytes at risk and bytes sent for each trace, over delays from none to never."""
     lifetimes, caches = study.rows(LifetimeRow), risk_rows(study)
     lines = [
         _line(trace.trace, [row for row in lifetimes if row.trace == trace.trace], caches)
         for trace in study.traces
     ]
-    return plots.risk([line for line in lines if line.points])
+    return [line for line in lines if line.points]
 
 
 def _line(name: str, lifetimes: Sequence[LifetimeRow], caches: Sequence[CacheRow]) -> plots.RiskLine:
     mine = [row for row in caches if row.trace == name and row.written]
     largest = max((row.volatile + row.safe for row in mine), default=0)
+    # Write-through has nothing at risk, which a logarithmic axis does not have.
     marks = {
         row.model: (row.sent / row.written, row.at_risk)
         for row in mine
-        if row.model in _MARKS and row.volatile == largest
+        if row.model in plots.RISK_MARKS and row.model != "write-through" and row.volatile == largest
     }
     ordered = sorted(lifetimes, key=lambda row: row.delay if row.delay >= 0 else float("inf"))
     points = [(row.sent / row.written, row.at_risk) for row in ordered if row.written]

@@ -333,7 +333,6 @@ class RiskLine:
 
 def risk(lines: Sequence[RiskLine]) -> Markup:
     """Plot bytes at risk, on a logarithmic axis, against bytes sent in per cent of those written."""
-    models = list(dict.fromkeys(model for line in lines for model in line.marks))
     with _figure(_RISK_ROWS) as (figure, axes):
         for number, line in enumerate(lines):
             colour = SERIES[number % len(SERIES)]
@@ -342,10 +341,10 @@ def risk(lines: Sequence[RiskLine]) -> Markup:
             label = _short(printable(line.label))
             axes.plot(xs, ys, color=colour, linewidth=1.2, linestyle=dash, label=label)
             for model, (sent, cost) in line.marks.items():
-                mark = _RISK_MARKS[models.index(model)]
+                mark = RISK_MARKS[model]
                 axes.plot(100 * sent, max(cost, 1), mark, color=colour, markersize=5)
-        for model, mark in zip(models, _RISK_MARKS, strict=False):
-            axes.plot([], [], mark, color=INK, markersize=5, label=model)
+        for model in dict.fromkeys(model for line in lines for model in line.marks):
+            axes.plot([], [], RISK_MARKS[model], color=INK, markersize=5, linestyle="none", label=model)
         axes.set_yscale("log", base=2)
         axes.yaxis.set_major_formatter(lambda value, _: size_text(value))
         axes.set_xlim(left=0)
@@ -355,8 +354,79 @@ def risk(lines: Sequence[RiskLine]) -> Markup:
         return _svg(figure, "risk", "Bytes that a crash costs against bytes written to the disk")
 
 
+@dataclass(frozen=True)
+class SizeLine:
+    """Caches of one size: `points` are the share of written bytes sent, mean bytes at risk, and the model."""
+
+    label: str
+    points: Sequence[tuple[float, float, str]]
+
+
+def sizes(name: str, lines: Sequence[SizeLine], unbounded: Sequence[tuple[float, float]]) -> Markup:
+    """Plot a line for each size, through its models from the one that sends most to that which sends least.
+
+    `name` must be unique on the page. `unbounded` are points of a cache without a bound, by delay. Bytes at
+    risk are on a logarithmic axis, at whose lower end is nothing at risk.
+    """
+    risks = [risk for line in lines for _, risk, _ in line.points] + [risk for _, risk in unbounded]
+    lowest, highest = min((risk for risk in risks if risk > 0), default=1.0), max(risks, default=1.0)
+    floor = 2.0 ** (np.floor(np.log2(lowest)) - 1)
+    with _figure(_RISK_ROWS) as (figure, axes):
+        ends = []
+        for number, line in enumerate(lines):
+            shade = 1 - (1 - _PALEST) * (len(lines) - 1 - number) / len(lines)
+            ordered = sorted(line.points, key=lambda point: (-point[0], point[1]))
+            xs, ys = [100 * sent for sent, *_ in ordered], [max(risk, floor) for _, risk, _ in ordered]
+            axes.plot(xs, ys, color=SERIES[0], linewidth=1.2, alpha=shade)
+            for x, y, (*_, model) in zip(xs, ys, ordered, strict=True):
+                mark = RISK_MARKS[model]
+                axes.plot(x, y, mark, color=SERIES[0], markersize=4, alpha=shade, clip_on=False)
+            ends.append((xs[-1], ys[-1]))
+        _label_ends(axes, [line.label for line in lines], ends, np.log2(max(highest, 2 * floor) / floor))
+        xs, ys = [100 * sent for sent, _ in unbounded], [max(risk, floor) for _, risk in unbounded]
+        axes.plot(xs, ys, color=SERIES[1], linewidth=1.2, linestyle="dashed", label="no bound")
+        for model in dict.fromkeys(model for line in lines for *_, model in line.points):
+            mark = RISK_MARKS[model]
+            axes.plot([], [], mark, color=INK, markersize=4, linestyle="none", label=model)
+        axes.set_yscale("log", base=2)
+        axes.set_ylim(bottom=floor)
+        step = 4.0 ** np.ceil(np.log2(max(highest, 2 * floor) / floor) / 14)
+        axes.set_yticks(floor * step ** np.arange(8)[floor * step ** np.arange(8) <= 2 * highest])
+        axes.minorticks_off()
+        axes.yaxis.set_major_formatter(lambda value, _: size_text(value if value > floor else 0))
+        axes.set_xlim(0, 100)
+        axes.set_xlabel("bytes sent, % of bytes written")
+        axes.set_ylabel("mean bytes that a crash costs")
+        figure.legend(loc="outside upper center", ncols=3, handlelength=1.5, columnspacing=1.2)
+        return _svg(
+            figure, name, "Bytes that a crash costs against bytes sent, by size of the cache and model"
+        )
+
+
+def _label_ends(axes: Any, labels: Sequence[str], ends: Sequence[tuple[float, float]], height: float) -> None:
+    """Write the labels at the ends of lines; lines that end beside each other get one, from first to last.
+
+    `height` is that of the axis, in powers of two.
+    """
+    groups: list[list[int]] = []
+    for number, (x, y) in enumerate(ends):
+        first = ends[groups[-1][0]] if groups else (np.inf, y)
+        if abs(x - first[0]) < _LABEL[0] and abs(np.log2(y / first[1])) < height * _LABEL[1]:
+            groups[-1].append(number)
+        else:
+            groups.append([number])
+    for group in groups:
+        x, y = ends[group[0]]
+        text = labels[group[0]] if len(group) == 1 else f"{labels[group[0]]} to {labels[group[-1]]}"
+        axes.annotate(text, (x, y), (4, 3), textcoords="offset points", fontsize=7)
+
+
+# The size of a label: percent of bytes, and a share of the height.
+_LABEL = (14, 0.04)
+_PALEST = 0.2  # of full colour, for the smallest size
 _RISK_ROWS = 10
-_RISK_MARKS = "osD^v<>"
+# Marks of models, the one that sends most first.
+RISK_MARKS = {"write-through": "o", "on-close": "s", "delayed": "D", "when-full": "^", "never": "v"}
 # Lines with the same colour differ in these.
 _RISK_DASHES = ("solid", "dashed", "dotted")
 
