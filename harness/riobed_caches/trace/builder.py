@@ -68,7 +68,7 @@ class Builder:
         """Return the trace: events of one time in the order in which they were added, times from 0.
 
         Names are hashed with a key that is thrown away, unless they are to be kept: equal names stay equal,
-        and a guess cannot be tried.
+        and a guess cannot be tried. Hashes are cut to what tells all of them apart.
         """
         columns = {name: np.array(self._columns[name], COLUMNS[name]) for name in COLUMNS}
         order = np.argsort(columns["time"], kind="stable")
@@ -82,8 +82,17 @@ class Builder:
             return printable(name) if keep_names else hashed.hexdigest()
 
         names = [shown(self._names[n]) if n in self._names else "" for n in range(len(self._ids["file"]))]
+        names = names if keep_names else shortest(names)
         of_names = {"names": names if self._names else [], "names_are_hashes": not keep_names}
         return Trace(header.model_copy(update=of_names), columns)
+
+
+def shortest(hashes: list[str]) -> list[str]:
+    """Return the hashes, cut to as many digits as tell them apart."""
+    different = len(set(hashes))
+    longest = max(map(len, hashes), default=0)
+    digits = next(n for n in range(longest + 1) if len({name[:n] for name in hashes}) == different)
+    return [name[:digits] for name in hashes]
 
 
 def printable(name: str) -> str:

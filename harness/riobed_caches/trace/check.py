@@ -2,6 +2,7 @@
 """What must hold of the events of a trace, because models use them as indices and lengths."""
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,13 +21,9 @@ _KINDS = int(max(Event)) + 1
 
 def check_events(columns: Mapping[str, NDArray[np.generic]], where: Path | str) -> None:
     """Raise TraceError with the first event that is wrong."""
-    number = len(columns["time"])
-    if any(len(columns[name]) != number for name in COLUMNS):
+    if any(len(columns[name]) != len(columns["time"]) for name in COLUMNS):
         raise TraceError(where, "its columns differ in length")
-
-    def refuse(wrong: NDArray[np.bool_], what: str) -> None:
-        if wrong.any():
-            raise TraceError(where, f"event {int(np.argmax(wrong))}: {what}")
+    refuse = partial(_refuse, where)
 
     time, event, file, handle = (columns[name] for name in ("time", "event", "file", "handle"))
     offset, length, size = (columns[name] for name in ("offset", "length", "size"))
@@ -34,9 +31,7 @@ def check_events(columns: Mapping[str, NDArray[np.generic]], where: Path | str) 
     refuse(time > MAX_TIME, "its time is more than a century")  # type: ignore[operator]
     refuse(np.diff(time, prepend=time[:1]) < 0, "its time is before that of the event before it")
     refuse((event < 0) | (event >= _KINDS), "its kind is unknown")  # type: ignore[operator]
-    for name in IDS:
-        refuse(columns[name] < UNKNOWN, f"its {name} is negative")  # type: ignore[operator]
-        refuse(columns[name] >= number, f"its {name} is too large for a dense id")  # type: ignore[operator]
+    check_ids(columns, where)
     moves = (event == Event.READ) | (event == Event.WRITE)
     refuse(moves & ((offset < 0) | (length < 0)), "a transfer's offset or length is negative")  # type: ignore[operator]
     refuse(moves & (length > MAX_END - offset), "a transfer ends behind the largest file")  # type: ignore[operator]
@@ -46,6 +41,19 @@ def check_events(columns: Mapping[str, NDArray[np.generic]], where: Path | str) 
     wrong = _first_unopened(event, file, handle)  # type: ignore[arg-type]
     if wrong >= 0:
         raise TraceError(where, f"event {wrong}: its handle is not open, or of another file")
+
+
+def check_ids(columns: Mapping[str, NDArray[np.generic]], where: Path | str) -> None:
+    """Raise TraceError with the first event that has an id which is not dense: as large as their number."""
+    for name in IDS:
+        _refuse(where, columns[name] < UNKNOWN, f"its {name} is negative")  # type: ignore[operator]
+        too_large = columns[name] >= len(columns[name])  # type: ignore[operator]
+        _refuse(where, too_large, f"its {name} is too large for a dense id")
+
+
+def _refuse(where: Path | str, wrong: NDArray[np.bool_], what: str) -> None:
+    if wrong.any():
+        raise TraceError(where, f"event {int(np.argmax(wrong))}: {what}")
 
 
 @compiled

@@ -6,7 +6,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-VERSION = 1
+# Files of version 1 have no empty fields, and say no version.
+VERSION = 2
 # 142 years, as of the time of an event.
 MAX_SECONDS = 2**52 / 1e6
 
@@ -42,7 +43,7 @@ class Header(BaseModel, extra="forbid"):
     are those of the files, by id: hashes, unless the user asked for names.
     """
 
-    version: int = VERSION
+    version: Annotated[int, Field(ge=1)] = VERSION
     recorder: str
     source: str
     clock: str

@@ -12,7 +12,8 @@ from riobed_caches.rowfiles import read_rows
 from riobed_caches.rows import Row
 from riobed_caches.study.prepare import Options
 from riobed_caches.study.run import KINDS, rows_of
-from riobed_caches.trace.file import write_trace
+from riobed_caches.trace.file import read_trace, write_trace
+from riobed_caches.trace.show import show
 from riobed_results.tables.caches.grids import read_study
 from riobed_results.tables.caches.papers import FITTED, points
 from tools.trace_bounds import bounds
@@ -39,6 +40,20 @@ def same_rows(path: Path, study: Path) -> None:
 @pytest.mark.parametrize("name", ["build", "database", "editor"])
 def test_rows_of_recorded_work(name: str) -> None:
     same_rows(PUBLISHED / f"own/{name}.parquet", PUBLISHED / "own")
+
+
+@pytest.mark.parametrize("name", ["build", "database", "editor"])
+def test_a_recorded_event_takes_at_most_four_bytes(name: str) -> None:
+    path = PUBLISHED / f"own/{name}.parquet"
+    size = show(read_trace(path), path).bytes_an_event
+    assert size is not None and size <= 4
+
+
+def test_a_generated_event_takes_at_most_seven_bytes(tmp_path: Path) -> None:
+    path, trace = tmp_path / "day.parquet", generate(7, 1)
+    write_trace(path, trace)
+    assert path.stat().st_size <= 7 * len(trace)
+    assert read_trace(path).sha256 == trace.sha256
 
 
 def test_table_4_is_held_out() -> None:
