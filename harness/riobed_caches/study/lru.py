@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from riobed_caches.compiled import Floats, Int64s
+from riobed_caches.compiled import Bools, Floats, Int64s
 from riobed_caches.models.bands import Policy, Run, bands
 from riobed_caches.models.count import Count
 from riobed_caches.models.moments import Moments
 from riobed_caches.rows import CacheRow
-from riobed_caches.stream.ops import Stream
+from riobed_caches.stream.ops import Op, Stream
 
 # Sprite and Linux write dirty data when it is 30 s old (000, 1; dirty_expire_centisecs).
 DELAY = 30_000_000
@@ -41,8 +41,11 @@ _OUT = (Count.REPLACED, Count.DELAYED, Count.FSYNCED, Count.RECALLED, Count.CLOS
 def lru_rows(trace: str, stream: Stream, sizes: Int64s, moments: Moments) -> list[CacheRow]:
     """Return a row for each kind and size (blocks a client); one pass for all sizes of a policy."""
     runs = {policy: bands(stream, sizes, policy, moments) for policy in {kind.policy for kind in KINDS}}
+    risks = {policy: _risks(run, moments) for policy, run in runs.items()}
     return [
-        _row(trace, stream, kind, runs[kind.policy], g, moments) for kind in KINDS for g in range(len(sizes))
+        _row(trace, stream, kind, runs[kind.policy], g, risks[kind.policy][g])
+        for kind in KINDS
+        for g in range(len(sizes))
     ]
 
 
@@ -75,13 +78,13 @@ _RISKS = ("at_risk", "at_risk_median", "at_risk_95", "at_risk_99", "at_risk_wors
 NO_RISK = dict.fromkeys((*_RISKS, "busy_95", "files_median", "files_95", "age_95", "promised_95"), 0.0)
 
 
-def _row(trace: str, stream: Stream, kind: Kind, run: Run, g: int, moments: Moments) -> CacheRow:
-    found, risk = counted(run.counts[:, g], stream), _risk(run, g, moments)
+def _row(trace: str, stream: Stream, kind: Kind, run: Run, g: int, risk: dict[str, float]) -> CacheRow:
+    found = counted(run.counts[:, g], stream)
     if kind.through:
         # Each write goes out at once, so the cache has no dirty byte; what it reads is the same.
         out = dict.fromkeys(("remaining", "replaced", "fsynced", "recalled", "overwritten", "deleted"), 0)
-        found |= out | {"sent": stream.written, "blocks_out": int(np.isin(stream.op, (1,)).sum())}
-        risk = dict(NO_RISK)
+        found |= out | {"sent": stream.written, "blocks_out": int(np.count_nonzero(stream.op == Op.WRITE))}
+        risk = NO_RISK
     volatile, safe = int(run.sizes[g]) * stream.block_size, 0
     if kind.lost_in == "power":
         volatile, safe = safe, volatile
@@ -90,23 +93,31 @@ def _row(trace: str, stream: Stream, kind: Kind, run: Run, g: int, moments: Mome
     )
 
 
-def _risk(run: Run, g: int, moments: Moments) -> dict[str, float]:
+def _risks(run: Run, moments: Moments) -> list[dict[str, float]]:
+    """Return the fields of risk of each size."""
     even, busy = moments.even, ~moments.even
+    sizes = len(run.sizes)
 
-    def at(values: Int64s, share: float, which: "np.ndarray[tuple[int], np.dtype[np.bool_]]" = even) -> float:
-        chosen: Floats = values[which, g].astype(np.float64)
-        return float(np.quantile(chosen, share)) if len(chosen) else 0.0
+    def at(values: Int64s, which: Bools, *shares: float) -> Floats:
+        """Return a line of all sizes for each share."""
+        chosen: Floats = values[which].astype(np.float64)
+        found: Floats = np.quantile(chosen, shares, axis=0) if len(chosen) else np.zeros((len(shares), sizes))
+        return found
 
-    return {
-        "at_risk": float(run.mean[g]),
-        "at_risk_median": at(run.bytes, 0.5),
-        "at_risk_95": at(run.bytes, 0.95),
-        "at_risk_99": at(run.bytes, 0.99),
-        "at_risk_worst": float(run.worst[g]),
-        "busy_median": at(run.bytes, 0.5, busy),
-        "busy_95": at(run.bytes, 0.95, busy),
-        "files_median": at(run.files, 0.5),
-        "files_95": at(run.files, 0.95),
-        "age_95": max(at(run.oldest, 0.95), 0.0) / 1e6,
-        "promised_95": at(run.promised, 0.95),
+    median, most, worst = at(run.bytes, even, 0.5, 0.95, 0.99)
+    busy_median, busy_most = at(run.bytes, busy, 0.5, 0.95)
+    files_median, files_most = at(run.files, even, 0.5, 0.95)
+    fields = {
+        "at_risk": run.mean,
+        "at_risk_median": median,
+        "at_risk_95": most,
+        "at_risk_99": worst,
+        "at_risk_worst": run.worst,
+        "busy_median": busy_median,
+        "busy_95": busy_most,
+        "files_median": files_median,
+        "files_95": files_most,
+        "age_95": np.maximum(at(run.oldest, even, 0.95)[0], 0.0) / 1e6,
+        "promised_95": at(run.promised, even, 0.95)[0],
     }
+    return [{name: float(values[g]) for name, values in fields.items()} for g in range(sizes)]
