@@ -10,6 +10,7 @@ SUFFIXES = {
     "TRIAL": "trial",
     "FAULTS": "faults",
     "RESTART": "restart",
+    "CHECK": "check",
     "RUN_ON": "run-on",
     "UNDISTURBED": "run-on",
     "PANIC": "panic",

@@ -12,7 +12,8 @@ from riobed_results.store.vocabulary import before_vocabularies
 
 def test_campaigns_without_a_vocabulary_are_judged_as_today() -> None:
     """They name the shipped modes, classes and kinds of change, which have not changed their meaning."""
-    modes = all_modes()
+    # One mode is newer than vocabularies.
+    modes = {name: mode for name, mode in all_modes().items() if name != "rio-sync-at-panic"}
     now, then = vocabulary(modes), before_vocabularies({"modes": list(modes)})
     assert set(then.lost_at_reset) == set(now.lost_at_reset)
     assert set(then.lost_at_power) == set(now.lost_at_power)
