@@ -89,7 +89,7 @@ def adjudicate_corruptions(
 
 @app.command("power")
 def power(
-    plan: Annotated[Path, typer.Argument(help="YAML with runs, chains of claims, and truths.")],
+    plan: Annotated[Path, typer.Argument(help="YAML with a protocol that has runs, and truths.")],
     form: FormOption = TableFormat.MD,
     output: OutputOption = None,
 ) -> None:

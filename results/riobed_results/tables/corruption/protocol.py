@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from riobed_results.rules.controls import failed_controls
+from riobed_results.rules.controls import failed_controls, must_lose
 from riobed_results.rules.endpoints import result, results_of
 from riobed_results.rules.protocol import Claim, Protocol, stored_protocol
 from riobed_results.stats.strata import Difference
@@ -72,8 +72,7 @@ class Monitor:
     def __init__(self, protocol: Protocol, classes: Iterable[str], vocabulary: Vocabulary) -> None:
         self.protocol = protocol
         classes = list(classes)
-        # Claims that are tested once stop no campaign, but a control that failed does.
-        self._vocabulary = vocabulary if protocol.runs else None
+        self._vocabulary = vocabulary
         self._tests = [SequentialTest(claim, protocol.level, classes) for claim in protocol.claims]
 
     def count(self, row: Row) -> None:
@@ -83,10 +82,19 @@ class Monitor:
 
     def add(self, row: Row) -> str:
         """Count a row; return why the campaign may stop, empty if it may not."""
-        if self._vocabulary:
-            return next(iter(failed_controls([row], self._vocabulary)), "").rstrip(".")
+        if self.protocol.runs:
+            return self._failed(row)
         self.count(row)
         return self.stop()
+
+    def _failed(self, row: Row) -> str:
+        """Say how a control failed: claims that are tested once stop no campaign, but that does.
+
+        Where a file has to be lost, one run that lost none is no failure: only all of them are.
+        """
+        if must_lose(row, self._vocabulary):
+            return ""
+        return next(iter(failed_controls([row], self._vocabulary)), "").rstrip(".")
 
     def stop(self) -> str:
         """Say why the campaign may stop; empty if it may not."""
