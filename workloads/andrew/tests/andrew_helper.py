@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from elsewhere import compare_elsewhere
+
 SOURCE = Path(__file__).resolve().parents[1]
 SEED = 1988
 PROCESSES = 4
@@ -112,32 +114,10 @@ class Andrew:
         result = self("verify", "--dir", root, *moment, "--json", **keywords)
         assert result.returncode in (0, 3), result.stderr
         if not keywords:
-            self.compare_elsewhere(root, moment, result)
+            compare_elsewhere(self, self.binary, root, moment, ["--json"], result, QUICK)
         report: dict[str, Any] = json.loads(result.stdout)
         assert (result.returncode == 3) == (report["difference_count"] > 0)
         return report
-
-    def compare_elsewhere(
-        self, root: Path, moment: list[Any], whole: subprocess.CompletedProcess[str]
-    ) -> None:
-        """Without the bytes it says the same, unless these differ, which only `contents` can find."""
-        listed = self.binary.with_name("deferred")
-        deferring = self("verify", "--dir", root, *moment, "--json", "--defer", listed)
-        if deferring.returncode == 3:
-            assert whole.returncode == 3
-            return
-        assert deferring.returncode == 0, deferring.stderr
-        files = [(path, (root / path).read_bytes()) for path in listed.read_text().splitlines()]
-        sent = b"".join(f"{len(data)} {path}\n".encode() + data for path, data in files)
-        command = [str(self.binary), "contents", *map(str, moment)]
-        elsewhere = subprocess.run(command, input=sent, capture_output=True, env=QUICK)
-        assert elsewhere.returncode == whole.returncode, elsewhere.stderr
-        wrong = elsewhere.stdout.decode().splitlines()
-        if whole.returncode == 0:
-            assert (wrong, deferring.stdout) == ([], whole.stdout)
-        else:
-            found = json.loads(whole.stdout)["differences"]
-            assert wrong == [*dict.fromkeys(each["path"] for each in found)]
 
     def differences(self, root: Path, processes: list[Process]) -> list[tuple[str, str]]:
         """Path and kind of each difference."""

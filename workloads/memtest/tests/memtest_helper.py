@@ -12,6 +12,8 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
+from elsewhere import compare_elsewhere
+
 SOURCE = Path(__file__).resolve().parents[1]
 MAX_BYTES = 4 << 20
 SEED = 1996
@@ -122,7 +124,7 @@ class Memtest:
         options = ["--json", *(() if oldest is None else ("--oldest", oldest)), "--fsync-every", every]
         result = self("verify", "--dir", root, *moment, *options, **keywords)
         if oldest in (None, done) and not keywords and result.returncode in (0, 3):
-            self.compare_elsewhere(root, moment, options, result)
+            compare_elsewhere(self, self.binary, root, moment, options, result, QUICK)
         assert result.returncode in (0, 3), result.stderr
         report: dict[str, Any] = json.loads(result.stdout)
         assert (report["done"], report["intent"]) == (done, intent)
@@ -130,29 +132,6 @@ class Memtest:
         assert len(report["differences"]) == min(100, report["difference_count"])
         assert report["truncated"] == (report["difference_count"] > 100)
         return report
-
-    def compare_elsewhere(
-        self, root: Path, moment: list[Any], options: list[Any], whole: subprocess.CompletedProcess[str]
-    ) -> None:
-        """Without the bytes it says the same, unless these differ, which only `contents` can find."""
-        paths = self.binary.with_name("deferred")
-        deferring = self("verify", "--dir", root, *moment, *options, "--defer", paths)
-        if deferring.returncode == 3:
-            assert whole.returncode == 3
-            return
-        assert deferring.returncode == 0, deferring.stderr
-        files = [(path, (root / path).read_bytes()) for path in paths.read_text().splitlines()]
-        sent = b"".join(f"{len(data)} {path}\n".encode() + data for path, data in files)
-        command = [str(self.binary), "contents", *map(str, moment)]
-        elsewhere = subprocess.run(command, input=sent, capture_output=True, env=QUICK)
-        assert elsewhere.returncode == whole.returncode, elsewhere.stderr
-        wrong = elsewhere.stdout.decode().splitlines()
-        if whole.returncode == 0:
-            assert (wrong, deferring.stdout) == ([], whole.stdout)
-        else:
-            report = json.loads(whole.stdout)
-            listed = [*dict.fromkeys(each["path"] for each in report["differences"])]
-            assert wrong[: len(listed)] == listed and (report["truncated"] or wrong == listed)
 
     def differences(self, *args: Any, **keywords: Any) -> list[tuple[str, str]]:
         """Path and kind of each difference that verify finds."""

@@ -35,7 +35,7 @@ def mounted(tmp_path: Path) -> Iterator[Path]:
     try:
         run("mount", "-o", "loop", tmp_path / "disk", folder)
     except subprocess.CalledProcessError as error:
-        pytest.skip(f"no loop devices: {error.stderr.strip()}")
+        pytest.skip(f"this host lacks loop devices: {error.stderr.strip()}")
     yield folder
     subprocess.run([find_tool("umount"), "-l", folder], check=True)
 
