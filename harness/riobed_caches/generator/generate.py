@@ -58,7 +58,7 @@ def generate_from(table: Fitted, like: int, seed: int, days: float) -> Trace:
         recorder="riobed generator",
         # Its last word is the number of the trace, by which it is compared with the papers.
         source=f"made up from seed {seed}, begins at midnight, like Sprite's trace {like}",
-        clock="generated",
+        clock="generated, in steps of 20 ms",
         has=list(Has),
         blind=_BLIND,
         seconds=days * DAY,

@@ -13,6 +13,9 @@ from riobed_caches.trace.header import Header
 
 # Seconds between an open and its first transfer.
 _FIRST = 0.0005
+# µs. The time of day that Sprite's kernel kept went on at interrupts of its timer (timerClock.c), every 20 ms
+# (timerMach.h). The shortest time that anything is fitted to is 0.6 s (Figure 2 of Baker et al. 1992).
+_STEP = 20_000
 
 
 class Who(NamedTuple):
@@ -115,12 +118,16 @@ class Rows:
         return np.concatenate(self._parts[name])
 
     def trace(self, header: Header, end: float) -> Trace:
-        """Return the trace of the events before `end` seconds, with dense ids and the sizes at opens."""
+        """Return the trace of the events before `end` seconds, with dense ids and the sizes at opens.
+
+        Events keep the order of their exact times, which are then rounded down to whole steps.
+        """
         time = self.column("time")
         order = np.argsort(time, kind="stable")
         order = order[time[order] < end * 1e6]  # type: ignore[operator]
         columns = {name: self.column(name)[order] for name in COLUMNS}
-        columns["time"] -= columns["time"][:1]  # type: ignore[misc]
+        time = columns["time"]
+        columns["time"] = (time - time[:1]) // _STEP * _STEP  # type: ignore[operator]
         _fill_sizes(
             columns["event"],  # type: ignore[arg-type]
             columns["file"],  # type: ignore[arg-type]
@@ -136,9 +143,12 @@ class Rows:
 
 
 def _dense(ids: NDArray[np.generic]) -> Int32s:
-    """Return ids that are numbered without gaps; UNKNOWN stays."""
-    known, dense = np.unique(ids, return_inverse=True)
-    return np.asarray(dense - int(known[0] == UNKNOWN), np.int32)
+    """Return ids that are numbered without gaps in the order of their first use; UNKNOWN stays."""
+    known, first, place = np.unique(ids, return_index=True, return_inverse=True)
+    number = np.empty(len(known), np.int32)
+    used = np.argsort(np.where(known == UNKNOWN, -1, first))
+    number[used] = np.arange(len(known)) - int(known[0] == UNKNOWN)
+    return number[place]
 
 
 @compiled

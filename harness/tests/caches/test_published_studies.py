@@ -49,10 +49,10 @@ def test_a_recorded_event_takes_at_most_four_bytes(name: str) -> None:
     assert size is not None and size <= 4
 
 
-def test_a_generated_event_takes_at_most_seven_bytes(tmp_path: Path) -> None:
+def test_a_generated_event_takes_at_most_four_bytes(tmp_path: Path) -> None:
     path, trace = tmp_path / "day.parquet", generate(7, 1)
     write_trace(path, trace)
-    assert path.stat().st_size <= 7 * len(trace)
+    assert path.stat().st_size <= 4 * len(trace)
     assert read_trace(path).sha256 == trace.sha256
 
 
