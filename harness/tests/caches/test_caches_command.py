@@ -2,28 +2,34 @@
 """`riobed trace` and `riobed caches` as their user calls them: what they write, and what they refuse."""
 
 import random
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from parquet_by_hand import trace_by_hand
 from reference_server import random_trace
 from riobed import cli
 from riobed_caches.errors import TraceError
 from riobed_caches.rowfiles import read_rows
-from riobed_caches.rows import CacheRow, ConsistencyRow, TraceRow
+from riobed_caches.rows import CacheRow, ConsistencyRow, LifetimeRow, TraceRow
 from riobed_caches.trace.builder import Builder
 from riobed_caches.trace.check import MAX_TIME, check_events
 from riobed_caches.trace.events import Event
 from riobed_caches.trace.file import Trace, read_trace, write_trace
 from riobed_caches.trace.follows import FOLLOWS
 from riobed_caches.trace.header import Has, Header, Loss
+from riobed_results.report import plots
+from riobed_results.report.caches import caches_page
 from riobed_results.tables.registry import STUDY_TABLES
 
 Riobed = Callable[..., tuple[int, str, str]]
+OWN = Path(__file__).resolve().parents[3] / "results/published/own"
 
 
 @pytest.fixture
@@ -268,6 +274,64 @@ def test_a_trace_that_lost_events_is_refused_unless_asked_for(tmp_path: Path, ri
     assert (code, err.count("\n")) == (2, 1)
     assert "lost 3 of 7 events; use --lossy" in err
     assert not (tmp_path / "study").exists()
+
+
+@pytest.mark.slow
+def test_lost_events_are_told_above_everything(tmp_path: Path, riobed: Riobed) -> None:
+    path = small(tmp_path / "t.parquet", lost=[Loss(time=1, events=3, why="disk full")])
+    told = "t lost 3 of 7 events."
+    code, out, _ = riobed("caches", path, "--out", tmp_path / "study", "--lossy")
+    assert (code, out.splitlines()[0]) == (0, told)
+    page = (tmp_path / "study/index.html").read_text()
+    assert page.index(told) < page.index("<svg")
+    _, *sections = page.split("<h2 id=")
+    assert {section.split('"')[1] for section in sections} > {"risk", "memory-price", "claims-of-papers"}
+    for section in sections:
+        table = section.split('"')[1]
+        assert -1 < section.find(told) < section.index("<table"), table
+        code, out, _ = riobed("table", table, tmp_path / "study")
+        assert (code, -1 < out.find(told) < out.index("\n|")) == (0, True), table
+
+
+PLOTTED = ("write-through", "on-close", "delayed", "when-full", "never")
+
+
+def test_each_trace_of_a_study_has_its_curve(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """All lines of the page's plots are those of the rows, as they are when they become SVG."""
+    figures: dict[str, Figure] = {}
+    drawn = plots._svg
+    monkeypatch.setattr(
+        plots, "_svg", lambda figure, name, says: drawn(figures.setdefault(name, figure), name, says)
+    )
+    caches_page(OWN, tmp_path / "page.html")
+    caches, lifetimes = read_rows(OWN, CacheRow), read_rows(OWN, LifetimeRow)
+    together = {line.get_label(): points(line) for line in figures["risk"].axes[0].lines}
+    page = (tmp_path / "page.html").read_text()
+    for number, name in enumerate(row.trace for row in read_rows(OWN, TraceRow)):
+        section = page[page.index(f"<h2>{name}: what a crash costs") :]
+        assert re.findall(r'<g id="(\w+)-figure_1"', section)[0] == f"sizes{number}"
+        axes = figures[f"sizes{number}"].axes[0]
+        floor = axes.get_ylim()[0]
+        of_size: dict[int, list[tuple[float, float]]] = {}
+        for row in caches:
+            if row.trace == name and row.model in PLOTTED:
+                of_size.setdefault(row.volatile, []).append((row.sent / row.written, row.at_risk))
+        lines = [line for line in axes.lines if line.get_linestyle() == "-"]
+        wanted = [sorted(expected(of, floor)) for _, of in sorted(of_size.items())]
+        assert len(wanted) > 5 and [sorted(points(line)) for line in lines] == wanted
+        curve = [(row.sent / row.written, row.at_risk) for row in lifetimes if row.trace == name]
+        dashed = [line for line in axes.lines if line.get_linestyle() == "--"]
+        assert [points(line) for line in dashed] == [expected(curve, floor)]
+        assert together[name] == expected(curve, 1)
+
+
+def points(line: Line2D) -> list[tuple[float, float]]:
+    return list(zip(line.get_xdata(), line.get_ydata(), strict=True))
+
+
+def expected(points: Sequence[tuple[float, float]], least: float) -> list[tuple[float, float]]:
+    """Points of shares and bytes in per cent; no bytes have no place on a logarithmic axis."""
+    return [(100 * sent, max(risk, least)) for sent, risk in points]
 
 
 @pytest.mark.parametrize(

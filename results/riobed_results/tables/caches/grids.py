@@ -130,7 +130,6 @@ def study_page(note: str, legend: Mapping[str, str], table: StudyTable) -> Page:
         f"sha256 {trace.sha256[:12]})"
         for trace in table.traces
     )
-    lost = [f"{trace.trace} lost {trace.lost} events." for trace in table.traces if trace.lost]
     grids = [
         Grid(
             printable(grid.title),
@@ -148,8 +147,13 @@ def study_page(note: str, legend: Mapping[str, str], table: StudyTable) -> Page:
         for column, value in zip(grid.columns, line, strict=True)
     )
     csv = csv_text(["table", "line", "column", "value"], cells)
-    warnings = [*lost, *table.warnings]
+    warnings = [*losses(table.traces), *table.warnings]
     return Page(source, grids, note, csv, json_text(table), warnings=warnings, legend=legend)
+
+
+def losses(traces: Sequence[TraceRow]) -> list[str]:
+    """Return a line for each trace that lost events; it must stand above what was made of them."""
+    return [f"{row.trace} lost {row.lost} of {row.events + row.lost} events." for row in traces if row.lost]
 
 
 def text(value: Value, form: Form) -> str:

@@ -3,7 +3,15 @@
 
 from riobed_caches.rows import CacheRow
 
-from riobed_results.tables.caches.grids import Column, Definition, Study, Values, size_text, study_table
+from riobed_results.tables.caches.grids import (
+    Column,
+    Definition,
+    Study,
+    Values,
+    losses,
+    size_text,
+    study_table,
+)
 
 # In the order of fewer writes and more risk.
 MODELS = ("write-through", "on-close", "delayed", "delayed-files", "when-full", "never", "rio")
@@ -96,10 +104,11 @@ def sentence(rows: list[CacheRow]) -> str:
 
 
 def headlines(study: Study) -> list[str]:
-    """Return a line for each trace: its name and sentence, or why it has none."""
+    """Return which events were lost, and a line for each trace: its name and sentence, or why it has none."""
     rows, (able, why) = risk_rows(study), study.able(*_NEEDS)
     of = {name: [row for row in rows if row.trace == name] for name in able}
-    return [f"{t.trace}: {sentence(of[t.trace])}." for t in study.traces if t.trace in able] + why
+    said = [f"{t.trace}: {sentence(of[t.trace])}." for t in study.traces if t.trace in able]
+    return losses(study.traces) + said + why
 
 
 RISK = study_table(
