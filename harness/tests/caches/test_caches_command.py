@@ -348,13 +348,28 @@ def test_wrong_options_are_refused(arguments: list[str], says: str, tmp_path: Pa
 
 @pytest.mark.slow
 def test_a_table_that_a_trace_cannot_support_says_why(tmp_path: Path, riobed: Riobed) -> None:
-    path = small(tmp_path / "t.parquet", has=[Has.TIMES, Has.DIRECTIONS])
-    assert riobed("caches", path, "--out", tmp_path / "study")[0] == 0
-    code, _, err = riobed("table", "fates", tmp_path / "study")
-    assert (code, "t is left out: it does not have deletes and truncations" in err) == (1, True)
-    assert riobed("table", "risk", tmp_path / "study")[0] == 0
-    code, _, err = riobed("table", "consistency", tmp_path / "study")
-    assert (code, "t is left out: it does not have opens and closes" in err) == (1, True)
+    traces = (
+        small(tmp_path / "t.parquet", has=[Has.TIMES, Has.DIRECTIONS]),
+        small(tmp_path / "u.parquet", has=[]),
+    )
+    assert riobed("caches", *traces, "--out", tmp_path / "study")[0] == 0
+    page = (tmp_path / "study/index.html").read_text()
+    for table, title, lacks in (
+        ("fates", "Fates of bytes", "deletes and truncations"),
+        ("consistency", "Consistency", "opens and closes"),
+    ):
+        code, _, err = riobed("table", table, tmp_path / "study")
+        why = f"t is left out: it does not have {lacks}. u is left out: it does not have"
+        assert (code, why in err, f"<li>{title}: {why}" in page) == (1, True, True)
+    for table, lacks in (
+        ("risk", "times, directions of transfers"),
+        ("client-caches", "times, directions of transfers"),
+        ("memory-price", "times, directions of transfers"),
+        ("storage-accesses", "directions of transfers"),
+    ):
+        code, out, _ = riobed("table", table, tmp_path / "study")
+        assert (code, f"u is left out: it does not have {lacks}." in out) == (0, True), table
+        assert not re.search(r"^(\| u \||\*\*u:)", out, re.MULTILINE), table
 
 
 @pytest.mark.slow

@@ -8,10 +8,9 @@ from pathlib import Path
 from markupsafe import Markup
 from riobed_caches.rows import CacheRow, LifetimeRow
 
-from riobed_results.errors import StoreError
 from riobed_results.files import write_whole
 from riobed_results.report import plots
-from riobed_results.tables.caches.grids import Study, read_study, size_text
+from riobed_results.tables.caches.grids import Study, UnsupportedError, read_study, size_text
 from riobed_results.tables.caches.risk import headlines, risk_rows
 from riobed_results.tables.framework.render import TEMPLATES, Page
 from riobed_results.tables.registry import STUDY_TABLES
@@ -32,13 +31,12 @@ class _Curve:
 def caches_page(folder: Path, out: Path) -> None:
     """Write the page of a study; StoreError if the folder is none, OSError if it cannot be written."""
     study = read_study(folder)
-    sections = []
+    sections, unsupported = [], {}
     for table in STUDY_TABLES:
         try:
             sections.append(_Section(table.name, table.of(folder)))
-        except StoreError:
-            # The traces cannot support this table; the command for it says why.
-            continue
+        except UnsupportedError as error:
+            unsupported[table.title] = error.why
     template = TEMPLATES.get_template("caches.html.j2")
     lines = risk_lines(study)
     html = template.render(
@@ -46,6 +44,7 @@ def caches_page(folder: Path, out: Path) -> None:
         curves=_curves(study, lines),
         together=plots.risk(lines) if len(lines) > 1 else None,
         sections=sections,
+        unsupported=unsupported,
     )
     write_whole(out, (html + "\n").encode())
 

@@ -19,6 +19,7 @@ from riobed_results.tables.caches.grids import (
     read_study,
     study_page,
     study_table,
+    supported,
 )
 from riobed_results.tables.framework.table import FolderTable, Option
 
@@ -28,6 +29,8 @@ POLICIES = ("omniscient", "unified", "unified-random", "write-aside")
 STARTS = (8 * MIB, 16 * MIB)
 # As much is added at most.
 MOST = 16 * MIB
+# The volatile cache is that of Sprite, which writes back by the clock.
+_NEEDS = ("times", "directions of transfers")
 
 
 def total(row: CacheRow) -> float:
@@ -51,12 +54,13 @@ def by_extra(rows: Iterable[CacheRow], model: str, start: int) -> dict[int, Cach
 
 def _clients(study: Study) -> tuple[list[Values], list[str]]:
     rows, grids = study.rows(CacheRow), []
-    for trace in study.traces:
-        mine = [row for row in rows if row.trace == trace.trace]
-        grids.append(_policies(trace.trace, mine))
-        grids += [_models(trace.trace, mine, start) for start in STARTS]
-        grids.append(_accesses(trace.trace, mine))
-    return grids, []
+    able, why = study.able(*_NEEDS)
+    for name in (trace.trace for trace in study.traces if trace.trace in able):
+        mine = [row for row in rows if row.trace == name]
+        grids.append(_policies(name, mine))
+        grids += [_models(name, mine, start) for start in STARTS]
+        grids.append(_accesses(name, mine))
+    return grids, why
 
 
 def _policies(trace: str, rows: list[CacheRow]) -> Values:
@@ -141,14 +145,15 @@ def _prices(
 ) -> StudyTable:
     study = read_study(folder)
     rows = study.rows(CacheRow)
+    able, why = study.able(*_NEEDS)
     lines: list[list[Value]] = []
-    for trace in study.traces:
-        mine = [row for row in rows if row.trace == trace.trace]
+    for name in (trace.trace for trace in study.traces if trace.trace in able):
+        mine = [row for row in rows if row.trace == name]
         for start in STARTS:
             plain = by_extra(mine, "volatile", start)
             for size, row in sorted(by_extra(mine, "unified", start).items()):
                 same = equal_volatile(plain, total(row)) if len(plain) > 1 else None
-                lines.append([trace.trace, float(start), *_bought(size, total(row), same, nvram, volatile)])
+                lines.append([name, float(start), *_bought(size, total(row), same, nvram, volatile)])
     columns = [
         Column(name="Trace"),
         *(Column(name=name, form="bytes") for name in ("Volatile", "NVRAM added")),
@@ -158,7 +163,7 @@ def _prices(
     columns += [Column(name=name, form="dollars") for name in ("NVRAM, $", "As much volatile, $")]
     columns.append(Column(name="Buy"))
     grid = Values(title="What NVRAM is worth in volatile memory", columns=columns, lines=lines)
-    return StudyTable(traces=study.traces, grids=[grid])
+    return supported(study, [grid], why)
 
 
 def _bought(

@@ -43,6 +43,14 @@ class StudyTable(BaseModel):
     warnings: list[str] = []
 
 
+class UnsupportedError(StoreError):
+    """No trace of a study supports a table; `why` says why."""
+
+    def __init__(self, folder: Path, why: str) -> None:
+        super().__init__(f"study {folder}: {why}")
+        self.why = why
+
+
 @dataclass(frozen=True)
 class Study:
     """The rows of a folder."""
@@ -106,12 +114,7 @@ def study_table(definition: Definition) -> FolderTable[StudyTable]:
 
     def compute(folder: Path) -> StudyTable:
         study = read_study(folder)
-        grids, warnings = definition.build(study)
-        full = [grid for grid in grids if grid.lines]
-        if not full:
-            why = "; ".join(warnings) or f"no trace has rows for the table {definition.name}"
-            raise StoreError(f"study {folder}: {why}")
-        return StudyTable(traces=study.traces, grids=full, warnings=list(warnings))
+        return supported(study, *definition.build(study))
 
     return FolderTable(
         name=definition.name,
@@ -121,6 +124,14 @@ def study_table(definition: Definition) -> FolderTable[StudyTable]:
         page=lambda table: study_page(definition.note, definition.legend, table),
         folder_help=FOLDER_HELP,
     )
+
+
+def supported(study: Study, grids: Sequence[Values], warnings: Sequence[str]) -> StudyTable:
+    """Return the table of the grids that have lines; UnsupportedError if none has."""
+    full = [grid for grid in grids if grid.lines]
+    if not full:
+        raise UnsupportedError(study.folder, " ".join(warnings) or "No trace has rows for this table.")
+    return StudyTable(traces=study.traces, grids=full, warnings=list(warnings))
 
 
 def study_page(note: str, legend: Mapping[str, str], table: StudyTable) -> Page:

@@ -191,7 +191,7 @@ def _papers(study: Study) -> tuple[list[Values], list[str]]:
         grids.append(
             Values(title=f"{title}: largest difference {most:.1f} {said}", columns=columns, lines=lines)
         )
-    return grids, []
+    return grids, [] if found else ["No trace is like one of the paper's."]
 
 
 PAPERS = study_table(

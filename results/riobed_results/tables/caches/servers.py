@@ -15,7 +15,8 @@ def accesses(row: CacheRow, block: int) -> int:
 
 def _storage(study: Study) -> tuple[list[Values], list[str]]:
     rows, grids = study.rows(CacheRow), []
-    for trace in study.traces:
+    able, why = study.able("directions of transfers")
+    for trace in (trace for trace in study.traces if trace.trace in able):
         mine = [row for row in rows if row.trace == trace.trace and row.model in ACCESSES]
         of = {(row.volatile, row.safe, row.model): row for row in mine}
         lines: list[list[Value]] = []
@@ -33,7 +34,7 @@ def _storage(study: Study) -> tuple[list[Values], list[str]]:
             Column(name="NV-MIN", form="percent"),
         ]
         grids.append(Values(title=f"{trace.trace}: storage accesses", columns=columns, lines=lines))
-    return grids, []
+    return grids, why
 
 
 def overhead(data: int, more: int) -> float | None:
