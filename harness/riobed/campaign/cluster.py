@@ -15,7 +15,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from importlib.metadata import version
 from typing import Any
@@ -185,6 +185,7 @@ class ClusterWorkers:
         except OSError:
             raise self._gone() from None
         self._token = token_of(self._client.id)
+        self._connection = self._client.scheduler_comm
         try:
             self._check_scheduler()
             self._register(spec, wanted)
@@ -278,12 +279,11 @@ class ClusterWorkers:
                 self._say(f"a worker could not be asked: {in_short(error)}")
 
     def _look(self) -> None:
-        """Update the list of workers and report what changed."""
-        refusals = self._client.get_events(self._token)
+        """Update the list of workers and report what changed; OSError without the scheduler."""
+        refusals, workers = self._known()
         for _, text in refusals[self._told :]:
             self._say(text)
         self._told = len(refusals)
-        workers: dict[str, Any] = self._client.scheduler_info(n_workers=-1)["workers"]
         offers = {
             address: int(count)
             for address, about in workers.items()
@@ -295,6 +295,28 @@ class ClusterWorkers:
             left = "" if offers else "; no worker is left, waiting for one"
             self._say(f"worker {address} is gone, its trials are run again{left}")
         self._offers = offers
+
+    def _known(self) -> tuple[list[tuple[float, str]], dict[str, Any]]:
+        """Return the refusals and the workers that the scheduler knows; OSError once the connection is lost.
+
+        Dask tries to connect again, and a question waits up to `patience_s` for that. It would wait in vain:
+        the scheduler ends the guests of a campaign whose connection is lost.
+        """
+        loop: Any = self._client.loop
+        asked = asyncio.run_coroutine_threadsafe(self._state(), loop.asyncio_loop)
+        try:
+            while self._client.scheduler_comm is self._connection:
+                if wait([asked], _BREATH_S).done:
+                    return asked.result()
+            raise ConnectionError
+        finally:
+            asked.cancel()
+
+    async def _state(self) -> tuple[list[tuple[float, str]], dict[str, Any]]:
+        scheduler: Any = self._client.scheduler
+        refusals = await scheduler.events(topic=self._token)
+        identity = await scheduler.identity(n_workers=-1)
+        return refusals, identity["workers"]
 
     def _gone(self) -> EnvironmentFault:
         return EnvironmentFault(

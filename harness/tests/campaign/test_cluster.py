@@ -9,7 +9,8 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -322,6 +323,25 @@ def test_a_scheduler_that_ends_stops_the_campaign(dask: Cluster) -> None:
     with pytest.raises(EnvironmentFault, match=r"^scheduler .* does not answer; start it"):
         dask.run()
     assert [row.position for row in dask.world.rows()] == [0, 1]
+
+
+def test_a_scheduler_that_ended_is_not_waited_for(dask: Cluster) -> None:
+    dask.scale(1)
+    dask.patience_s = 100 * PATIENCE_S
+    with ThreadPoolExecutor(1) as pool, closing(dask.workers()) as workers:
+        dask.dask.sync(dask.dask.scheduler.close)
+        assert "does not answer" in str(pool.submit(workers.slots).exception(PATIENCE_S))
+
+
+def test_a_lost_connection_stays_lost_when_dask_connects_again(dask: Cluster) -> None:
+    """Between two trials there is none to be cancelled, and no worker has the campaign's guests any more."""
+    dask.scale(1)
+    with closing(dask.workers()) as workers:
+        lost = workers._client.scheduler_comm
+        dask.dask.loop.add_callback(lost.comm.abort)
+        until(lambda: workers._client.scheduler_comm not in (None, lost))
+        with pytest.raises(EnvironmentFault, match="does not answer"):
+            workers.slots()
 
 
 def test_two_campaigns_on_one_worker_have_guests_of_their_own(dask: Cluster) -> None:
