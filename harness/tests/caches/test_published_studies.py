@@ -66,7 +66,6 @@ def test_table_4_is_held_out() -> None:
 @pytest.mark.slow
 def test_misses_are_those_of_libcachesim(tmp_path: Path) -> None:
     """Of LRU at nine sizes, and of FIFO and Belady's policy at one; deletions are left out."""
-    pytest.importorskip("libcachesim", reason="this host lacks libcachesim")
     stream, blocks = load(PUBLISHED / "own/database.parquet"), tmp_path / "blocks"
     references(references_alone(stream).block).tofile(blocks)
     same_misses(stream, misses_of(blocks))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures what recording costs, and how fast models run beside libCacheSim (pip install libcachesim).
+"""Measures what recording costs, and how fast models run beside libCacheSim.
 
 trace_costs.py speed OUT.json TRACE...    CPU seconds, five interleaved rounds a trace
 trace_costs.py recorder OUT.json          seconds of a fixed job with and without the recorder
