@@ -2,17 +2,41 @@
 # SPDX-License-Identifier: Apache-2.0
 # The environment of a workload, which is the same in the production kernel and
 # in stage 0, although stage 0 does not mount the guest's root at /.
+#
+# A program that is started costs the emulator a tenth of a second, so the shell does what it can.
 
-# The values of a kernel parameter NAME=VALUE, one per line.
+# The values of a kernel parameter NAME=VALUE, one per line. For $(...): no file's name is a parameter.
 parameter() {
-	tr ' ' '\n' </proc/cmdline | sed -n "s/^$1=//p"
+	set -f
+	read -r words </proc/cmdline
+	for word in $words; do
+		case $word in
+		"$1="*) echo "${word#*=}" ;;
+		esac
+	done
+}
+
+# The one line of a file; nothing if it is empty.
+line() {
+	text=
+	# The kernel ends some without a newline, which read takes for a failure.
+	read -r text <"$1" || :
+	echo "$text"
+}
+
+# Whether something is mounted at that place.
+mounted() {
+	while read -r _ at _; do
+		[ "$at" != "$1" ] || return 0
+	done </proc/mounts
+	return 1
 }
 
 # disk SERIAL: the device of the disk with that serial number; nothing if there is none. Letters
 # depend on which disks a machine has.
 disk() {
 	for serial in /sys/block/vd*/serial; do
-		if [ "$(cat "$serial")" = "$1" ]; then
+		if [ "$(line "$serial")" = "$1" ]; then
 			name=${serial%/serial}
 			echo "/dev/${name##*/}"
 		fi
@@ -70,7 +94,7 @@ device_mapper() {
 # Make one device of the disk and its cache on the NVDIMM. dm-writecache takes an NVDIMM of zeros for a new cache.
 join_cache() {
 	device_mapper create cached \
-		--table "0 $(cat /sys/block/vdb/size) writecache p /dev/vdb /dev/pmem0 4096 0"
+		--table "0 $(line /sys/block/vdb/size) writecache p /dev/vdb /dev/pmem0 4096 0"
 }
 
 # The same with a cache that is there. The disk alone is older than its cache, so nothing is made of the disk and a
@@ -89,28 +113,22 @@ rejoin_cache() {
 mount_environment() {
 	ROOT=$1
 	mount -t proc proc "$ROOT/proc"
-	mount -t sysfs sysfs "$ROOT/sys"
-	grep -q " $ROOT/dev " /proc/mounts || mount -t devtmpfs devtmpfs "$ROOT/dev"
-	mkdir -p "$ROOT/dev/pts" "$ROOT/dev/shm"
-	mount -t devpts devpts "$ROOT/dev/pts"
-	mount -t tmpfs tmpfs "$ROOT/dev/shm"
-	mount -t tmpfs tmpfs "$ROOT/run"
-	mount -t tmpfs tmpfs "$ROOT/tmp"
-	mount -t debugfs debugfs "$ROOT/sys/kernel/debug"
+	# The production kernel has mounted it by itself.
+	mounted "$ROOT/dev" || mount -t devtmpfs devtmpfs "$ROOT/dev"
+	mkdir -p "$ROOT/dev/pts" "$ROOT/dev/shm" "$ROOT/dev/disk/by-id" "$ROOT/dev/virtio-ports"
+	chroot "${ROOT:-/}" mount -a -T /usr/lib/riobed/fstab
 	# The workload's folder, when the machine has one.
 	workload=$(disk workload)
 	if [ -n "$workload" ]; then
 		mount -t ext4 -o ro "$workload" "$ROOT/workload"
 	fi
 	# On other systems udev makes the names of disks and virtio ports.
-	mkdir -p "$ROOT/dev/disk/by-id"
 	for serial in "$ROOT"/sys/block/vd*/serial; do
-		name=${serial%/serial} serial=$(cat "$serial")
+		name=${serial%/serial} serial=$(line "$serial")
 		[ -z "$serial" ] || ln -sf "../../${name##*/}" "$ROOT/dev/disk/by-id/virtio-$serial"
 	done
-	mkdir -p "$ROOT/dev/virtio-ports"
 	for port in "$ROOT"/sys/class/virtio-ports/*; do
 		[ -s "$port/name" ] || continue
-		ln -sf "../${port##*/}" "$ROOT/dev/virtio-ports/$(cat "$port/name")"
+		ln -sf "../${port##*/}" "$ROOT/dev/virtio-ports/$(line "$port/name")"
 	done
 }
