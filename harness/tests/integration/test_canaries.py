@@ -23,7 +23,7 @@ from riobed.vm.host.process import qemus_with
 from riobed.vm.qemu import libvirt
 from riobed_results.store import PANICS
 
-from .conftest import UD2, FaultIn, GuestIn, panicked, record_of, trial
+from .conftest import UD2, FaultIn, GuestIn, extended, panicked, record_of, trial
 
 JUMP_TO_SELF = b"\xeb\xfe"
 
@@ -115,11 +115,8 @@ def test_a_guest_that_survives_is_brought_down_and_checked(canary: Canary) -> No
 @pytest.mark.parametrize(
     ("number", "error"),
     [
-        pytest.param(signal.SIGKILL, "QEMU is not running", marks=pytest.mark.extended),
-        pytest.param(
-            *(signal.SIGTERM, "it wrote last: qemu-system-x86_64: terminating on signal 15"),
-            marks=pytest.mark.extended,
-        ),
+        extended(signal.SIGKILL, "QEMU is not running"),
+        extended(*(signal.SIGTERM, "it wrote last: qemu-system-x86_64: terminating on signal 15")),
         (signal.SIGSTOP, "no answer within 3 s, QEMU was killed"),
     ],
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from riobed.products import CHECKOUT
 
-from .conftest import RIOBED, small_spec
+from .conftest import RIOBED, extended, small_spec
 
 
 def riobed(*arguments: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
@@ -23,9 +23,7 @@ def test_guest_run_gives_output_and_exit_status(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (7, "hello from ext2/ext3\n"), done.stderr
 
 
-@pytest.mark.parametrize(
-    "modes", [["rio"], pytest.param(["rio", "write-through"], marks=pytest.mark.extended)], ids=len
-)
+@pytest.mark.parametrize("modes", [["rio"], extended(["rio", "write-through"])], ids=len)
 def test_what_the_workload_executes_narrows_a_spec(tmp_path: Path, modes: list[str]) -> None:
     names = tmp_path / "executed.txt"
     beside = str(CHECKOUT / "workloads/andrew")

@@ -8,7 +8,7 @@ from riobed.faults import Fault, commands
 from riobed.guest.guest import Guest
 from riobed.trial.recovery.recover import read_recovery
 
-from .conftest import EITHER, UD2, FaultBehind, FaultIn, GuestIn, panicked, reset, shell
+from .conftest import EITHER, UD2, FaultBehind, FaultIn, GuestIn, extended, panicked, reset, shell
 
 SIZE = 400_000
 # An instruction that jumps to itself: the task stays where it is.
@@ -48,7 +48,7 @@ def content(guest: Guest, name: str) -> bytes:
     return shell(guest, f"cat /mnt/test/{name}")
 
 
-@pytest.mark.parametrize("function", ["ext4_write_end", "ext4_block_write_begin"])
+@pytest.mark.parametrize("function", ["ext4_write_end", extended("ext4_block_write_begin")])
 def test_a_write_into_new_blocks_shows_no_stale_data(rio: Guest, fault_in: FaultIn, function: str) -> None:
     shell(rio, _STALE_BLOCKS)
     shell(rio, "truncate -s 20000 /mnt/test/hole")
@@ -60,7 +60,7 @@ def test_a_write_into_new_blocks_shows_no_stale_data(rio: Guest, fault_in: Fault
     assert STALE not in shell(rio, "cat /mnt/test/new || :")
 
 
-@pytest.mark.parametrize("function", ["ext4_ext_remove_space", "ext4_free_blocks"])
+@pytest.mark.parametrize("function", ["ext4_ext_remove_space", extended("ext4_free_blocks")])
 def test_a_truncation_cut_short_is_ended_or_not_begun(rio: Guest, fault_in: FaultIn, function: str) -> None:
     shell(rio, "cat >/mnt/test/file", OLD * SIZE)
     crash_in(rio, fault_in(function, UD2), "truncate -s 5000 /mnt/test/file")
@@ -142,7 +142,9 @@ def test_a_reader_keeps_nothing_of_a_rename(rio: Guest, fault_in: FaultIn) -> No
     assert shell(rio, "cd /mnt/test; cat file other") == b"old\nnew\n"
 
 
-@pytest.mark.parametrize("function", ["ext4_ext_remove_space", "ext4_free_blocks", "ext4_free_inode"])
+@pytest.mark.parametrize(
+    "function", ["ext4_free_blocks", extended("ext4_ext_remove_space"), extended("ext4_free_inode")]
+)
 def test_a_deletion_cut_short_leaves_nothing_else(rio: Guest, fault_in: FaultIn, function: str) -> None:
     shell(rio, "cd /mnt/test; cat >kept; cp kept gone", OLD * SIZE)
     crash_in(rio, fault_in(function, UD2), "rm /mnt/test/gone")
@@ -154,7 +156,8 @@ def test_a_deletion_cut_short_leaves_nothing_else(rio: Guest, fault_in: FaultIn,
 
 
 @pytest.mark.parametrize(
-    ("function", "moved"), [("ext4_write_late_inodes", False), ("rio_log_end", False), ("d_move", True)]
+    ("function", "moved"),
+    [extended("ext4_write_late_inodes", False), ("rio_log_end", False), ("d_move", True)],
 )
 @EITHER
 def test_an_operation_is_restored_whole_or_not_at_all(
@@ -183,7 +186,7 @@ def test_an_owner_is_changed_whole_or_not_at_all(rio: Guest, fault_in: FaultIn) 
 SHORT = "echo 1 >/proc/sys/vm/compact_memory; echo 3 >/proc/sys/vm/drop_caches"
 
 
-@pytest.mark.parametrize("then", ["true", SHORT], ids=["written", "dropped"])
+@pytest.mark.parametrize("then", [extended("true"), SHORT], ids=["written", "dropped"])
 @EITHER
 def test_metadata_written_in_the_middle_of_an_operation_is_taken_back(
     guest_in: GuestIn, fault_in: FaultIn, mode: str, then: str

@@ -18,7 +18,7 @@ from riobed.vm.host.process import qemus_with
 from riobed.vm.qemu import libvirt
 from riobed.vm.qemu.libvirt import LibvirtMachine
 
-from .conftest import opened
+from .conftest import extended, opened
 
 PATIENCE_S = 2.0
 
@@ -49,10 +49,10 @@ def qemu_of(machine: LibvirtMachine) -> int:
     ("call", "what"),
     [
         (LibvirtMachine.pause, "pause"),
-        (LibvirtMachine.reset, "reset"),
-        (LibvirtMachine.nmi, "NMI"),
+        extended(LibvirtMachine.reset, "reset"),
+        extended(LibvirtMachine.nmi, "NMI"),
         (lambda machine: machine.save("x"), "info chardev"),
-        (lambda machine: machine.load("x"), "pause"),
+        extended(lambda machine: machine.load("x"), "pause"),
     ],
 )
 def test_a_call_that_hangs(machine: LibvirtMachine, call: Callable, what: str) -> None:

@@ -15,7 +15,7 @@ from riobed.plan.spec import CampaignSpec
 from riobed.trial.record import TrialRecord
 from riobed.trial.recovery.recover import read_recovery
 
-from .conftest import MEMTEST, opened, shell, trial
+from .conftest import MEMTEST, extended, opened, shell, trial
 
 LIMIT = 2_000_000
 
@@ -34,9 +34,7 @@ def mode_of(name: str) -> CacheMode:
     )
 
 
-@pytest.fixture(
-    params=[pytest.param(name, marks=() if name == "ext4" else pytest.mark.extended) for name in FILE_SYSTEMS]
-)
+@pytest.fixture(params=[name if name == "ext4" else extended(name) for name in FILE_SYSTEMS])
 def guest(request: pytest.FixtureRequest) -> Iterator[Guest]:
     mode = mode_of(request.param)
     setup = guest_setup(MachineSpec(disk_mib=300), None, WorkloadSpec(path=MEMTEST))
@@ -81,10 +79,10 @@ def test_a_file_system_of_ones_own(guest: Guest, spec: CampaignSpec) -> None:
     assert seconds > 0.5 * 8 * 2**20 / LIMIT
 
 
-@pytest.mark.parametrize("restart", [pytest.param("reset", marks=pytest.mark.extended), "power"])
+@pytest.mark.parametrize("restart", [extended("reset"), "power"])
 @pytest.mark.parametrize(
     "name",
-    ["delayed", *(pytest.param(f"delayed-{name}", marks=pytest.mark.extended) for name in ("xfs", "btrfs"))],
+    ["delayed", *(extended(f"delayed-{name}") for name in ("xfs", "btrfs"))],
 )
 def test_what_was_synced_is_there_and_what_was_not_synced_is_missed(
     spec: CampaignSpec, name: str, restart: str

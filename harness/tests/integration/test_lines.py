@@ -93,6 +93,7 @@ def test_only_what_was_written_back_and_fenced_is_sure(guest: Guest, program: by
     assert 0 < len(dropped) < KIND and 0 < len(reverted) < KIND
 
 
+@pytest.mark.extended
 def test_equal_seeds_take_equal_lines(guest: Guest, program: bytes) -> None:
     assert lines_after(guest, program, 7) == lines_after(guest, program, 7)
 

@@ -8,12 +8,12 @@ from riobed.guest.guest import Guest
 from riobed.products import CHECKOUT
 from riobed.soak.kernel import complaints, counters, mismatches, not_settled
 
-from .conftest import GuestIn, compiled, shell
+from .conftest import GuestIn, compiled, extended, shell
 
 MOVED = Path(__file__).parents[1] / "data/moved.c"
 
 
-@pytest.fixture(params=["rio", "rio-protected"])
+@pytest.fixture(params=[extended("rio"), "rio-protected"])
 def guest(request: pytest.FixtureRequest, guest_in: GuestIn) -> Guest:
     guest = guest_in(request.param)
     guest.ready()

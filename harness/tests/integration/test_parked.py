@@ -12,12 +12,10 @@ from riobed.guest.settings.modes import cache_mode
 from riobed.plan.spec import CampaignSpec
 from riobed.trial.control.plant import PLANTED
 
-from .conftest import UD2, FaultIn, opened, trial
+from .conftest import UD2, FaultIn, extended, opened, trial
 
 
-@pytest.fixture(
-    scope="module", params=["rio-protected", pytest.param("write-through", marks=pytest.mark.extended)]
-)
+@pytest.fixture(scope="module", params=["rio-protected", extended("write-through")])
 def guest(request: pytest.FixtureRequest, setup: GuestSetup) -> Iterator[Guest]:
     with opened(replace(setup, parked=True), cache_mode(request.param), "test-parked") as made:
         yield made

@@ -19,7 +19,7 @@ from riobed.trial.rows import trial_row
 from riobed_results.rules.controls import expected, found_by
 from riobed_results.store.trial import TrialRow
 
-from .conftest import MEMTEST, opened, trial
+from .conftest import MEMTEST, extended, opened, trial
 
 # Corruption, pages with a wrong checksum, entries that were not followed.
 TOLD = vocabulary({})
@@ -85,18 +85,13 @@ def of_kinds(some: str, every: Iterable[str]) -> pytest.MarkDecorator:
     """Some kinds at rest, one after the other in one guest, and at full length all of them."""
     both = [
         pytest.param(some.split(), False, id="some"),
-        *(
-            pytest.param(list(every), step, marks=pytest.mark.extended, id=f"all-{step}")
-            for step in (False, True)
-        ),
+        *(extended(list(every), step, id=f"all-{step}") for step in (False, True)),
     ]
     return pytest.mark.parametrize(("kinds", "in_step"), both)
 
 
-@of_kinds("stray entry directory bitmap", MEMORY)
-@pytest.mark.parametrize(
-    "guest_of", ["rio", pytest.param("rio-protected", marks=pytest.mark.extended)], indirect=True
-)
+@of_kinds("stray entry bitmap", MEMORY)
+@pytest.mark.parametrize("guest_of", ["rio", extended("rio-protected")], indirect=True)
 def test_planted_in_memory(guest_of: Guest, spec: CampaignSpec, kinds: list[str], in_step: bool) -> None:
     for kind in kinds:
         wanted = MEMORY[kind]
@@ -111,7 +106,7 @@ def test_planted_in_memory(guest_of: Guest, spec: CampaignSpec, kinds: list[str]
             assert found_by(row, TOLD) == "checksum" and row.faults[0].params["e2fsck"] is True
 
 
-@of_kinds("written inode journal", DISK)
+@of_kinds("inode journal", DISK)
 @pytest.mark.parametrize("guest_of", ["write-through"], indirect=True)
 def test_planted_on_disk(guest_of: Guest, spec: CampaignSpec, kinds: list[str], in_step: bool) -> None:
     found = {}

@@ -12,6 +12,8 @@ from riobed.products import CHECKOUT, cache_dir
 from riobed.vm.host.process import qemus_with
 from riobed.vm.host.scratch import scratch_dir
 
+from .conftest import extended
+
 DOCUMENT = CHECKOUT / "docs/pytest.md"
 NVRAM = CHECKOUT / "docs/nvram.md"
 CACHE = cache_dir()
@@ -189,7 +191,7 @@ def test_a_test_may_want_another_guest(pytester: pytest.Pytester) -> None:
     run(pytester).assert_outcomes(passed=1)
 
 
-@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.extended), signal.SIGTERM])
+@pytest.mark.parametrize("number", [extended(signal.SIGINT), signal.SIGTERM])
 def test_nothing_is_left_after_a_signal(pytester: pytest.Pytester, number: signal.Signals) -> None:
     pytester.makepyfile(
         """

@@ -23,7 +23,7 @@ from riobed_results.store.queries import trial_rows
 from riobed_results.store.store import open_store
 from riobed_results.tables.controls.replays import read_replays
 
-from .conftest import UD2, FaultIn, opened, reset, shell
+from .conftest import UD2, FaultIn, extended, opened, reset, shell
 
 SPEC = """
 name: small
@@ -53,11 +53,13 @@ def once(text: str) -> dict[str, Any]:
     return dict(replayed)
 
 
-def test_the_way_to_a_planted_change(tmp_path: Path) -> None:
-    store = run(tmp_path, "planted", 3, "parameters: {planted: {kinds: [written, entry, stray]}}")
+@pytest.mark.parametrize("planted", [["written"], extended(["entry", "stray"])], ids=len)
+def test_the_way_to_a_planted_change(tmp_path: Path, planted: list[str]) -> None:
+    more = f"parameters: {{planted: {{kinds: [{', '.join(planted)}]}}}}"
+    store = run(tmp_path, "planted", len(planted), more)
     opened = open_store(store)
     kinds = {row.position: row.faults[0].params["kind"] for row in trial_rows(opened, opened.campaign().id)}
-    assert kinds == {0: "written", 1: "entry", 2: "stray"}
+    assert kinds == dict(enumerate(planted))
     for position, kind in kinds.items():
         answer = once(replay(Request(position, store, propagation=True), True, None))
         assert all(answer["same"].values()), answer

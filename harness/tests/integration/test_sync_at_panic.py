@@ -11,7 +11,7 @@ from riobed.plan.spec import CampaignSpec
 from riobed.trial.record import TrialRecord
 from riobed.trial.rows import trial_row
 
-from .conftest import UD2, FaultIn, GuestIn, trial
+from .conftest import UD2, FaultIn, GuestIn, extended, trial
 
 MODE = "rio-sync-at-panic"
 LOOP = b"\xeb\xfe"
@@ -54,7 +54,7 @@ def kept(record: TrialRecord) -> bool:
     ("by", "how", "sound"),
     [
         ("sysrq", "done", True),
-        pytest.param("nmi", "not in this context", False, marks=pytest.mark.extended),
+        extended("nmi", "not in this context", False),
     ],
 )
 def test_a_panic_without_a_fault_loses_nothing_if_it_comes_in_a_task(

@@ -13,7 +13,7 @@ from riobed.guest.setup import guest_setup
 from riobed.measure import measure
 from riobed.products import CHECKOUT
 
-from .conftest import opened
+from .conftest import extended, opened
 
 MARK = "these words are on the disk"
 # dd writes each line at once, and keeps the file open until there are no more.
@@ -35,9 +35,9 @@ def on_disk(guest: Guest) -> bool:
 
 
 @pytest.mark.parametrize(("name", "written", "closed"), [
-    pytest.param("delayed-no-journal", False, False, marks=pytest.mark.extended),
-    pytest.param("dirsync", False, False, marks=pytest.mark.extended),
-    pytest.param("write-through-on-write", True, True, marks=pytest.mark.extended),
+    extended("delayed-no-journal", False, False),
+    extended("dirsync", False, False),
+    extended("write-through-on-write", True, True),
     ("write-through-on-close", False, True), ("rio", False, False),
 ])  # fmt: skip
 def test_data_is_permanent_when_the_mode_says(tmp_path: Path, name: str, written: bool, closed: bool) -> None:

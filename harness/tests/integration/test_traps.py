@@ -20,7 +20,7 @@ from riobed.trial.recovery.recover import read_recovery
 from riobed.trial.trial import inject, load_faults
 from riobed_results.store.recovery_report import RecoveryReport
 
-from .conftest import UD2, GuestIn, faults_of, record_of, reset, shell, symbols
+from .conftest import UD2, GuestIn, extended, faults_of, record_of, reset, shell, symbols
 
 # Runs when somebody reads /proc/uptime, and only then.
 VICTIM = "uptime_proc_show"
@@ -105,8 +105,15 @@ def check_intact(recovery: RecoveryReport) -> None:
     assert recovery.checksums and recovery.checksums.corrupt == 0 < recovery.checksums.intact
 
 
-@pytest.mark.parametrize("mode", ["rio-protected", "rio-protected-pks"])
-@pytest.mark.parametrize("kind", KINDS)
+# With keys, what is mapped is the same.
+@pytest.mark.parametrize(
+    ("mode", "kind"),
+    [
+        *(("rio-protected", kind) for kind in KINDS),
+        ("rio-protected-pks", KINDS[0]),
+        *(extended("rio-protected-pks", kind) for kind in KINDS[1:]),
+    ],
+)
 def test_a_stray_store_is_trapped_and_named(
     guest_in: GuestIn, spec: CampaignSpec, mode: str, kind: str
 ) -> None:

@@ -108,6 +108,7 @@ def test_what_recovery_finds_a_file_by_cannot_be_changed(rio: Guest) -> None:
     assert shell(rio, "cat /mnt/test/file") == b"precious\n"
 
 
+@pytest.mark.extended
 def test_a_file_of_many_extents_is_removed(rio: Guest) -> None:
     """Its blocks of extents fill more of the log than an operation may have, so it ends in the middle."""
     write = 'for my $n (0 .. 5999) { sysseek(F, $n * 8192, 0); syswrite(F, "x") }'
@@ -126,6 +127,7 @@ unlink @names;
 """
 
 
+@pytest.mark.extended
 def test_a_large_directory_is_removed(rio: Guest) -> None:
     """It has more blocks than the log has pages, and one operation frees them."""
     shell(rio, "perl", _LARGE_DIRECTORY.encode())
