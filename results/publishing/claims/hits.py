@@ -6,7 +6,6 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-import statsmodels.api as sm
 from riobed_results.stats.strata import Stratum
 from riobed_results.stats.two_shares import fisher_p
 from riobed_results.store import CONTROLS, Results, TrialRow, crashed, judged
@@ -96,6 +95,8 @@ def slopes(results: Results) -> Iterator[Claim]:
 
     1 is proportional, 0 is no effect: a binomial model with complementary log-log link over the arms.
     """
+    import statsmodels.api as sm  # the import takes seconds
+
     lines = [line for line in exposure_table(results).lines if line.fault_class != ALL]
     for name in dict.fromkeys(line.fault_class for line in lines):
         arms = [line for line in lines if line.fault_class == name]

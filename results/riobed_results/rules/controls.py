@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The controls of a campaign: they show that the oracles find real corruption and report no other."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from riobed_results.store import (
@@ -179,7 +179,7 @@ def missing_controls(results: Results) -> list[str]:
     return [printable(f"Controls that have not run: {'; '.join(said)}.")] if said else []
 
 
-def control_rates(spec: dict[str, Any]) -> dict[str, float]:
+def control_rates(spec: Mapping[str, Any]) -> dict[str, float]:
     """Return the controls that a stored spec adds to its classes, with their number per wanted crash."""
     controls = spec.get("controls")
     rates = controls.items() if isinstance(controls, dict) else ()

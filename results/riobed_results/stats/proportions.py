@@ -25,13 +25,19 @@ class MeanTime(BaseModel):
 
 
 def share_of(count: int, total: int) -> Share:
-    """Return count / total with its exact interval (Clopper and Pearson, Biometrika 26, 1934)."""
+    """Return count / total with its exact interval (Clopper and Pearson, Biometrika 26, 1934).
+
+    Its ends are quantiles of beta distributions, as in statsmodels' proportion_confint(method="beta").
+    """
     if not total:
         return Share()
-    from scipy.stats import binomtest  # the import takes a second, which `riobed --help` should not pay
+    # scipy.stats.binomtest() finds the same by steps, 300 times as slowly, and takes a second to import.
+    from scipy.special import betaincinv
 
-    interval = binomtest(count, total).proportion_ci(confidence_level=CONFIDENCE, method="exact")
-    return Share(share=count / total, low=float(interval.low), high=float(interval.high))
+    tail = (1 - CONFIDENCE) / 2
+    low = float(betaincinv(count, total - count + 1, tail)) if count else 0.0
+    high = float(betaincinv(count + 1, total - count, 1 - tail)) if count < total else 1.0
+    return Share(share=count / total, low=low, high=high)
 
 
 def mean_time(share: Share) -> MeanTime:
