@@ -17,6 +17,8 @@ USER_ID := $(shell id -u)
 # Python and Ansible need UTF-8, and some hosts set no locale.
 export LC_ALL := C.UTF-8
 export PATH := $(PATH):/usr/sbin:/sbin
+# Tests start hundreds of programs in Python. Without its bytecode each one compiles all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help
 help: ## list the targets
