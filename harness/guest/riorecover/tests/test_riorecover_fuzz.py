@@ -5,11 +5,12 @@ A long run, which prints how many inputs were tried: `make fuzz` (RUNS=N, 10^6 u
 """
 
 import random
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-from riorecover_helper import SOURCE, build
+from riorecover_helper import build
 
 pytestmark = pytest.mark.slow
 # Enough to find each thing that is broken below.
@@ -19,12 +20,32 @@ ALONE = "written by the registry alone"
 WRITES_EVIDENCE = "*(char *)(uintptr_t)found ^= 1, memcpy(content, found"
 
 
+# Each file becomes an object, so that a change in one file compiles no other.
+OBJECTS = "FUZZED=fuzz.o fuzz_input.o $(CORE:.c=.o)"
+COMPILE = "COMPILE.c=clang $(CFLAGS) -D_GNU_SOURCE $(SANITIZE) -fsanitize=fuzzer-no-link -c"
+
+
+def compiled(folder: Path) -> Path:
+    return build(folder, "riorecover-fuzz", OBJECTS, COMPILE)
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the fuzz target and its objects; not to be changed."""
+    return compiled(tmp_path_factory.mktemp("riorecover-fuzz")).parent
+
+
+@pytest.fixture
+def copied(built: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(built, tmp_path / "fuzz"))
+
+
 def broken(folder: Path, file: str, good: str, bad: str) -> Path:
     """The fuzz target with one thing changed."""
-    text = (SOURCE / file).read_text()
+    text = (folder / file).read_text()
     assert text.count(good) == 1
     (folder / file).write_text(text.replace(good, bad))
-    return build(folder, "riorecover-fuzz")
+    return compiled(folder)
 
 
 def fuzz(target: Path, runs: int = RUNS) -> subprocess.CompletedProcess[str]:
@@ -40,9 +61,9 @@ def fuzz(target: Path, runs: int = RUNS) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_nothing_is_found(tmp_path: Path, longer: int) -> None:
-    runs = RUNS // 4 if longer == 1 else 1_000_000
-    result = fuzz(build(tmp_path, "riorecover-fuzz"), runs)
+def test_nothing_is_found(copied: Path, longer: int) -> None:
+    runs = RUNS // 20 if longer == 1 else 1_000_000
+    result = fuzz(copied / "riorecover-fuzz", runs)
     assert result.returncode == 0, result.stderr[-2000:]
     assert f"Done {runs} runs" in result.stderr
 
@@ -67,8 +88,18 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize(("file", "good", "bad", "says"), BROKEN.values(), ids=BROKEN)
-def test_what_is_broken_is_found(tmp_path: Path, file: str, good: str, bad: str, says: str) -> None:
-    result = fuzz(broken(tmp_path, file, good, bad))
+# It is found late.
+LATE = {"log bounds"}
+
+
+@pytest.mark.parametrize(
+    ("file", "good", "bad", "says"),
+    [
+        pytest.param(*case, id=name, marks=[pytest.mark.extended] * (name in LATE))
+        for name, case in BROKEN.items()
+    ],
+)
+def test_what_is_broken_is_found(copied: Path, file: str, good: str, bad: str, says: str) -> None:
+    result = fuzz(broken(copied, file, good, bad))
     assert result.returncode != 0
     assert says in result.stderr

@@ -120,8 +120,20 @@ def crashed(folder: Path, make: Callable[[Path], Pages], listed: bool) -> Crashe
 
 
 @pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.extended), 31])
-@pytest.mark.parametrize("listed", [False, True], ids=["inode-clean", "inode-listed"])
-@pytest.mark.parametrize("make", [into_unwritten_blocks, into_full_blocks_of_extents])
+@pytest.mark.parametrize(
+    ("make", "listed"),
+    [
+        pytest.param(into_unwritten_blocks, False, id="into_unwritten_blocks-inode-clean"),
+        pytest.param(into_unwritten_blocks, True, id="into_unwritten_blocks-inode-listed"),
+        pytest.param(
+            into_full_blocks_of_extents,
+            False,
+            id="into_full_blocks_of_extents-inode-clean",
+            marks=pytest.mark.extended,
+        ),
+        pytest.param(into_full_blocks_of_extents, True, id="into_full_blocks_of_extents-inode-listed"),
+    ],
+)
 def test_a_reset_at_any_write(
     riorecover: Riorecover,
     stepping: Path,
