@@ -161,7 +161,7 @@ def test_a_folder_in_which_a_name_failed_takes_no_more(memtest: Memtest, tmp_pat
     assert "not reached" in {entry["found"] for entry in report["frozen"]}
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.extended) for seed in (2, 3))])
 def test_a_symlink_is_not_written_through(memtest: Memtest, tmp_path: Path, seed: int) -> None:
     """The seeds differ in the step that comes next; a change would be seen outside."""
     process, read = stopped_in_mid_run(memtest, tmp_path / "dir", seed)
@@ -202,11 +202,11 @@ def failing(memtest: Memtest, tmp_path_factory: pytest.TempPathFactory) -> Faili
 
 
 def test_steps_that_fail_are_judged_as_if_in_flight(
-    memtest: Memtest, failing: Failing, tmp_path: Path
+    memtest: Memtest, failing: Failing, tmp_path: Path, longer: int
 ) -> None:
     """Whatever a failed call has done, nothing is wrong, even if its step was not reported as over."""
     kinds = set()
-    for seed in range(40):
+    for seed in range(10 if longer == 1 else 40):
         root = tmp_path / f"dir{seed}"
         records, _, _ = failing(root, seed)
         errors = [record for record in records if record.letter == "E"]
