@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A run of tests that was stopped goes on, and a skip is a failure where each test has to run."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -98,24 +97,33 @@ def test_it():
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
-def test_a_run_that_is_stopped_leaves_nothing_to_the_next_one(
-    checkout: pytest.Pytester, number: signal.Signals
-) -> None:
+def told(run: subprocess.Popen[bytes], place: Path) -> tuple[Path, Path]:
+    """The folder of a test that sleeps, and its process in /proc."""
+    file, deadline = place / "folders", time.monotonic() + 300
+    while not (file.exists() and len(file.read_text().split()) == 2):
+        assert time.monotonic() < deadline and run.poll() is None
+        time.sleep(0.1)
+    folder, sleeper = file.read_text().split()
+    return Path(folder), Path("/proc", sleeper)
+
+
+def test_runs_that_are_stopped_leave_nothing_to_the_next_one(checkout: pytest.Pytester) -> None:
+    """All are stopped together, because each waits for a worker that sleeps: 10 s (pytest-xdist)."""
     checkout.makepyfile(test_sleeps=SLEEPS)
-    command = [sys.executable, "-m", "pytest", "test_sleeps.py", "-n", "1"]
-    process = subprocess.Popen(command, cwd=checkout.path, stdout=subprocess.DEVNULL)
-    told = checkout.path / "folders"
+    command = [sys.executable, "-m", "pytest", "../test_sleeps.py", "-n", "1"]
+    runs = {}
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGKILL):
+        place = checkout.mkdir(number.name)
+        runs[number] = subprocess.Popen(command, cwd=place, stdout=subprocess.DEVNULL)
+    left = {number: told(run, checkout.path / number.name) for number, run in runs.items()}
+    for number, run in runs.items():
+        run.send_signal(number)
     deadline = time.monotonic() + 300
-    while not (told.exists() and len(told.read_text().split()) == 2):
-        assert time.monotonic() < deadline and process.poll() is None
-        time.sleep(0.1)
-    folder, sleeper = told.read_text().split()
-    os.kill(process.pid, number)
-    process.wait(300)
-    # A worker whose controller is gone ends within 15 s (execnet).
-    while Path("/proc", sleeper).exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    for number, run in runs.items():
+        run.wait(300)
+        # A worker whose controller is gone ends within 15 s (execnet).
+        while left[number][1].exists():
+            assert time.monotonic() < deadline, number.name
+            time.sleep(0.1)
     checkout.runpytest_subprocess("test_some.py")
-    assert not Path(folder).exists()
+    assert [number.name for number, (folder, _) in left.items() if folder.exists()] == []
