@@ -48,9 +48,9 @@ def lru(
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_bands_are_one_run_a_size(seed: int) -> None:
+def test_bands_are_one_run_a_size(seed: int, longer: int) -> None:
     chance = random.Random(seed)
-    for _ in range(1000):
+    for _ in range(300 * longer):
         stream, rules = random_stream(chance), policy(chance)
         sizes = np.array(sorted(chance.sample(range(1, 11), chance.randint(1, 5))))
         moments = moments_of(stream, 4)
@@ -74,9 +74,9 @@ def conserved(stream: Stream, counts: "np.ndarray[tuple[int, ...], np.dtype[np.i
 
 
 @pytest.mark.parametrize("on_fsync", [True, False])
-def test_the_tree_is_one_run_a_size(on_fsync: bool) -> None:
+def test_the_tree_is_one_run_a_size(on_fsync: bool, longer: int) -> None:
     chance = random.Random(7)
-    for _ in range(250):
+    for _ in range(100 * longer):
         stream = random_stream(chance, chance.choice(["rwd", "rwwdf", "rwdfsi", "rw"]), length=120)
         found = every_size(stream, 12, on_fsync=on_fsync)
         for size in range(1, 13):

@@ -46,7 +46,9 @@ def searched(half: float, seed: int) -> list[Stage]:
     return stages
 
 
-@pytest.mark.parametrize("half", [2, 6, 20, 50])
+@pytest.mark.parametrize(
+    "half", [2, *(pytest.param(half, marks=pytest.mark.extended) for half in (6, 20)), 50]
+)
 def test_the_dose_is_found(half: float) -> None:
     found = [estimate(searched(half, seed)) for seed in range(100)]
     near = sum(0.3 <= crash_rate(each.dose, half) <= 0.7 for each in found)

@@ -124,23 +124,27 @@ MODELS: dict[str, tuple[Fast, Slow]] = {
     "nbm": (nbm, Nbm),
     "nv_min": (nv_min, NvMin),
 }
-# With the policies of a user 10,500 streams.
-STREAMS = range(1500)
+
+
+@pytest.fixture
+def streams(longer: int) -> range:
+    """Seeds of the random streams of a model or of a user's policy."""
+    return range(500 * longer)
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_model_does_what_its_reference_does(name: str) -> None:
-    compare(*MODELS[name], STREAMS)
+def test_a_model_does_what_its_reference_does(name: str, streams: range) -> None:
+    compare(*MODELS[name], streams)
 
 
 @pytest.mark.parametrize("name", OF_A_USER)
-def test_a_users_policy_chooses(name: str, own: dict[str, Policy]) -> None:
+def test_a_users_policy_chooses(name: str, own: dict[str, Policy], streams: range) -> None:
     _, slowly = OF_A_USER[name]
     assert POLICIES[name] is own[name]
     compare(
         lambda stream, v, n, at: unified(stream, v, n, own[name], at),
         lambda stream, v, n: Unified(stream, v, n, slowly),
-        STREAMS,
+        streams,
         least=0,
     )
 
