@@ -48,7 +48,7 @@ def rows(seed: int) -> list[dict[str, Any]]:
     return [*made, planted("stray", "direct")]
 
 
-@pytest.fixture(params=range(3))
+@pytest.fixture(params=[0, *(pytest.param(seed, marks=pytest.mark.extended) for seed in (1, 2))])
 def results(request: pytest.FixtureRequest, url: str, monkeypatch: pytest.MonkeyPatch) -> Results:
     """Rows of two campaigns, in so small steps that each reader takes many."""
     for step in ("_AT_ONCE", "_COUNTED_AT_ONCE", "_ROWS_AT_ONCE"):

@@ -33,7 +33,18 @@ SAMPLE = PLACE / "instrument"
 _STEPS = ("before", "warm", "parked", "both", "both-3-workers")
 SUPERSEDED = {"first", "faults", *(f"speed/{step}" for step in _STEPS)}
 pytestmark = pytest.mark.slow
-every_campaign = pytest.mark.parametrize("folder", PUBLISHED, ids=lambda folder: folder.name)
+every_campaign = pytest.mark.parametrize(
+    "folder",
+    [
+        pytest.param(
+            folder,
+            id=folder.name,
+            # Their rows are counted again by the claims and the recomputation.
+            marks=[pytest.mark.extended] * (str(folder.relative_to(PLACE)) in SUPERSEDED),
+        )
+        for folder in PUBLISHED
+    ],
+)
 
 
 @cache
