@@ -5,7 +5,7 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from riobed.guest.memory.layout import LARGE_STAGE0_SIZE, MIB, NVDIMM_START, STAGE0_SIZE, Layout
+from riobed.guest.memory.layout import MIB, NVDIMM_START, Layout
 from riobed.guest.settings import parameters
 from riobed.guest.settings.config import MachineSpec
 from riobed.guest.settings.kernel import kernel_products
@@ -79,11 +79,9 @@ class GuestSetup:
         return kernel_products(mode.kernel) if mode.kernel else self.manifest
 
     def layout(self, mode: CacheMode) -> Layout:
-        """Return the memory layout of a mode; a ready kernel may be as large as a distribution's."""
-        ready = mode.kernel and mode.kernel.ready
-        window = LARGE_STAGE0_SIZE if ready else STAGE0_SIZE
+        """Return the memory layout of a mode."""
         spec = self.machine
-        return Layout(spec.memory_mib * MIB, window, spec.nvdimm_mib * MIB, spec.canary_mib * MIB)
+        return Layout(spec.memory_mib * MIB, mode.stage0_size, spec.nvdimm_mib * MIB, spec.canary_mib * MIB)
 
     def stage0_kernel(self, mode: CacheMode) -> KernelPart:
         """Return the recovery kernel of a mode: its own kernel, which can read its file system.

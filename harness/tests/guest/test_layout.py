@@ -5,7 +5,7 @@ import re
 
 import pytest
 from riobed.errors import UsageError
-from riobed.guest.memory.layout import MIB, PAGE, STAGE0_SIZE, Layout
+from riobed.guest.memory.layout import MIB, PAGE, STAGE0_START, Layout
 from riobed.products import CHECKOUT
 
 SIZES = [256, 257, 341, 511, 512, 768, 1024, 2048, 3071, 3072]
@@ -41,7 +41,7 @@ def test_the_registry_has_a_header_an_entry_for_each_page_and_the_log_of_the_ker
     """The kernel's start and the bounds of its log stand in the series, too."""
     patches = CHECKOUT / "guest-kernel-patches"
     start = re.search(r"CONFIG_PHYSICAL_START=(\w+)", (patches / "configs/base.config").read_text())
-    assert start and int(start[1], 0) == Layout(512 * MIB).registry_start - STAGE0_SIZE
+    assert start and int(start[1], 0) == STAGE0_START
     series = "".join(path.read_text() for path in patches.glob("*.patch"))
     least, most = (
         int(re.findall(rf"^\+#define RIO_{name}_LOG_PAGES\s+(\d+)", series, re.MULTILINE)[-1])
@@ -63,6 +63,12 @@ def test_all_of_ram_can_be_saved(layout: Layout) -> None:
     assert 0 <= size - (1 + table_pages + pages) * PAGE < 2 * MIB
 
 
+def test_riorecover_maps_nothing_of_stage_0(layout: Layout) -> None:
+    source = (CHECKOUT / "harness/guest/riorecover/memory.c").read_text()
+    chunk = re.search(r"#define CHUNK \(\(uint64_t\)(\d+) << 20\)", source)
+    assert chunk and layout.kept.start % (int(chunk[1]) * MIB) == 0
+
+
 def test_stage_0_uses_only_what_production_keeps_out(layout: Layout) -> None:
     first, low, window, devmem = layout.stage0_parameters
     # Without the last one, a kernel with IO_STRICT_DEVMEM cannot read what follows its own RAM.
@@ -78,7 +84,7 @@ def test_stage_0_uses_only_what_production_keeps_out(layout: Layout) -> None:
 @pytest.mark.parametrize("mib", [16, 64, 16384])
 def test_non_volatile_memory_is_above_ram_and_known_to_both_kernels(layout: Layout, mib: int) -> None:
     size, start = map(whole, f"{mib}M 4096M".split())
-    having = Layout(layout.ram, layout.window, size)
+    having = Layout(layout.ram, nvdimm=size)
     assert having.nvdimm_places == [f"{mib}M!4096M"]
     assert start >= layout.ram
     # Nothing else of the layout depends on it.
@@ -119,10 +125,10 @@ def test_other_sizes_are_refused(ram: int) -> None:
 
 def test_a_layout_in_numbers() -> None:
     layout = Layout(768 * MIB, nvdimm=80 * MIB, canary=16 * MIB)
-    assert layout.stage0_parameters[2] == "memmap=96M@16M"
-    assert ranges(layout.keepout) == [(MIB, 112 * MIB), (736 * MIB, 768 * MIB)]
-    assert layout.kept == range(112 * MIB, 736 * MIB)
-    # RAM without what ends with the registry, 121 MiB, the top, other programs and the description of pages.
-    assert layout.cache_room == (768 - 121 - 32 - 64 - 12) * MIB
+    assert layout.stage0_parameters[2] == "memmap=82M@16M"
+    assert ranges(layout.keepout) == [(MIB, 98 * MIB), (752 * MIB, 768 * MIB)]
+    assert layout.kept == range(98 * MIB, 752 * MIB)
+    # RAM without what ends with the registry, 107 MiB, the top, other programs and the description of pages.
+    assert layout.cache_room == (768 - 107 - 16 - 64 - 12) * MIB
     assert layout.nvdimm_range == "100000000:105000000"
     assert layout.canary_range == "104000000:105000000"

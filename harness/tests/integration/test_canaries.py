@@ -116,7 +116,7 @@ def test_a_guest_that_survives_is_brought_down_and_checked(canary: Canary) -> No
     ("number", "error"),
     [
         extended(signal.SIGKILL, "QEMU is not running"),
-        extended(*(signal.SIGTERM, "it wrote last: qemu-system-x86_64: terminating on signal 15")),
+        extended(signal.SIGTERM, "it wrote last: qemu-system-x86_64: terminating on signal 15"),
         (signal.SIGSTOP, "no answer within 3 s, QEMU was killed"),
     ],
 )

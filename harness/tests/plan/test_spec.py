@@ -356,8 +356,8 @@ def test_each_share_of_ram_is_an_arm_of_each_mode(path: Path) -> None:
     ("more", "says"),
     [
         (
-            "machine: {disk_mib: 4096}\ncache_shares: [0.6]\n",
-            r"cache_share 0.6 is 307 MiB .*memory_mib",
+            "machine: {disk_mib: 4096}\ncache_shares: [0.7]\n",
+            r"cache_share 0.7 is 358 MiB .*memory_mib",
         ),
         ("cache_shares: [0.3]\n", r"cache_share 0.3 is 154 MiB .*disk_mib"),
         ("cache_shares: [0.005]\n", "cache_shares.0: "),

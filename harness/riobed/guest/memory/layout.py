@@ -17,11 +17,17 @@ PAGE = 4096
 
 # A bzImage runs from its preferred address (CONFIG_PHYSICAL_START) upwards.
 STAGE0_START = 16 * MIB
-STAGE0_SIZE = 96 * MIB
-# For a large kernel. kexec refuses a kernel that needs more than half of RAM (sanity_check_segment_list()).
-LARGE_STAGE0_SIZE = 224 * MIB
+# What stage 0 needs whatever RAM there is. kexec refuses a kernel that needs more than half of it
+# (sanity_check_segment_list()), and ours needs 21 MiB.
+STAGE0_SIZE = 76 * MIB
+# For the programs that check other file systems than ext4, and for a distribution's kernel.
+OTHERS_STAGE0_SIZE, LARGE_STAGE0_SIZE = 92 * MIB, 224 * MIB
+# Of each page of RAM riorecover has 24 bytes in a list (entries.h), and 16 if it saves memory (save.h).
+_RECOVERY_BYTES = 40
+# It maps memory in chunks of this size (memory.c).
+_CHUNK = 2 * MIB
 # Stage 0's initrd (kernel image, e2fsck, tools) and the firmware's tables.
-TOP_SIZE = 32 * MIB
+TOP_SIZE = 16 * MIB
 # The registry's parts behind its header page (the kernel's uapi/linux/rio_registry.h): struct rio_entry for
 # each page of RAM, and one page of the operation log for so many, within these bounds.
 ENTRY_SIZE = 32
@@ -45,11 +51,12 @@ MIN_NVDIMM, MAX_NVDIMM = 16 * MIB, 16384 * MIB
 class Layout:
     """The layout of one machine's memory; all sizes and addresses in bytes.
 
-    `nvdimm` is 0 if it has none. Its last `canary` bytes have the canary (riobed.vm.nvdimm.canary).
+    `stage0` is what stage 0 needs whatever RAM there is. `nvdimm` is 0 if it has none. Its last `canary`
+    bytes have the canary (riobed.vm.nvdimm.canary).
     """
 
     ram: int
-    window: int = STAGE0_SIZE
+    stage0: int = STAGE0_SIZE
     nvdimm: int = 0
     canary: int = 0
 
@@ -70,6 +77,11 @@ class Layout:
                 f"canary of {self.canary} bytes: want an even number of MiB up to {room // MIB} MiB, which "
                 f"leaves {MIN_NVDIMM // MIB} MiB of the NVDIMM"
             )
+
+    @property
+    def window(self) -> int:
+        """Size in bytes of the boot window: whole chunks, because no mapping of riorecover may touch it."""
+        return self.stage0 + self.ram // PAGE * _RECOVERY_BYTES // _CHUNK * _CHUNK
 
     @property
     def registry_start(self) -> int:

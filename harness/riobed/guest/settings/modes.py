@@ -19,7 +19,7 @@ from pydantic import (
 from riobed_results.store import PromiseKind
 
 from riobed.errors import UsageError, complaint
-from riobed.guest.memory.layout import MIB, Layout
+from riobed.guest.memory.layout import LARGE_STAGE0_SIZE, MIB, OTHERS_STAGE0_SIZE, STAGE0_SIZE, Layout
 from riobed.guest.settings import parameters
 from riobed.guest.settings.config import MachineSpec
 from riobed.guest.settings.filesystems import CACHED_DISK, FILE_SYSTEMS, NVDIMM_DEVICE, TEST_DISK, FileSystem
@@ -252,6 +252,13 @@ class CacheMode(Strict):
         """Its file system's entry in FILE_SYSTEMS."""
         return FILE_SYSTEMS[self.filesystem]
 
+    @property
+    def stage0_size(self) -> int:
+        """Bytes that stage 0 needs whatever RAM there is; a distribution's kernel is large."""
+        if self.kernel and self.kernel.ready:
+            return LARGE_STAGE0_SIZE
+        return STAGE0_SIZE if self.filesystem == "ext4" else OTHERS_STAGE0_SIZE
+
     def check_machine(self, machine: MachineSpec) -> None:
         """Raise UsageError if the mode does not fit that machine."""
         if self.nvdimm and not machine.nvdimm_mib:
@@ -293,7 +300,7 @@ class CacheMode(Strict):
         ram = machine.memory_mib * MIB
         place, place_key, mib = self._place(machine)
         for what, room, key in (
-            ("the file cache", Layout(ram).cache_room, "memory_mib"),
+            ("the file cache", Layout(ram, self.stage0_size).cache_room, "memory_mib"),
             (place, int(_DISK_FOR_FILES * mib * MIB), place_key),
         ):
             if share * ram > room:

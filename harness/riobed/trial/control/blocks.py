@@ -7,7 +7,7 @@ from mmap import mmap
 from pathlib import PurePosixPath
 
 from riobed.errors import InfraError
-from riobed.guest import GUEST_DIR, PAGE, Guest, Layout
+from riobed.guest import GUEST_DIR, PAGE, Guest
 from riobed.guest.memory import registry
 from riobed.trial.control.ext4 import Bit
 from riobed.trial.control.writecache import cached
@@ -31,7 +31,7 @@ def paused(guest: Guest) -> Iterator[tuple[mmap, list[registry.Listed]]]:
     guest.machine.pause()
     try:
         with registry.mapped(guest.machine.ram_path()) as memory:
-            yield memory, registry.listed(memory, Layout(guest.machine.config.memory))
+            yield memory, registry.listed(memory, guest.setup.layout(guest.mode))
     finally:
         guest.machine.resume()
 
