@@ -132,14 +132,15 @@ class Guest:
         It starts from a cached snapshot, or boots if there is none or if `fresh`.
         """
         kept = None if fresh else self._kept()
+        ours = not kept
         if not kept or not kept.exists():
             self.boot()
             self.known = prepare(self.machine, self.setup, self.mode)
             self._save()
             if kept:
                 made = made_of(self.setup, self.mode, self.machine.config)
-                keep_snapshot(self.machine, kept, made, self.known)
-        if kept:
+                ours = keep_snapshot(self.machine, kept, made, self.known)
+        if kept and not ours:
             self.known = restore_disks(self.machine, kept)
             self.machine.start()
             self.machine.load(_SNAPSHOT)

@@ -128,8 +128,8 @@ def hash_memory(machine: Machine) -> bytes:
     return digest.digest()
 
 
-def keep_snapshot(machine: Machine, kept: Path, made_of: Mapping[str, Any], known: Known) -> None:
-    """Copy the disks of a guest that has just been saved to the cache, unless another worker was first.
+def keep_snapshot(machine: Machine, kept: Path, made_of: Mapping[str, Any], known: Known) -> bool:
+    """Copy the disks of a guest that has just been saved to the cache; False if another worker was first.
 
     `known` is what restore_disks() is to return. EnvironmentFault if there is no room.
     """
@@ -146,6 +146,8 @@ def keep_snapshot(machine: Machine, kept: Path, made_of: Mapping[str, Any], know
             # rename(2) does not replace a folder that is not empty (ENOTEMPTY).
             with suppress(OSError):
                 Path(made).rename(kept)
+                return True
+    return False
 
 
 def restore_disks(machine: Machine, kept: Path) -> Known:
