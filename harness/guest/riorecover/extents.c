@@ -34,6 +34,9 @@
 #define EI_LEAF_HIGH		8
 #define EI_SIZE			12
 #define MOST_DEPTH		5
+/* struct ext4_extent; of an unwritten one the length is larger by EXT_INIT_MAX_LEN. */
+#define EE_LENGTH		4
+#define MOST_WRITTEN		32768
 
 static uint16_t half(const uint8_t *at)
 {
@@ -109,21 +112,63 @@ static int record_below(int fd, const uint8_t *node, uint32_t depth, struct undo
 	return 0;
 }
 
+/* Reads an inode whose extents begin in it with a valid node; 1, 0 if it has none, or -errno. */
+static int read_root(int fd, uint32_t ino, uint8_t inode[RIO_PAGE_SIZE], uint64_t *at, uint32_t *size)
+{
+	const uint8_t *root = inode + INODE_BLOCK;
+	int err = find_inode(fd, ino, at, size);
+
+	err = err ? err : read_at(fd, *at, inode, *size);
+	if (err)
+		return err;
+	if (!(number_at(inode + INODE_FLAGS) & EXTENTS_FL))
+		return 0;
+	return half(root + EH_DEPTH) <= MOST_DEPTH && is_node(root, INODE_BLOCK_SIZE, half(root + EH_DEPTH)) ?
+	       1 : -EUCLEAN;
+}
+
+bool extents_in_inode(int fd, uint32_t ino)
+{
+	uint8_t inode[RIO_PAGE_SIZE];
+	uint32_t size;
+	uint64_t at;
+
+	return read_root(fd, ino, inode, &at, &size) > 0 && !half(inode + INODE_BLOCK + EH_DEPTH);
+}
+
+bool extents_stay_in_inode(int fd, uint32_t ino, uint64_t first, uint64_t pages)
+{
+	uint8_t inode[RIO_PAGE_SIZE];
+	const uint8_t *root = inode + INODE_BLOCK;
+	uint32_t size;
+	uint64_t at;
+
+	if (read_root(fd, ino, inode, &at, &size) <= 0 || half(root + EH_DEPTH))
+		return false;
+	for (uint32_t i = 0; i < half(root + EH_ENTRIES); i++) {
+		const uint8_t *extent = root + EH_SIZE + i * EI_SIZE;
+		uint32_t length = half(extent + EE_LENGTH), begin = number_at(extent);
+		bool written = length <= MOST_WRITTEN;
+		uint64_t end = (uint64_t)begin + (written ? length : length - MOST_WRITTEN);
+
+		/* An unwritten one keeps what is before and what is behind the pages. */
+		if (first >= begin && first + pages <= end)
+			return written || half(root + EH_ENTRIES) + (first > begin) + (first + pages < end) <=
+					  (INODE_BLOCK_SIZE - EH_SIZE) / EI_SIZE;
+	}
+	return false;
+}
+
 int extents_record(int fd, uint32_t ino, struct undo_log *undo)
 {
 	uint8_t inode[RIO_PAGE_SIZE];
 	uint32_t size, depth;
 	uint64_t at;
-	int err = find_inode(fd, ino, &at, &size);
+	int err = read_root(fd, ino, inode, &at, &size);
 
-	err = err ? err : read_at(fd, at, inode, size);
-	if (err)
+	if (err <= 0)
 		return err;
-	if (!(number_at(inode + INODE_FLAGS) & EXTENTS_FL))
-		return 0;
 	depth = half(inode + INODE_BLOCK + EH_DEPTH);
-	if (depth > MOST_DEPTH || !is_node(inode + INODE_BLOCK, INODE_BLOCK_SIZE, depth))
-		return -EUCLEAN;
 	if (!depth)
 		return 0;
 	if (!undo_record(undo, at / RIO_PAGE_SIZE, (uint32_t)(at % RIO_PAGE_SIZE), inode, size))

@@ -3,6 +3,7 @@
 #ifndef EXTENTS_H
 #define EXTENTS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "undo.h"
@@ -13,5 +14,11 @@
  * sense, -ENOTSUP if the file system has its inodes in another place, or another -errno.
  */
 int extents_record(int fd, uint32_t ino, struct undo_log *undo);
+
+/* Are all extents of a file in its inode? No, if it cannot be told. */
+bool extents_in_inode(int fd, uint32_t ino);
+
+/* Will they be after a write of these pages? No, if it cannot be told, and if the pages are not one extent's. */
+bool extents_stay_in_inode(int fd, uint32_t ino, uint64_t first, uint64_t pages);
 
 #endif

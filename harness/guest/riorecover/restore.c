@@ -8,15 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "extents.h"
-#include "restored_file.h"
-
-/*
- * A reset must not find an inode on the disk without the blocks of extents that it leads to, and nothing lists those of
- * a file that was clean. Without a journal only fsync() writes them in order, as long as nothing else has written the
- * inode. Stage 0 has no flusher, and this many bytes of dirty data make no writer its own (init, vm.dirty_bytes).
- */
-#define MOST_UNSYNCED	(4 << 20)
+#include "restoring.h"
 
 static int complain(const char *path, int err)
 {
@@ -80,115 +72,46 @@ int restore_metadata(const struct cache *cache, struct memory *memory,
 	return fsync(device->fd) ? complain("device", errno) : 0;
 }
 
-/* The file whose pages are being written, and how many of them may not be on the disk yet. */
-struct restoring {
-	struct restored_file file;
-	uint32_t ino;
-	uint64_t pages, bytes;
-	struct undo_log *undo;	/* NULL: nothing is recorded */
-	bool recorded;		/* since it was last synced */
-	int device;
-};
-
-static void complain_of_file(const struct restoring *restoring, const char *what, int err)
-{
-	fprintf(stderr, "riorecover: inode %u: %s: %s\n", restoring->ino, what, strerror(err));
-}
-
-/* A page counts when it is on the disk, which may refuse it only now. */
-static void sync_file(struct restoring *restoring, struct data_counts *counts)
-{
-	if (fsync(restoring->file.fd)) {
-		/* Nobody knows what the disk has of it: that is undone by the next recovery. */
-		complain_of_file(restoring, "its data", errno);
-		counts->failed += restoring->pages;
-	} else {
-		counts->pages += restoring->pages;
-		counts->bytes += restoring->bytes;
-		if (restoring->undo)
-			undo_end(restoring->undo);
-	}
-	restoring->pages = restoring->bytes = 0;
-	restoring->recorded = false;
-}
-
-/*
- * The pages that come until the next sync may split blocks of extents, whose halves reach the disk one after the other.
- * What cannot be recorded is restored all the same.
- */
-static void record_extents(struct restoring *restoring)
-{
-	int recorded;
-
-	restoring->recorded = true;
-	undo_begin(restoring->undo);
-	recorded = extents_record(restoring->device, restoring->ino, restoring->undo);
-	if (recorded > 0) {
-		undo_commit(restoring->undo);
-		return;
-	}
-	undo_end(restoring->undo);
-	if (recorded)
-		complain_of_file(restoring, "a reset while it is restored may tear its extents", -recorded);
-}
-
 /*
  * A file's size comes from the restored inode and is never changed. It does not
  * come from the entry: a growing file gets its new size in the inode first, and
  * the rest of the page, which is zeros, is then part of the file.
  */
-static void restore_page(struct restoring *restoring, const struct page *page,
-			 struct memory *memory, struct data_counts *counts)
+static void restore_page(struct restoring *restoring, const struct page *page, struct memory *memory)
 {
-	const struct restored_file *file = &restoring->file;
+	off_t size = restoring->files[restoring->nr_files - 1].file.size;
 	off_t offset = (off_t)(page->index * RIO_PAGE_SIZE);
 	size_t length = RIO_PAGE_SIZE;
 	const void *content;
 
-	if (offset >= file->size) {
-		counts->beyond_size++;
+	if (offset >= size) {
+		restoring->counts->beyond_size++;
 		return;
 	}
-	if ((off_t)length > file->size - offset)
-		length = (size_t)(file->size - offset);
-	if (restoring->undo && !restoring->recorded)
-		record_extents(restoring);
+	if ((off_t)length > size - offset)
+		length = (size_t)(size - offset);
 	content = memory_at(memory, page->address, RIO_PAGE_SIZE);
-	if (!content || pwrite(file->fd, content, length, offset) != (ssize_t)length) {
-		counts->failed++;
-		return;
-	}
-	restoring->pages++;
-	restoring->bytes += length;
-	if (restoring->bytes >= MOST_UNSYNCED)
-		sync_file(restoring, counts);
-}
-
-/* What cannot be put back is told; the data is there. */
-static void close_file(struct restoring *restoring, struct data_counts *counts)
-{
-	int err;
-
-	if (restoring->file.fd < 0)
-		return;
-	err = restored_file_put_back(&restoring->file);
-	if (err)
-		complain_of_file(restoring, "its attributes", -err);
-	sync_file(restoring, counts);
-	restored_file_close(&restoring->file);
+	if (content)
+		restoring_page(restoring, content, length, offset);
+	else
+		restoring->counts->failed++;
 }
 
 int restore_data(const struct cache *cache, struct memory *memory, const char *mount_point,
 		 int device, struct undo_log *undo, struct data_counts *counts)
 {
+	static struct restoring restoring;
 	const struct entries *entries = &cache->entries;
 	int mount_fd = open(mount_point, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct restoring restoring = { .file.fd = -1, .undo = undo, .device = device };
 	const struct page *last = NULL;
 	int opened = 0, err = 0;
 
 	if (mount_fd < 0)
 		return complain(mount_point, errno);
+	restoring.mount_fd = mount_fd;
+	restoring.device = device;
+	restoring.undo = undo;
+	restoring.counts = counts;
 	for (uint64_t i = 0; i < entries->nr_pages; i++) {
 		const struct page *page = &entries->pages[i];
 
@@ -196,20 +119,18 @@ int restore_data(const struct cache *cache, struct memory *memory, const char *m
 			continue;
 		if (!last || page->ino != last->ino ||
 		    page->generation != last->generation) {
-			close_file(&restoring, counts);
-			opened = restored_file_open(&restoring.file, mount_fd, page->ino, page->generation);
-			restoring.ino = page->ino;
+			opened = restoring_open(&restoring, page->ino, page->generation);
 			counts->files += !opened;
 		}
 		last = page;
 		if (!opened)
-			restore_page(&restoring, page, memory, counts);
+			restore_page(&restoring, page, memory);
 		else if (opened == -ESTALE)
 			counts->lost_inodes++;
 		else
 			counts->failed++;
 	}
-	close_file(&restoring, counts);
+	restoring_end(&restoring);
 	/* What a file's sync refused has been counted, and would be told here once more. */
 	if (syncfs(mount_fd) && !counts->failed)
 		err = complain(mount_point, errno);

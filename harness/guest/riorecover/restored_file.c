@@ -75,6 +75,22 @@ int restored_file_open(struct restored_file *file, int mount_fd, uint32_t ino, u
 	return 0;
 }
 
+int restored_file_write(struct restored_file *file, const void *content, size_t size, off_t at)
+{
+	return pwrite(file->fd, content, size, at) == (ssize_t)size ? 0 : -1;
+}
+
+int restored_file_write_direct(struct restored_file *file, const void *content, size_t size, off_t at)
+{
+	int err;
+
+	/* A file system that knows no direct writes refuses the flag. */
+	if (fcntl(file->fd, F_SETFL, O_DIRECT))
+		return -1;
+	err = restored_file_write(file, content, size, at);
+	return fcntl(file->fd, F_SETFL, 0) ? -1 : err;
+}
+
 int restored_file_put_back(struct restored_file *file)
 {
 	int err = 0;

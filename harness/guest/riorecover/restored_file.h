@@ -26,6 +26,12 @@ struct restored_file {
  */
 int restored_file_open(struct restored_file *file, int mount_fd, uint32_t ino, uint32_t generation);
 
+/*
+ * Writes content; -1 if not all of it was written. The second one goes past stage 0's file cache, and wants whole pages.
+ */
+int restored_file_write(struct restored_file *file, const void *content, size_t size, off_t at);
+int restored_file_write_direct(struct restored_file *file, const void *content, size_t size, off_t at);
+
 /* Puts back what the writes changed; 0, or -errno if something could not be. */
 int restored_file_put_back(struct restored_file *file);
 void restored_file_close(struct restored_file *file);

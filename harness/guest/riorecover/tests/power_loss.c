@@ -15,13 +15,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SECTOR = 512, MOST = 4096, LOG = 4096 };
+enum { SECTOR = 512, LOG = 4096 };
 
 static struct write {
 	int fd;
 	off_t at;
 	size_t size;
-	uint8_t old[MOST];
+	uint8_t *old;
 } writes[LOG];
 static int nr_writes;
 static long count;
@@ -55,6 +55,22 @@ __attribute__((noreturn)) static void lose_power(void)
 	abort();
 }
 
+/* What a write replaces. It is read, and maybe put back, through the file cache, however the write itself is done. */
+static struct write replaced(int fd, size_t size, off_t at)
+{
+	struct write w = { .at = at, .old = malloc(size) };
+	char path[64];
+	ssize_t got;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	w.fd = open(path, O_RDWR | O_CLOEXEC);
+	got = w.fd < 0 || !w.old ? -1 : pread(w.fd, w.old, size, at);
+	if (got < 0)
+		abort();
+	w.size = (size_t)got;
+	return w;
+}
+
 /* Which disk: block devices by themselves, files by their file system. */
 static dev_t disk_of(int fd)
 {
@@ -73,10 +89,12 @@ static void flushed(int fd, bool whole_disk)
 	for (int i = 0; i < nr_writes; i++) {
 		fstat(writes[i].fd, &b);
 		if (whole_disk ? disk_of(fd) == disk_of(writes[i].fd) :
-		    a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+		    a.st_dev == b.st_dev && a.st_ino == b.st_ino) {
+			free(writes[i].old);
 			close(writes[i].fd);
-		else
+		} else {
 			writes[kept++] = writes[i];
+		}
 	}
 	nr_writes = kept;
 }
@@ -84,13 +102,10 @@ static void flushed(int fd, bool whole_disk)
 ssize_t __wrap_pwrite(int fd, const void *from, size_t size, off_t at)
 {
 	bool fails = power_fails();
-	struct write *w = &writes[nr_writes];
 
-	if (size > MOST || nr_writes == LOG)
+	if (nr_writes == LOG)
 		abort();
-	*w = (struct write){ .fd = dup(fd), .at = at };
-	w->size = (size_t)pread(fd, w->old, size, at);
-	nr_writes++;
+	writes[nr_writes++] = replaced(fd, size, at);
 	if (fails) {
 		(void)!__real_pwrite(fd, from, size / 2 / SECTOR * SECTOR, at);
 		lose_power();

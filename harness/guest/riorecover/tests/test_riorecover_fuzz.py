@@ -79,7 +79,7 @@ BROKEN = {
     "undo": ("log.c", "memcpy(content + undo->offset", "memcpy(content", ALONE),
     "file longer": (
         "restore.c",
-        "if ((off_t)length > file->size - offset)",
+        "if ((off_t)length > size - offset)",
         "if (false)",
         "st_size == FILE_SIZE",
     ),

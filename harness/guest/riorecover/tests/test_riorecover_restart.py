@@ -16,8 +16,8 @@ from riorecover_helper import FILE_SIZE, SOURCE, Mounted, Riorecover, build, che
 
 # Few entries, so that saving them takes few writes.
 ENTRIES = 400
-# Writes and flushes behind the save: 4 blocks, 6 pages of 2 files, a flush of each, the end of the save.
-BEHIND = 4 + 1 + 6 + 2 + 1 + 2
+# Writes and flushes behind the save: 4 blocks, 2 files, which are flushed together, the end of the save.
+BEHIND = 4 + 1 + 2 + 1 + 1 + 2
 FRAME = 330
 KILLED = -9
 
