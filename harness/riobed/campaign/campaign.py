@@ -25,6 +25,8 @@ _MAX_ATTEMPTS = 4
 # The campaign stops after this many infra errors in a row, or after twice as many as there are workers if
 # that is more: one cause may hit all workers at once.
 _MAX_FAILURES = 8
+# A protocol's share of infra errors is taken of at least so many attempts.
+_FEW_ATTEMPTS = 500
 # Workers may come and go while trials run.
 _LOOK_AGAIN_S = 5.0
 
@@ -84,6 +86,7 @@ class Campaign:
         self.cells = {(m, c): Cell() for m in spec.modes for c in spec.classes}
         self._given_up: list[PlannedTrial] = []
         self._failures = 0
+        self._attempts = self._infra_errors = 0
         self._count_what_is_there()
 
     def run(self, workers: Workers, report: Callable[[TrialRow], None]) -> None:
@@ -168,6 +171,7 @@ class Campaign:
                 cell.count(row)
             if row.restarts_differ:
                 raise self._parked_is_wrong()
+            self._note(row.outcome, row.weight)
         for row, _, position in found.each("position", _has_result) if self._decided else ():
             self._undecided[position] = row
 
@@ -200,6 +204,7 @@ class Campaign:
             report(row)
             if row.restart_differs:
                 raise self._parked_is_wrong()
+            self._note(row.outcome)
             if row.outcome == "infra_error" and self._again(task, row, workers):
                 self._pending[workers.submit(task.planned, task.faults)] = task
 
@@ -209,6 +214,18 @@ class Campaign:
             f"campaign {self.spec.name!r}: the parked stage 0 and a reset recovered one crash differently, "
             "so no row counts; 'riobed trials' has the fields; take 'parked' out of the spec and rename it"
         )
+
+    def _note(self, outcome: str, weight: int = 1) -> None:
+        """Count an attempt; EnvironmentFault if more of them failed than the protocol allows."""
+        self._attempts += weight
+        self._infra_errors += weight * (outcome == "infra_error")
+        most = self.spec.protocol.infra_errors if self.spec.protocol else None
+        if most and self._infra_errors > most * max(self._attempts, _FEW_ATTEMPTS):
+            raise EnvironmentFault(
+                f"campaign {self.spec.name!r}: {self._infra_errors} of {self._attempts} attempts are infra "
+                f"errors, and its protocol allows {most:.1%}, so no row counts; 'riobed trials' has them; "
+                "mend the cause and rename the campaign"
+            )
 
     def _again(self, task: Task, row: TrialRow, workers: Workers) -> bool:
         """Whether to try a failed trial again; EnvironmentFault after too many failures in a row."""

@@ -369,6 +369,26 @@ def test_failures_with_results_between_them_stop_nothing(world: World, expected:
     assert results(rows) == expected
 
 
+def test_more_infra_errors_than_its_protocol_allows_end_a_campaign_for_good(world: World) -> None:
+    asked = changed(**EVERY.model_dump() | {"protocol": {"claims": [CLAIM], "infra_errors": 0.004}})
+    failed: set[int] = set()
+
+    def before(guest: Guest, position: int) -> None:
+        if position not in failed:
+            failed.add(position)
+            raise InfraError("agent lost")
+
+    world.before = before
+    with pytest.raises(
+        EnvironmentFault, match=r"3 of \d attempts are infra errors, and its protocol allows 0.4%"
+    ):
+        world.run(asked)
+    started = len(world.started)
+    with pytest.raises(EnvironmentFault, match="no row counts"):
+        world.run(asked)
+    assert len(world.started) == started
+
+
 def test_the_same_name_with_another_spec_is_refused(world: World) -> None:
     world.campaign()
     before = (world.folder / "store.sqlite").read_bytes()
