@@ -242,6 +242,8 @@ def test_claims_of_a_fixed_size_wait_for_the_end(store: Store) -> None:
     help_, safe, _ = found.claims
     assert (found.level, help_.state, safe.state, help_.only_than) == (0.0125, "shown", "shown", 24)
     assert help_.difference and help_.difference.estimate == pytest.approx(-0.2)
+    # In each round the two classes end alike.
+    assert help_.dispersion == pytest.approx(2)
 
 
 def test_only_a_control_that_fails_stops_a_campaign_of_fixed_size(store: Store) -> None:

@@ -112,6 +112,20 @@ class FixedTest:
                 found.append((both.count((True, False)), both.count((False, True)), len(both)))
         return PairedStrata(*zip(*found, strict=True)) if found else PairedStrata((), (), ())
 
+    @property
+    def dispersion(self) -> float | None:
+        """The dispersion of rounds; None if no class has runs that differ.
+
+        A round has the runs whose seeds end with one number.
+        """
+        classes = []
+        for (mode, name), mine in self._hits.items():
+            theirs = self._hits[self.claim.than, name] if mode == self.claim.mode else {}
+            if both := mine.keys() & theirs.keys():
+                classes.append({seed.rpartition("/")[2]: mine[seed] - theirs[seed] for seed in both})
+        rounds = set.intersection(*map(set, classes)) if classes else set()
+        return dispersion([[each[number] for each in classes] for number in sorted(rounds)])
+
     def difference(self, level: float) -> Difference:
         """Return the mean difference of the shares with its interval at the one-sided `level`."""
         return paired_difference(self.strata, 1 - 2 * level)

@@ -22,7 +22,10 @@ State = Literal["shown", "refuted", "open", "waiting", "unfinished"]
 
 
 class Claimed(BaseModel):
-    """One claim. `pairs` are those that its test counts, `only_mode` and `only_than` those with one hit."""
+    """One claim. `pairs` are those that its test counts, `only_mode` and `only_than` those with one hit.
+
+    `dispersion` is that of the differences in a block, or in a round; None if there are none.
+    """
 
     claim: Claim
     text: str
@@ -30,20 +33,19 @@ class Claimed(BaseModel):
     pairs: int
     only_mode: int
     only_than: int
+    dispersion: float | None
 
 
 class Looked(Claimed):
     """A claim whose test may be looked at after every run.
 
     `evidence` is the largest e-value so far for the claim, `against` the largest for its contrary: that the
-    share is larger by more than the margin. `shown_at` and `refuted_at` are numbers of blocks. `dispersion`
-    is that of the differences in a block, None if there are none.
+    share is larger by more than the margin. `shown_at` and `refuted_at` are numbers of blocks.
     """
 
     blocks: int
     evidence: float
     against: float
-    dispersion: float | None
     shown_at: int | None
     refuted_at: int | None
 
@@ -186,6 +188,7 @@ def _as_ended(test: FixedTest, level: float, complete: bool) -> Ended:
         pairs=sum(test.strata.pairs),
         only_mode=sum(test.strata.only_first),
         only_than=sum(test.strata.only_other),
+        dispersion=test.dispersion,
         difference=test.difference(level) if complete else None,
         p=p,
     )
@@ -211,11 +214,12 @@ _ENDED_LEGEND = {
     "classes, with the score interval for pairs (Tango, Statistics in Medicine 17, 1998).",
     "Interval": "each end is at the level of the claims.",
     "p": "one-sided, of the claim; near 1 its contrary is shown, and the claim is refuted.",
+    "Dispersion": f"of the differences in a round. {DISPERSION} The level holds only if they are.",
 }
 _HEAD = ["Claim", "Chain", "State"]
 _COUNTED = ["Pairs", "Only the first", "Only the other"]
 _LOOKED_HEAD = [*_HEAD, "Blocks", *_COUNTED, "Evidence", "Against", "Dispersion"]
-_ENDED_HEAD = [*_HEAD, *_COUNTED, "Difference", "Interval", "p"]
+_ENDED_HEAD = [*_HEAD, *_COUNTED, "Difference", "Interval", "p", "Dispersion"]
 
 
 def protocol_page(table: ProtocolTable) -> Page:
@@ -250,6 +254,7 @@ def _ended_cells(each: Ended) -> list[str]:
     if each.difference and each.p is not None:
         low, high = 100 * each.difference.low, 100 * each.difference.high
         found = [f"{100 * each.difference.estimate:+.2f}", f"{low:+.2f} to {high:+.2f}", p_text(each.p)]
+    found.append(dispersion_text(each.dispersion))
     return [printable(each.text), each.claim.chain, each.state, *counts, *found]
 
 
