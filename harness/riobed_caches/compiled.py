@@ -30,5 +30,5 @@ def kernel(function: F) -> F:
 
     Counting them takes most of the time of a loop that calls such functions.
     """
-    options: dict[str, Any] = {"cache": True, "_nrt": False}
+    options: dict[str, Any] = {"cache": True, "_nrt": False, "forceinline": True}
     return cast(F, numba.njit(**options)(function))
