@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from riobed_caches.compiled import Bools, Int8s, Int16s, Int32s, Int64s, compiled
+from riobed_caches.compiled import Bools, Int8s, Int16s, Int32s, Int64s, compiled, kernel
 from riobed_caches.stream.grow import grown
 from riobed_caches.stream.ops import Actions, Op
 from riobed_caches.trace.events import Event, Flag
@@ -134,7 +134,7 @@ def _room(out: _Out, more: int) -> _Out:
     return out
 
 
-@compiled
+@kernel
 def _emit(out: _Out, time: int, op: int, pair: int, start: int, end: int) -> None:
     """Add an action; there is room for it."""
     n = out.used[0]
@@ -223,7 +223,7 @@ def _state(of_file: Int32s, number: int) -> tuple[_Pairs, _Files]:
     return pairs, files
 
 
-@compiled
+@kernel
 def _opened(out: _Out, now: int, at: int, flags: int, pairs: _Pairs, files: _Files, counts: Int64s) -> None:
     """Open a file at a client: recall, drop an old version, stop caching if it is write-shared now."""
     file, writing = pairs.file[at], (flags & _FOR_WRITING) != 0
@@ -268,7 +268,7 @@ def _opened(out: _Out, now: int, at: int, flags: int, pairs: _Pairs, files: _Fil
         counts[_UNCACHED] += 1
 
 
-@compiled
+@kernel
 def _left(at: int, flags: int, pairs: _Pairs, files: _Files) -> None:
     """Close a file at a client."""
     file = pairs.file[at]
@@ -285,7 +285,7 @@ def _left(at: int, flags: int, pairs: _Pairs, files: _Files) -> None:
         files.shared[file] = False
 
 
-@compiled
+@kernel
 def _moved(
     out: _Out, now: int, at: int, kind: int, start: int, length: int, flags: int, pairs: _Pairs, files: _Files
 ) -> None:

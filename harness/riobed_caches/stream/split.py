@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from riobed_caches.compiled import Int8s, Int32s, Int64s, compiled
+from riobed_caches.compiled import Int8s, Int32s, Int64s, compiled, kernel
 from riobed_caches.errors import TraceError
 from riobed_caches.stream.grow import grown
 from riobed_caches.stream.ops import BLOCK, Actions, Op, Stream
@@ -20,6 +20,8 @@ _PASSED_READ, _PASSED_WRITE, _SAFE_WRITE, _SYNC = (int(op) for op in tuple(Op)[8
 # Lists of blocks of a pair: blocks that were used, and those written since the last FSYNC, RECALL, CLOSE.
 _USED, _UNSAFE, _UNCALLED, _UNCLOSED = range(4)
 _LISTS = 4
+# So many neighbours in a file are neighbours in the hash table, which the processor's caches are made for.
+_NEAR = 128
 
 
 class _Ops(NamedTuple):
@@ -60,13 +62,17 @@ def split(actions: Actions, block_size: int = BLOCK) -> Stream:
         raise TraceError("--block", what, f"use {BLOCK}")
     moved = np.isin(actions.op, (_READ, _WRITE, _SAFE_WRITE))
     shift = block_size.bit_length() - 1
-    parts = ((actions.end[moved] - 1) >> shift) - (actions.start[moved] >> shift) + 1
+    last = (actions.end[moved] - 1) >> shift
+    parts = last - (actions.start[moved] >> shift) + 1
     # In floating point, because a wrong trace may have more than 2**63 of them.
     if (number := float(parts.astype(np.float64).sum())) > MAX_OPS:
         what = f"they have {number:.3g} blocks of {block_size} bytes"
         raise TraceError("transfers", what, "use a larger --block, or a part of the trace")
     whole = (actions.time, actions.op, actions.pair, actions.start, actions.end)
-    ops, blocks = _split(*whole, *_pairs(actions), shift, int(number))
+    lengths = np.zeros(len(actions.client), np.int64)
+    np.maximum.at(lengths, actions.pair[moved], last + 1)
+    blocks = _no_blocks(len(lengths), int(min(number, lengths.sum(dtype=np.float64))))
+    ops = _split(*whole, *_pairs(actions), shift, _no_ops(int(number)), blocks)
     used, known = ops.used[0], blocks.used[0]
     sums = {op: int((actions.end - actions.start)[actions.op == op].sum()) for op in Op}
     passed_read, passed_written = sums[Op.PASSED_READ], sums[Op.PASSED_WRITE]
@@ -100,6 +106,32 @@ def _pairs(actions: Actions) -> tuple[Int32s, Int32s, Int32s, Int32s]:
     return *grouped(actions.client, actions.clients), *grouped(actions.file, actions.files)
 
 
+def _no_ops(number: int) -> _Ops:
+    """Return room for the operations of so many reads and writes; some add a second one.
+
+    Large arrays of numpy are of large pages, which the kernel gives sooner than many small ones. Those that
+    compiled code makes are not.
+    """
+    n = max(16, 2 * number)
+    block, lo, hi = (np.empty(n, np.int32) for _ in range(3))
+    return _Ops(np.empty(n, np.int64), np.empty(n, np.int8), block, lo, hi, np.zeros(1, np.int64))
+
+
+def _no_blocks(pairs: int, number: int) -> _Blocks:
+    """Return room for a number of blocks."""
+    return _Blocks(
+        np.empty(number, np.int32),
+        np.empty(number, np.int64),
+        np.zeros(number, np.int32),
+        np.full(number * _LISTS, -2, np.int32),
+        np.full(pairs * _LISTS, -1, np.int32),
+        np.zeros(pairs * _LISTS, np.int32),
+        np.full(pairs, -1, np.int64),
+        np.full(max(16, 1 << (2 * number).bit_length()), -1, np.int32),
+        np.zeros(1, np.int64),
+    )
+
+
 @compiled
 def _split(
     time: Int64s,
@@ -112,19 +144,10 @@ def _split(
     of_file: Int32s,
     by_file: Int32s,
     shift: int,
-    number: int,
-) -> tuple[_Ops, _Blocks]:
-    """Return operations and blocks; `of_client` to `by_file` are `_pairs`, `number` bounds the blocks."""
-    n = max(16, 2 * number)
-    ops = _Ops(
-        np.empty(n, np.int64),
-        np.empty(n, np.int8),
-        np.empty(n, np.int32),
-        np.empty(n, np.int32),
-        np.empty(n, np.int32),
-        np.zeros(1, np.int64),
-    )
-    blocks = _no_blocks(by_client.size, number)
+    ops: _Ops,
+    blocks: _Blocks,
+) -> _Ops:
+    """Return the operations; `of_client` to `by_file` are `_pairs`."""
     for i in range(time.size):
         now, kind, p = time[i], op[i], pair[i]
         if kind in (_READ, _WRITE, _SAFE_WRITE):
@@ -144,26 +167,7 @@ def _split(
             which = _USED if kind == _INVALIDATE else which
             ops = _room(ops, blocks.length[p * _LISTS + which])
             _all_of(ops, blocks, now, which, p, kind)
-    return ops, blocks
-
-
-@compiled
-def _no_blocks(pairs: int, number: int) -> _Blocks:
-    """Return room for a number of blocks."""
-    slots = 16
-    while slots < 2 * number:
-        slots *= 2
-    return _Blocks(
-        np.empty(number, np.int32),
-        np.empty(number, np.int64),
-        np.zeros(number, np.int32),
-        np.full(number * _LISTS, -2, np.int32),
-        np.full(pairs * _LISTS, -1, np.int32),
-        np.zeros(pairs * _LISTS, np.int32),
-        np.full(pairs, -1, np.int64),
-        np.full(slots, -1, np.int32),
-        np.zeros(1, np.int64),
-    )
+    return ops
 
 
 @compiled
@@ -174,7 +178,7 @@ def _room(ops: _Ops, more: int) -> _Ops:
     return ops
 
 
-@compiled
+@kernel
 def _emit(ops: _Ops, time: int, op: int, block: int, lo: int, hi: int) -> None:
     """Add an operation; there is room for it."""
     n = ops.used[0]
@@ -186,7 +190,7 @@ def _emit(ops: _Ops, time: int, op: int, block: int, lo: int, hi: int) -> None:
     ops.used[0] = n + 1
 
 
-@compiled
+@kernel
 def _transfer(
     ops: _Ops, blocks: _Blocks, now: int, kind: int, pair: int, start: int, end: int, shift: int
 ) -> None:
@@ -207,15 +211,16 @@ def _transfer(
             _emit(ops, now, _FSYNC, _block(blocks, pair, number), 0, 0)
 
 
-@compiled
+@kernel
 def _block(blocks: _Blocks, pair: int, number: int) -> int:
     """Return the block of a pair, from the hash table, or a new one."""
     mask = blocks.slots.size - 1
-    at = (number * 0x9E3779B1 + pair * 0x85EBCA77) & 0x7FFFFFFFFFFFFFFF
-    at = (at ^ (at >> 29)) & mask
+    near = number & (_NEAR - 1)
+    at = ((number - near) * 0x9E3779B1 + pair * 0x85EBCA77) & 0x7FFFFFFFFFFFFFFF
+    at = ((at ^ (at >> 29)) + near) & mask
     b = blocks.slots[at]
     while b >= 0 and (blocks.number[b] != number or blocks.pair[b] != pair):
-        at = (at + 1) & mask
+        at = (at + _NEAR + 1) & mask
         b = blocks.slots[at]
     if b >= 0:
         return int(b)
@@ -227,7 +232,7 @@ def _block(blocks: _Blocks, pair: int, number: int) -> int:
     return int(b)
 
 
-@compiled
+@kernel
 def _enlist(blocks: _Blocks, which: int, b: int) -> None:
     """Put a block into a list of its pair, if it is not there."""
     at = b * _LISTS + which
@@ -238,7 +243,7 @@ def _enlist(blocks: _Blocks, which: int, b: int) -> None:
         blocks.length[head] += 1
 
 
-@compiled
+@kernel
 def _all_of(ops: _Ops, blocks: _Blocks, now: int, which: int, pair: int, op: int) -> None:
     """Add an operation on each block of a list, and empty the list."""
     b = blocks.head[pair * _LISTS + which]
@@ -251,7 +256,7 @@ def _all_of(ops: _Ops, blocks: _Blocks, now: int, which: int, pair: int, op: int
         b = following
 
 
-@compiled
+@kernel
 def _cut(ops: _Ops, blocks: _Blocks, now: int, pair: int, size: int, shift: int) -> None:
     """Delete the blocks of a pair behind a size, and cut the block that has the new end."""
     last, within = size >> shift, size & ((1 << shift) - 1)
