@@ -29,10 +29,11 @@ def moments_of(stream: Stream, number: int = MOMENTS) -> Moments:
     """Return `number` moments of each kind; without a write the second kind is left out."""
     even = (np.arange(number) + 0.5) / number * stream.end
     even_at = np.searchsorted(stream.time, even.astype(np.int64), side="right")
-    written = np.cumsum(np.where(stream.op == Op.WRITE, stream.hi - stream.lo, 0))
+    writes = np.flatnonzero(stream.op == Op.WRITE)
+    written = np.cumsum(stream.hi[writes] - stream.lo[writes], dtype=np.int64)
     total = int(written[-1]) if len(written) else 0
     steps = (np.arange(number if total else 0) + 0.5) / number * total
-    by_write = np.searchsorted(written, steps, side="left")
+    by_write = writes[np.searchsorted(written, steps, side="left")]
     time = np.concatenate([even.astype(np.int64), stream.time[by_write]])
     at = np.concatenate([even_at, by_write + 1]).astype(np.int64)
     order = np.lexsort((time, at))
