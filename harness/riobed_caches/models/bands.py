@@ -4,8 +4,10 @@
 A cache of C blocks has the blocks in places 1 to C of a stack with holes. An access puts its block in place
 1; the blocks above its old place, or above the topmost hole if that is higher, move down by one. A deleted
 block leaves a hole (Mattson et al. 1970; with deletions, Thompson and Smith 1989). The places are cut into
-bands at the sizes wanted: a list of blocks each, and a number of holes. A block that is carried over the
-lower end of a band leaves the cache of that size at that moment.
+bands at the sizes wanted: some blocks each, and a number of holes. A block that is carried over the lower end
+of a band leaves the cache of that size at that moment. The blocks of all bands are one list by last access,
+in which the bands follow each other: an array with a field for each access, where a band is from its first
+field to the next band's.
 """
 
 from dataclasses import dataclass
@@ -21,6 +23,7 @@ from riobed_caches.models.ranges import (
     Dirty,
     Samples,
     Sums,
+    begin,
     clean,
     clean_old,
     cut,
@@ -28,14 +31,18 @@ from riobed_caches.models.ranges import (
     new_sums,
     no_samples,
     promise,
+    replaced,
     sample,
     write,
+    write_clean,
 )
 from riobed_caches.stream.ops import Op, Stream
 
 # One bit of 32 a size.
 MAX_SIZES = 31
 NEVER = -1
+# Of the blocks of a transfer so many are done at once, or more.
+_AT_ONCE = 1024
 # Sprite's block cleaner looks each 5 s (000, 2.1); so does Linux (dirty_writeback_centisecs).
 SCAN = 5_000_000
 
@@ -75,16 +82,32 @@ class Run:
     promised: Int64s
 
 
-class _Lists(NamedTuple):
-    """The bands: neighbours and band of each block; by client, first (oldest) and last block, holes."""
+class _Ops(NamedTuple):
+    """Columns of a stream; those from `client` on are by block."""
 
-    newer: Int32s
-    older: Int32s
-    where: Int8s
-    first: Int32s
+    time: Int64s
+    op: Int8s
+    block: Int32s
+    lo: Int32s
+    hi: Int32s
+    client: Int32s
+    file: Int32s
+    span: Int32s
+
+
+class _Stack(NamedTuple):
+    """Blocks by last access: `at` has the block of each access or -1, `place` the last access of a block.
+
+    By client: `last` access, and `top`, before which no band has a hole. By client and band: the `first`
+    access in it, and `holes`.
+    """
+
+    at: Int32s
+    place: Int32s
     last: Int32s
-    holes: Int64s
     top: Int64s
+    first: Int32s
+    holes: Int64s
 
 
 def bands(stream: Stream, sizes: Int64s, policy: Policy, moments: Moments) -> Run:
@@ -98,14 +121,18 @@ def bands(stream: Stream, sizes: Int64s, policy: Policy, moments: Moments) -> Ru
     if len(stream.time) >= 2**31:
         raise TraceError("stream", f"it has {len(stream.time)} operations", "use a larger --block")
     files, number = max(stream.files, 1), len(sizes)
-    lists = _new_lists(max(stream.blocks, 1), max(stream.clients, 1), sizes)
-    dirty, sums = new_dirty(stream.file, files, number), new_sums(files, number)
+    stack = _new_stack(stream, sizes)
+    # Dirty blocks are in the largest caches, or were just written, before others leave.
+    most = max(stream.clients, 1) * int(sizes[-1]) + _AT_ONCE
+    dirty, sums = new_dirty(max(stream.blocks, 1), files, number, most), new_sums(files, number)
     found, misses = no_samples(len(moments.at), number), np.zeros((3, number + 1), np.int64)
-    ops = (stream.time, stream.op, stream.block, stream.lo, stream.hi, stream.client, stream.span)
+    ops = _Ops(*(getattr(stream, name) for name in _Ops._fields))
+    writes = np.flatnonzero(stream.op == _WRITE).astype(np.int32)
     rules = (policy.delay, policy.scan, policy.whole_files, policy.on_fsync, policy.on_close)
     _run(
-        *ops,
-        lists,
+        ops,
+        writes,
+        stack,
         dirty,
         sums,
         found,
@@ -126,20 +153,15 @@ def bands(stream: Stream, sizes: Int64s, policy: Policy, moments: Moments) -> Ru
 
 
 _READ, _WRITE, _DELETE, _CUT, _FSYNC, _RECALL, _INVALIDATE, _CLOSE = (int(op) for op in tuple(Op)[:8])
-_REPLACED, _DELETED = int(Count.REPLACED), int(Count.DELETED)
+_DELETED = int(Count.DELETED)
 _FSYNCED, _RECALLED, _CLOSED = int(Count.FSYNCED), int(Count.RECALLED), int(Count.CLOSED)
 
 
 @kernel
 def _run(
-    time: Int64s,
-    op: Int8s,
-    block: Int32s,
-    lo: Int32s,
-    hi: Int32s,
-    client: Int32s,
-    span: Int32s,
-    lists: _Lists,
+    ops: _Ops,
+    writes: Int32s,
+    stack: _Stack,
     dirty: Dirty,
     sums: Sums,
     samples: Samples,
@@ -155,123 +177,172 @@ def _run(
     end: int,
 ) -> None:
     """Run all operations; `misses` are by band (reads, writes, bytes fetched)."""
-    aged, look, m = 0, scan, 0
-    for i in range(time.size + 1):
+    time, block, lo, client = ops.time, ops.block, ops.lo, ops.client
+    aged, look, m, i = 0, scan, 0, 0
+    while i <= time.size:
         now = time[i] if i < time.size else end
         while m < at.size and at[m] <= i:
             if delay >= 0:
                 aged, look = clean_old(
-                    dirty, sums, time, op, block, aged, i, look, when[m], delay, scan, whole
+                    dirty, sums, time, block, writes, aged, i, look, when[m], delay, scan, whole
                 )
-            sample(samples, m, when[m], dirty, sums, time, op, block, oldest, i)
+            sample(samples, m, when[m], dirty, sums, time, block, writes, aged, oldest, i)
             m += 1
         if delay >= 0:
-            aged, look = clean_old(dirty, sums, time, op, block, aged, i, look, now, delay, scan, whole)
+            aged, look = clean_old(dirty, sums, time, block, writes, aged, i, look, now, delay, scan, whole)
         if i == time.size:
             break
-        kind, b = op[i], block[i]
+        kind, b = ops.op[i], block[i]
         if kind <= _WRITE:
-            band = _access(lists, dirty, sums, b, client[b], now)
-            misses[kind, band] += 1
-            if kind == _READ:
-                misses[2, band] += span[b]
-            else:
-                write(dirty, sums, b, lo[i], hi[i], i, now)
-        elif kind == _CUT:
+            until = at[m] if m < at.size else time.size
+            i += _access(stack, dirty, sums, ops, misses, kind == _WRITE, i, until)
+            continue
+        if kind == _CUT:
             cut(dirty, sums, b, lo[i], now)
         elif kind == _FSYNC:
             if on_fsync:
-                clean(dirty, sums, b, dirty.bits[b], now, _FSYNCED)
+                clean(dirty, sums, b, now, _FSYNCED)
             else:
                 promise(dirty, sums, b)
         elif kind == _CLOSE:
             if on_close:
-                clean(dirty, sums, b, dirty.bits[b], now, _CLOSED)
+                clean(dirty, sums, b, now, _CLOSED)
         else:
-            clean(dirty, sums, b, dirty.bits[b], now, _DELETED if kind == _DELETE else _RECALLED)
+            clean(dirty, sums, b, now, _DELETED if kind == _DELETE else _RECALLED)
             if kind != _RECALL:
-                _remove(lists, b, client[b])
+                _remove(stack, b, client[b])
+        i += 1
 
 
-def _new_lists(blocks: int, clients: int, sizes: Int64s) -> _Lists:
+def _new_stack(stream: Stream, sizes: Int64s) -> _Stack:
     """Return bands that are all holes: the caches are empty."""
-    n = sizes.size
-    holes = np.empty(clients * n, np.int64)
-    for c in range(clients):
-        for g in range(n):
-            holes[c * n + g] = sizes[g] - (sizes[g - 1] if g else 0)
-    ends = np.full(clients * n, -1, np.int32)
-    none = np.full(blocks, -1, np.int32)
-    where = np.full(blocks, n, np.int8)
-    return _Lists(none, none.copy(), where, ends, ends.copy(), holes, np.zeros(clients, np.int64))
+    clients = max(stream.clients, 1)
+    accesses = np.bincount(stream.client[stream.block[stream.op <= _WRITE]], minlength=clients)
+    # An unused field is before those of each client, so that a place of 0 is in no band.
+    last = (np.cumsum(accesses + 1) - accesses).astype(np.int32)
+    at = np.empty(len(stream.op) + clients + 1, np.int32)
+    holes = np.tile(np.diff(sizes, prepend=0), clients)
+    first = np.repeat(last + 1, len(sizes)).astype(np.int32)
+    return _Stack(
+        at, np.zeros(max(stream.blocks, 1), np.int32), last, np.zeros(clients, np.int64), first, holes
+    )
 
 
 @kernel
-def _access(lists: _Lists, dirty: Dirty, sums: Sums, b: int, c: int, now: int) -> int:
-    """Make a block the most recent of its client, and return the band in which it was."""
-    sizes = sums.dirty.size
-    band = lists.where[b]
-    base = c * sizes
-    if band == 0 and lists.last[base] == b:
-        return int(band)
-    top = lists.top[c]
-    while top < sizes and lists.holes[base + top] == 0:
+def _access(
+    stack: _Stack, dirty: Dirty, sums: Sums, ops: _Ops, misses: Int64s, writing: bool, i: int, until: int
+) -> int:
+    """Do an access, and with it those after it that are like it; returns how many, before `until`.
+
+    They are alike if they are of one moment, client and file, each finds its block in the same band, and what
+    they write was clean. Then one size does not depend on another, and each may do all of them in turn.
+    """
+    b, sizes = ops.block[i], sums.dirty.size
+    c, begins = ops.client[b], writing and dirty.slot[b] < 0
+    first, holes = stack.first[c * sizes : (c + 1) * sizes], stack.holes[c * sizes : (c + 1) * sizes]
+    band, top = _band(first, stack.place[b]), stack.top[c]
+    while top < sizes and holes[top] == 0:
         top += 1
-    lists.top[c] = top
-    if band < sizes:
-        _unlink(lists, b, base + band)
+    stack.top[c] = top
     stop = min(top, band)
-    carried = b
-    for g in range(stop):
-        _append(lists, carried, base + g, g)
-        carried = lists.first[base + g]
-        _unlink(lists, carried, base + g)
-        if (dirty.bits[carried] >> np.uint32(g)) & np.uint32(1):
-            clean(dirty, sums, carried, np.uint32(1) << np.uint32(g), now, _REPLACED)
-    if stop == sizes:
-        lists.where[carried] = sizes
-    else:
-        _append(lists, carried, base + stop, stop)
-        if stop < band:
-            lists.holes[base + stop] -= 1
-            if band < sizes:
-                lists.holes[base + band] += 1
-    return int(band)
+    if stop < band:
+        until = min(until, i + holes[stop])
+    if writing:
+        until = min(until, i + (dirty.free[-1] if begins else 1))
+    n = _move(stack, dirty, ops, first, band, begins, i, until)
+    _carry(stack, dirty, sums, ops, first, stop, begins, i, n)
+    if writing and not begins:
+        write(dirty, sums, b, ops.lo[i], ops.hi[i], i, ops.time[i])
+    if stop < band:
+        holes[stop] -= n
+        if band < sizes:
+            holes[band] += n
+    misses[int(writing), band] += n
+    if not writing:
+        for j in range(i, i + n):
+            misses[2, band] += ops.span[ops.block[j]]
+    return n
 
 
 @kernel
-def _unlink(lists: _Lists, b: int, at: int) -> None:
-    older, newer = lists.older[b], lists.newer[b]
-    if older >= 0:
-        lists.newer[older] = newer
-    else:
-        lists.first[at] = newer
-    if newer >= 0:
-        lists.older[newer] = older
-    else:
-        lists.last[at] = older
+def _band(first: Int32s, place: int) -> int:
+    """Return the band of a place; behind the last, it is in no cache."""
+    band = 0
+    while band < first.size and place < first[band]:
+        band += 1
+    return band
 
 
 @kernel
-def _append(lists: _Lists, b: int, at: int, band: int) -> None:
-    """Make a block the most recent of a band."""
-    last = lists.last[at]
-    lists.older[b], lists.newer[b] = last, -1
-    if last >= 0:
-        lists.newer[last] = b
-    else:
-        lists.first[at] = b
-    lists.last[at] = b
-    lists.where[b] = band
+def _move(
+    stack: _Stack, dirty: Dirty, ops: _Ops, first: Int32s, band: int, begins: bool, i: int, until: int
+) -> int:
+    """Put the blocks of like accesses in front of all others, and return how many they are."""
+    b, kind, now = ops.block[i], ops.op[i], ops.time[i]
+    c, file, sizes, j = ops.client[b], ops.file[b], first.size, i
+    oldest, newest = first[band] if band < sizes else 0, first[band - 1] if band else stack.at.size
+    while True:
+        if band < sizes:
+            stack.at[stack.place[b]] = -1
+        stack.last[c] += 1
+        stack.at[stack.last[c]], stack.place[b] = b, stack.last[c]
+        if begins:
+            write_clean(dirty, sizes, b, file, ops.lo[j], ops.hi[j], j)
+        j += 1
+        if j == until or ops.op[j] != kind or ops.time[j] != now:
+            return j - i
+        b = ops.block[j]
+        if ops.client[b] != c or ops.file[b] != file or (begins and dirty.slot[b] >= 0):
+            return j - i
+        if not oldest <= stack.place[b] < newest:
+            return j - i
 
 
 @kernel
-def _remove(lists: _Lists, b: int, c: int) -> None:
+def _carry(
+    stack: _Stack,
+    dirty: Dirty,
+    sums: Sums,
+    ops: _Ops,
+    first: Int32s,
+    stop: int,
+    begins: bool,
+    i: int,
+    n: int,
+) -> None:
+    """Carry a block over the lower end of each band before `stop` for each of `n` accesses."""
+    now, file = ops.time[i], ops.file[ops.block[i]]
+    for g in range(first.size if begins else stop):
+        if begins:
+            begin(sums, file, g, n)
+        k, size, worst, area = first[g], sums.dirty[g], sums.worst[g], sums.area[g]
+        for j in range(i, i + n):
+            if g < stop:
+                carried = stack.at[k]
+                while carried < 0:
+                    k += 1
+                    carried = stack.at[k]
+                k += 1
+                if dirty.slot[carried] >= 0:
+                    gone = replaced(dirty, sums, carried, g)
+                    size -= gone
+                    area += gone * float(now)
+            if begins:
+                more = ops.hi[j] - ops.lo[j]
+                size += more
+                area -= more * float(now)
+                worst = max(worst, size)
+        first[g], sums.dirty[g], sums.worst[g], sums.area[g] = k, size, worst, area
+
+
+@kernel
+def _remove(stack: _Stack, b: int, c: int) -> None:
     """Take a block out of all caches, which leaves a hole."""
-    sizes = lists.holes.size // lists.top.size
-    band = lists.where[b]
+    sizes = stack.holes.size // stack.top.size
+    base = c * sizes
+    band = _band(stack.first[base : base + sizes], stack.place[b])
     if band < sizes:
-        _unlink(lists, b, c * sizes + band)
-        lists.holes[c * sizes + band] += 1
-        lists.where[b] = sizes
-        lists.top[c] = min(lists.top[c], band)
+        stack.at[stack.place[b]] = -1
+        stack.place[b] = 0
+        stack.holes[base + band] += 1
+        stack.top[c] = min(stack.top[c], band)
