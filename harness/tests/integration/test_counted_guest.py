@@ -46,6 +46,7 @@ def instructions(found: Measurement) -> float:
     return found.seconds - found.idle_s
 
 
+@pytest.mark.extended
 def test_instructions_follow_the_work(guest: Guest) -> None:
     few, again, more = steps(guest, 250), steps(guest, 250), steps(guest, 500)
     assert instructions(again) == pytest.approx(instructions(few), rel=0.03)

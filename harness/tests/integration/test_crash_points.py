@@ -79,6 +79,7 @@ def test_a_truncation_ends_before_it_leaves_the_orphan_list(
     assert content(guest, "file") in (OLD * 5000, OLD * SIZE)
 
 
+@pytest.mark.extended
 def test_an_orphan_that_is_taken_back_takes_no_other_with_it(
     rio: Guest, fault_in: FaultIn, fault_behind: FaultBehind
 ) -> None:
@@ -93,7 +94,9 @@ def test_an_orphan_that_is_taken_back_takes_no_other_with_it(
     assert content(rio, "file") in (OLD * 5000, OLD * SIZE)
 
 
-@pytest.mark.parametrize(("option", "function"), [("-p", "ext4_punch_hole"), ("-z", "ext4_fallocate")])
+@pytest.mark.parametrize(
+    ("option", "function"), [("-p", "ext4_punch_hole"), extended("-z", "ext4_fallocate")]
+)
 @EITHER
 def test_a_range_that_is_emptied_does_not_get_older_data_back(
     guest_in: GuestIn, fault_behind: FaultBehind, mode: str, option: str, function: str
@@ -109,6 +112,7 @@ def test_a_range_that_is_emptied_does_not_get_older_data_back(
     assert content(guest, "file") in (b"n" * SIZE, emptied)
 
 
+@pytest.mark.extended
 def test_a_hole_cut_short_loses_nothing_beside_it(rio: Guest, fault_in: FaultIn) -> None:
     """What the disk has of a file is one extent, of which a part is cut off and not yet listed on its own."""
     shell(rio, f"cat >/mnt/test/file; {WRITE}", OLD * SIZE)
@@ -128,6 +132,7 @@ def test_a_reader_keeps_nothing_of_a_hole_that_is_being_punched(rio: Guest, faul
     assert content(rio, "file") in (OLD * SIZE, hole)
 
 
+@pytest.mark.extended
 def test_a_reader_keeps_nothing_of_a_rename(rio: Guest, fault_in: FaultIn) -> None:
     """It has the file open that is being replaced, which has no link any more."""
     shell(rio, "cd /mnt/test; echo old >file; echo new >other")
@@ -142,6 +147,7 @@ def test_a_reader_keeps_nothing_of_a_rename(rio: Guest, fault_in: FaultIn) -> No
     assert shell(rio, "cd /mnt/test; cat file other") == b"old\nnew\n"
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     "function", ["ext4_free_blocks", extended("ext4_ext_remove_space"), extended("ext4_free_inode")]
 )
@@ -157,7 +163,7 @@ def test_a_deletion_cut_short_leaves_nothing_else(rio: Guest, fault_in: FaultIn,
 
 @pytest.mark.parametrize(
     ("function", "moved"),
-    [extended("ext4_write_late_inodes", False), ("rio_log_end", False), ("d_move", True)],
+    [extended("ext4_write_late_inodes", False), ("rio_log_end", False), extended("d_move", True)],
 )
 @EITHER
 def test_an_operation_is_restored_whole_or_not_at_all(
@@ -175,6 +181,7 @@ def test_an_operation_is_restored_whole_or_not_at_all(
     assert shell(guest, "ls /mnt/test/lost+found") == b""
 
 
+@pytest.mark.extended
 def test_an_owner_is_changed_whole_or_not_at_all(rio: Guest, fault_in: FaultIn) -> None:
     """User and group are in memory as after it; the crash is before its log is dropped."""
     shell(rio, "echo x >/mnt/test/file")

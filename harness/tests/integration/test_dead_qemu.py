@@ -18,7 +18,7 @@ from riobed.vm.host.process import qemus_with
 from riobed.vm.qemu import libvirt
 from riobed.vm.qemu.libvirt import LibvirtMachine
 
-from .conftest import extended, opened
+from .conftest import opened
 
 PATIENCE_S = 2.0
 
@@ -45,14 +45,15 @@ def qemu_of(machine: LibvirtMachine) -> int:
     return pid
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("call", "what"),
     [
         (LibvirtMachine.pause, "pause"),
-        extended(LibvirtMachine.reset, "reset"),
-        extended(LibvirtMachine.nmi, "NMI"),
+        (LibvirtMachine.reset, "reset"),
+        (LibvirtMachine.nmi, "NMI"),
         (lambda machine: machine.save("x"), "info chardev"),
-        extended(lambda machine: machine.load("x"), "pause"),
+        (lambda machine: machine.load("x"), "pause"),
     ],
 )
 def test_a_call_that_hangs(machine: LibvirtMachine, call: Callable, what: str) -> None:
@@ -83,6 +84,7 @@ def test_a_start_that_hangs(machine: LibvirtMachine) -> None:
     machine.start()
 
 
+@pytest.mark.extended
 def test_a_machine_whose_qemu_hangs_can_be_powered_off(machine: LibvirtMachine) -> None:
     machine.start()
     os.kill(qemu_of(machine), signal.SIGSTOP)

@@ -79,11 +79,9 @@ def test_a_file_system_of_ones_own(guest: Guest, spec: CampaignSpec) -> None:
     assert seconds > 0.5 * 8 * 2**20 / LIMIT
 
 
-@pytest.mark.parametrize("restart", [extended("reset"), "power"])
-@pytest.mark.parametrize(
-    "name",
-    ["delayed", *(extended(f"delayed-{name}") for name in ("xfs", "btrfs"))],
-)
+@pytest.mark.extended
+@pytest.mark.parametrize("restart", ["reset", "power"])
+@pytest.mark.parametrize("name", ["delayed", "delayed-xfs", "delayed-btrfs"])
 def test_what_was_synced_is_there_and_what_was_not_synced_is_missed(
     spec: CampaignSpec, name: str, restart: str
 ) -> None:

@@ -236,6 +236,7 @@ print "done";
 """
 
 
+@pytest.mark.extended
 def test_a_fork_that_fails_takes_nothing_from_its_parent(setup: GuestSetup) -> None:
     """With the slab allocator's poison, what is freed and used all the same is noticed."""
     rio = cache_mode("rio")

@@ -103,6 +103,7 @@ def test_a_flush_of_other_memory_makes_nothing_durable(guest: Guest, program: by
     assert lost.found == KINDS * KIND
 
 
+@pytest.mark.extended
 def test_a_flush_is_nothing_before_its_fence(guest: Guest, program: bytes) -> None:
     """One line may be between its store and its flush; the kernel fences now and then."""
     for seed in range(5):

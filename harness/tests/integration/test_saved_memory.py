@@ -14,7 +14,7 @@ from riobed.guest.memory.layout import Layout
 from riobed.guest.settings.modes import cache_mode
 from riobed.trial.recovery.recover import read_recovery
 
-from .conftest import crash, extended, opened, panicked, reset, shell
+from .conftest import crash, opened, panicked, reset, shell
 
 HASHES = "cd /mnt/test && find . -type f | sort | xargs sha256sum"
 
@@ -67,7 +67,8 @@ def test_memory_is_saved_and_the_report_says_so(saving: Guest) -> None:
     assert shell(saving, HASHES) == hashes
 
 
-@pytest.mark.parametrize("moment", [0.1, *(extended(late) for late in (0.0, 0.3, 0.6))])
+@pytest.mark.extended
+@pytest.mark.parametrize("moment", [0.0, 0.1, 0.3, 0.6])
 def test_a_recovery_cut_short_is_done_again(saving: Guest, moment: float) -> None:
     hashes = fill(saving)
     cut_recovery_short(saving, moment)

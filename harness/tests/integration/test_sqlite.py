@@ -11,7 +11,7 @@ from riobed.guest.setup import guest_setup
 from riobed.measure import flush_to_disk, measure
 from riobed.products import CHECKOUT
 
-from .conftest import opened
+from .conftest import extended, opened
 
 DB = "/mnt/test/workload/db"
 
@@ -39,8 +39,9 @@ def test_all_commits_are_there(guest: Guest) -> None:
 
 
 @pytest.mark.parametrize("change", [
-    "./sqlite3 $db 'delete from commits where id = 9'", "./sqlite3 $db 'delete from commits where id = 200'",
-    "./sqlite3 $db 'update commits set text = 7 where id = 9'", "truncate -s -4096 $db", "rm $db",
+    "./sqlite3 $db 'delete from commits where id = 9'", "truncate -s -4096 $db",
+    extended("./sqlite3 $db 'delete from commits where id = 200'"), extended("rm $db"),
+    extended("./sqlite3 $db 'update commits set text = 7 where id = 9'"),
     "dd if=/dev/zero of=$db bs=1 seek=8192 count=8 conv=notrunc",
 ])  # fmt: skip
 def test_what_is_broken_is_found(guest: Guest, change: str) -> None:

@@ -58,6 +58,7 @@ def test_a_second_task_while_an_operation_stands(tmp_path: Path, beside: str, na
     assert all(two.vcpus == 2 and two.points > one.points for one, two in zip(alone, together, strict=True))
 
 
+@pytest.mark.extended
 def test_a_sweep_finds_operations_that_are_torn(tmp_path: Path) -> None:
     modes = tmp_path / "modes.yaml"
     modes.write_text(TORN)

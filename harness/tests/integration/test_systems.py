@@ -38,7 +38,7 @@ def on_disk(guest: Guest) -> bool:
     extended("delayed-no-journal", False, False),
     extended("dirsync", False, False),
     extended("write-through-on-write", True, True),
-    ("write-through-on-close", False, True), ("rio", False, False),
+    extended("write-through-on-close", False, True), ("rio", False, False),
 ])  # fmt: skip
 def test_data_is_permanent_when_the_mode_says(tmp_path: Path, name: str, written: bool, closed: bool) -> None:
     (tmp_path / "workload.yaml").write_text(WORKLOAD)

@@ -69,6 +69,7 @@ ioctl(F, 0x4008662c, $uuid) or die $!;
 """
 
 
+@pytest.mark.extended
 def test_a_file_system_that_got_another_uuid_is_found_by_it(rio: Guest) -> None:
     shell(rio, "echo kept >/mnt/test/file; perl", _SET_UUID.encode())
     crash(rio)
@@ -226,6 +227,7 @@ def test_a_damaged_header_leads_to_a_cold_start_and_says_so(rio: Guest) -> None:
         boot_production(rio.machine)
 
 
+@pytest.mark.extended
 def test_what_is_in_memory_survives_kexec(rio: Guest) -> None:
     """A kernel that starts another one goes through no recovery, so it writes all first."""
     source = CHECKOUT / "harness/guest/stage0-boot/stage0-boot.c"

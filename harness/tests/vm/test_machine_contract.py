@@ -67,17 +67,13 @@ def libvirt_with_nvdimm(folder: Path) -> Machine:
     return libvirt(folder, 64)
 
 
-REAL = [pytest.param(each, marks=pytest.mark.integration) for each in (libvirt, libvirt_with_nvdimm)]
-with_nvdimm = pytest.mark.parametrize("made", [fake, REAL[1]], indirect=True)
+WITH_NVDIMM = pytest.param(libvirt_with_nvdimm, marks=[pytest.mark.integration, pytest.mark.extended])
+with_nvdimm = pytest.mark.parametrize("made", [fake, WITH_NVDIMM], indirect=True)
 
 
 @pytest.fixture(
     scope="module",
-    params=[
-        fake,
-        REAL[0],
-        pytest.param(libvirt_with_nvdimm, marks=[pytest.mark.integration, pytest.mark.extended]),
-    ],
+    params=[fake, pytest.param(libvirt, marks=pytest.mark.integration), WITH_NVDIMM],
 )
 def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     make: Callable[[Path], Machine] = request.param
