@@ -355,7 +355,8 @@ def test_a_parked_stage_0_that_differs_from_a_reset_ends_the_campaign_for_good(w
     assert "otherwise: check.equal" in world.rows()[-1].detail
 
 
-def test_failures_with_results_between_them_stop_nothing(world: World, expected: Rows) -> None:
+def failing_once() -> Callable[[Guest, int], None]:
+    """What each trial's first attempt fails by."""
     failed: set[int] = set()
 
     def before(guest: Guest, position: int) -> None:
@@ -363,7 +364,11 @@ def test_failures_with_results_between_them_stop_nothing(world: World, expected:
             failed.add(position)
             raise InfraError("agent lost")
 
-    world.before = before
+    return before
+
+
+def test_failures_with_results_between_them_stop_nothing(world: World, expected: Rows) -> None:
+    world.before = failing_once()
     rows = world.run()
     assert len(infra_errors(rows)) == len(expected) > 8
     assert results(rows) == expected
@@ -371,14 +376,7 @@ def test_failures_with_results_between_them_stop_nothing(world: World, expected:
 
 def test_more_infra_errors_than_its_protocol_allows_end_a_campaign_for_good(world: World) -> None:
     asked = changed(**EVERY.model_dump() | {"protocol": {"claims": [CLAIM], "infra_errors": 0.004}})
-    failed: set[int] = set()
-
-    def before(guest: Guest, position: int) -> None:
-        if position not in failed:
-            failed.add(position)
-            raise InfraError("agent lost")
-
-    world.before = before
+    world.before = failing_once()
     with pytest.raises(
         EnvironmentFault, match=r"3 of \d attempts are infra errors, and its protocol allows 0.4%"
     ):
