@@ -266,6 +266,9 @@ def faults_executed(
     instructions: Annotated[
         bool, typer.Option("--instructions", help="List instructions, for `sites: {instructions_file: ...}`.")
     ] = False,
+    common: Annotated[
+        bool, typer.Option("--common", help="List only what each of the modes executes.")
+    ] = False,
     output: Annotated[
         Path | None, typer.Option(help="File to write.", show_default="standard output")
     ] = None,
@@ -274,11 +277,12 @@ def faults_executed(
     """List what of the kernel a workload itself executes, for `sites` of a spec.
 
     That is what its processes execute after the first step, without interrupts, in any of the modes. By
-    default functions by name, for `sites: {functions_file: ...}`.
+    default functions by name, for `sites: {functions_file: ...}`. With --common, a fault of several modes
+    can be executed in each of them.
     """
     from riobed.commands.executed import Request, executed
 
-    request = Request(tuple(modes), modes_file, workload, tuple(beside or ()), seconds, seed)
+    request = Request(tuple(modes), modes_file, workload, tuple(beside or ()), seconds, seed, common)
     executed(request, instructions, output, connect)
 
 

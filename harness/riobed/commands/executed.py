@@ -15,7 +15,7 @@ from rich.console import Console
 
 from riobed.errors import InfraError, UsageError
 from riobed.faults import catalogue_of
-from riobed.faults.sites.instructions import Ranges, to_text, union
+from riobed.faults.sites.instructions import Ranges, overlaps, to_text, union
 from riobed.faults.sites.vmlinux import Vmlinux
 from riobed.guest import (
     CacheMode,
@@ -54,7 +54,10 @@ _PLACES = {
 
 @dataclass(frozen=True)
 class Request:
-    """Workloads to run together for `seconds` in each of the modes, shipped or defined in `file`."""
+    """Workloads to run together for `seconds` in each of the modes, shipped or defined in `file`.
+
+    `common`: what each of the modes executes, instead of what any of them does.
+    """
 
     modes: tuple[str, ...]
     file: Path | None
@@ -62,6 +65,7 @@ class Request:
     beside: tuple[Path, ...]
     seconds: float
     seed: int
+    common: bool = False
 
 
 def executed(request: Request, instructions: bool, output: Path | None, uri: str | None) -> None:
@@ -70,23 +74,31 @@ def executed(request: Request, instructions: bool, output: Path | None, uri: str
     UsageError, EnvironmentFault as in `riobed run`.
     """
     found: dict[str, Ranges] = {}
-    functions: set[str] = set()
+    functions: list[set[str]] = []
     for name, mode, setup in _guests(request, uri):
         kernel = setup.products(mode).kernel
         with Console(stderr=True).status(f"Running {_what(request, name)}"):
             ranges = _recorded(request, name, mode, setup)
-        found[kernel.build_id] = union([*found.get(kernel.build_id, []), *ranges])
+        before = found.get(kernel.build_id)
+        found[kernel.build_id] = ranges if before is None else joined(before, ranges, request.common)
         if not instructions:
-            functions |= catalogue_of(kernel).functions_at(at for span in ranges for at in range(*span))
+            named = catalogue_of(kernel).functions_at(at for span in ranges for at in range(*span))
+            functions.append(set(named))
     if instructions:
-        text = f"# {_what(request, ', '.join(request.modes))}\n"
+        text = f"# {_what(request, (' and ' if request.common else ', ').join(request.modes))}\n"
         text += "".join(to_text(build, ranges) for build, ranges in found.items())
     else:
-        text = "".join(f"{name}\n" for name in sorted(functions))
+        names = set.intersection(*functions) if request.common else set.union(*functions)
+        text = "".join(f"{name}\n" for name in sorted(names))
     if output:
         output.write_text(text, encoding="utf-8")
     else:
         sys.stdout.write(text)
+
+
+def joined(left: Ranges, right: Ranges, common: bool) -> Ranges:
+    """Return the addresses in both of two ordered lists of ranges if `common`, otherwise those in either."""
+    return union(overlaps(left, right)) if common else union([*left, *right])
 
 
 def _what(request: Request, modes: str) -> str:

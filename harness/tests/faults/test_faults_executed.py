@@ -7,7 +7,7 @@ from base64 import b64encode
 from pathlib import Path
 
 import pytest
-from riobed.commands.executed import ranges_in
+from riobed.commands.executed import joined, ranges_in
 from riobed.errors import UsageError
 from riobed.faults import CLASSES, Catalogue, SiteFilter
 from riobed.faults.classes.rules import RULES
@@ -35,6 +35,12 @@ def test_ranges_survive_a_file_and_the_store() -> None:
 
 def test_ranges_of_several_runs_are_one_list() -> None:
     assert union([(20, 30), (1, 3), (22, 24), (3, 5), (40, 41)]) == [(1, 5), (20, 30), (40, 41)]
+
+
+def test_what_all_modes_execute_is_less_than_what_any_does() -> None:
+    left, right = [(1, 5), (20, 30)], [(3, 7), (29, 31), (40, 41)]
+    assert joined(left, right, common=False) == [(1, 7), (20, 31), (40, 41)]
+    assert joined(left, right, common=True) == [(3, 5), (29, 30)]
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,11 @@ def test_guest_run_gives_output_and_exit_status(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (7, "hello from ext2/ext3\n"), done.stderr
 
 
-@pytest.mark.parametrize("modes", [["rio"], extended(["rio", "write-through"])], ids=len)
+@pytest.mark.parametrize(
+    "modes",
+    [["rio"], extended(["rio", "write-through"]), extended(["rio", "write-through", "--common"])],
+    ids=" ".join,
+)
 def test_what_the_workload_executes_narrows_a_spec(tmp_path: Path, modes: list[str]) -> None:
     names = tmp_path / "executed.txt"
     beside = str(CHECKOUT / "workloads/andrew")
@@ -33,17 +37,11 @@ def test_what_the_workload_executes_narrows_a_spec(tmp_path: Path, modes: list[s
     found = names.read_text().splitlines()
     assert found == sorted(set(found)) and 500 < len(found) < 3500
     # They make files and folders, fault their pages in, start processes and are switched off.
-    load = {
-        "ext4_create",
-        "ext4_mkdir",
-        "__rio_folio_dirtied",
-        "exc_page_fault",
-        "copy_process",
-        "__schedule",
-    }
-    assert load <= set(found)
-    # Nothing is written to the disk in mode rio.
-    assert ("bio_split_rw" in found) == ("write-through" in modes)
+    assert {"ext4_create", "ext4_mkdir", "exc_page_fault", "copy_process", "__schedule"} <= set(found)
+    # Only Rio lists pages, and only write-through writes to the disk.
+    common = "--common" in modes
+    assert ("__rio_folio_dirtied" in found) == (not common)
+    assert ("bio_split_rw" in found) == ("write-through" in modes and not common)
     # Starts and ends of programs do not count, nor do interrupts, the kernel's threads and the agent.
     others = {
         "begin_new_exec",
