@@ -312,12 +312,7 @@ Spec = TypeVar("Spec", bound=ComparesModes)
 
 def read_spec(path: Path, kind: type[Spec]) -> Spec:
     """Read a spec with paths as they are in the file; UsageError names file, key and what is wrong."""
-    try:
-        data = parse_yaml(path.read_bytes(), f"spec {path}")
-    except OSError as error:
-        raise UsageError(f"spec {path}: {error.strerror}; see harness/specs/ for examples") from None
-    if not isinstance(data, dict):
-        raise UsageError(f"spec {path}: want a mapping of keys; see harness/specs/ for examples")
+    data = _with_base(_keys(path), path)
     try:
         return kind.model_validate(_with_modes(data, path.parent))
     except ValidationError as error:
@@ -339,6 +334,31 @@ def load_spec(path: Path) -> CampaignSpec:
     except UsageError as error:
         raise UsageError(f"spec {path}: {error}") from None
     return spec.model_copy(update={"own_modes": own, "workload": load, "sites": sites})
+
+
+def _keys(path: Path) -> dict[Any, Any]:
+    try:
+        data = parse_yaml(path.read_bytes(), f"spec {path}")
+    except OSError as error:
+        raise UsageError(f"spec {path}: {error.strerror}; see harness/specs/ for examples") from None
+    if not isinstance(data, dict):
+        raise UsageError(f"spec {path}: want a mapping of keys; see harness/specs/ for examples")
+    return data
+
+
+def _with_base(data: dict[Any, Any], path: Path) -> dict[Any, Any]:
+    """Return a spec's keys with those of the spec that it is `like`; an empty key leaves that spec's out."""
+    if "like" not in data:
+        return data
+    name = data["like"]
+    # Paths in it are relative to its folder.
+    if not isinstance(name, str) or Path(name).name != name:
+        raise UsageError(f"spec {path}: like: want the name of a spec in the same folder")
+    base = _keys(path.with_name(name))
+    if "like" in base:
+        raise UsageError(f"spec {path}: like: {name} is like {base['like']} itself; name that one")
+    left_out = {"like", *(key for key, value in data.items() if value is None)}
+    return {key: value for key, value in (base | data).items() if key not in left_out}
 
 
 def _with_modes(data: dict[Any, Any], folder: Path) -> dict[Any, Any]:

@@ -103,6 +103,31 @@ def test_the_specs_of_the_repository_are_valid(path: Path) -> None:
         assert each.options.keys() <= load_workload(each.path).options.keys()
 
 
+def test_a_spec_may_be_like_another_one(path: Path) -> None:
+    base = loaded(path, GOOD + "seed: 7\nlimit_s: 30\nquiet_s: 3\nfaults: {kernel_text: 4}\n")
+    other = path.with_name("other.yaml")
+    spec = loaded(other, f"like: {path.name}\nname: other\nquiet_s:\nfaults: {{kernel_text: 5}}\n")
+    assert (spec.quiet_s, spec.faults) == (None, {"kernel_text": 5})
+    assert spec == base.model_copy(update={"name": "other", "quiet_s": None, "faults": spec.faults})
+
+
+@pytest.mark.parametrize(
+    ("like", "wrong"),
+    [
+        ("none.yaml", "No such file or directory"),
+        ("../specs/spec.yaml", "like: want the name of a spec in the same folder"),
+        ("[a]", "like: want the name of a spec in the same folder"),
+        ("third.yaml", "like: third.yaml is like spec.yaml itself; name that one"),
+    ],
+)
+def test_what_a_spec_cannot_be_like(path: Path, like: str, wrong: str) -> None:
+    path.with_name("third.yaml").write_text("like: spec.yaml\n")
+    other = path.with_name("other.yaml")
+    other.write_text(f"like: {like}\n")
+    with pytest.raises(UsageError, match=re.escape(wrong)):
+        load_spec(other)
+
+
 OWN = """
 mine: {summary: mine, filesystem: xfs, sync_writes: true, kernel: {config: [./fast.config]}}
 unused: {summary: of another spec}
