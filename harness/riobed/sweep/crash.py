@@ -21,6 +21,9 @@ from riobed.sweep.memory import Memory
 from riobed.sweep.recording import Recording, copy_sparse
 from riobed.sweep.recovery import Damaged, Programs, Recovery
 
+# A file of this name in the folder of a case tells its processes to end before the next state.
+STOP = "stop"
+
 
 @dataclass
 class Found:
@@ -92,6 +95,8 @@ def crash(
         found = Found()
         with _memory(recording, layout, place) as memory:
             for count, state in enumerate(states(recording, memory, share.copy_step)):
+                if (folder / STOP).exists():
+                    break
                 if count % share.step == share.first:
                     found.compared += 1
                     said = _judged(recording.trees, between, contents, recovery, memory, state.disk)
@@ -134,6 +139,8 @@ def crash_recovery(
                 memory.apply(change)
             disk = Path(shutil.copy(recording.disks[1], place / "disk"))
             for number in _states_of_recovery(whole, memory, disk):
+                if (folder / STOP).exists():
+                    break
                 found.points += 1
                 if found.points % share.step == share.first:
                     found.compared += 1

@@ -40,7 +40,7 @@ from riobed.guest import (
     provenance,
 )
 from riobed.sweep.changes import change_plugin
-from riobed.sweep.crash import Found, Share, crash, crash_recovery, whole_recovery
+from riobed.sweep.crash import STOP, Found, Share, crash, crash_recovery, whole_recovery
 from riobed.sweep.host import need_host
 from riobed.sweep.operations import BESIDE, DATA, OPERATIONS, Operation, load_operations
 from riobed.sweep.programs import program
@@ -220,8 +220,13 @@ def _take(
         else:
             between = {"it": operation.between, "beside": BESIDE[case.beside].between}
             futures = [pool.submit(crash, recording, between, *places, share, folder) for share in shares]
-        # None may be at work when the folder is removed.
-        wait(futures)
+        # None may be at work when the folder is removed, also if this process was told to end.
+        try:
+            wait(futures)
+        except BaseException:
+            (folder / STOP).touch()
+            wait(futures)
+            raise
         found: list[Found] = [future.result() for future in futures]
     stores = sum(change.store for change in recording.changes)
     row.points = found[0].points if request.recovery else stores

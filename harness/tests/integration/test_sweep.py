@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """A sweep explains every state of mode rio, and finds those that are torn without its log."""
 
+import signal
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
 from riobed.sweep.session import Request, sweep
 from riobed_results.tables.controls.sweep import SweepRow, load_sweep
+
+from .conftest import RIOBED
 
 # Mode rio without the log of operations
 TORN = """
@@ -85,3 +90,22 @@ def test_all_operations(tmp_path: Path, mode: str) -> None:
     rows = swept(Request(mode, None, (), (), ("nothing",), 64, 2, tmp_path / "sweep"))
     assert len({row.operation for row in rows}) > 40
     assert [(row.operation, row.data, row.said) for row in rows if not row.good] == []
+
+
+@pytest.mark.extended
+def test_a_sweep_that_is_told_to_end_goes_on(tmp_path: Path) -> None:
+    only = ("--only", "rename-over", "--data", "disk", "--beside", "nothing", "--workers", "2")
+    command = [*RIOBED, "sweep", *only, "--folder", str(tmp_path / "sweep")]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    # Recoveries are at work in the middle of the case: they mount what they recovered.
+    deadline = time.monotonic() + 300
+    while process.poll() is None and f"riobed-{process.pid}-" not in Path("/proc/mounts").read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, said) == (130, "riobed: stopped; run the same command to go on\n")
+    assert not (tmp_path / "sweep").exists()
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert [row.good for row in load_sweep(tmp_path / "sweep").rows] == [True]
