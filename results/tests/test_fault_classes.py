@@ -42,8 +42,8 @@ def test_counts(store: Store) -> None:
     assert (table.modes, table.fault_classes) == (["rio", "delayed"], ["kernel_text"])
     assert table.lines["rio"]["kernel_text"].model_dump() == {
         **{"trials": 4, "requested": 16, "injected": 15, "watched": 14, "activated": 3},
-        **{"trials_activated": 3, "crashed": 3, "hung": 1, "stuck": 1, "survived": 0, "discarded": 0},
-        **{"infra_errors": 1, "median_s": 4.0, "titles": 2},
+        **{"trials_activated": 3, "crashed": 3, "hung": 1, "stuck": 1, "survived": 0},
+        **{"steps_made": 0, "discarded": 0, "infra_errors": 1, "median_s": 4.0, "titles": 2},
     }
     assert table.lines["delayed"]["kernel_text"].median_s is None
     assert table.totals["rio"] == table.lines["rio"]["kernel_text"]
@@ -52,6 +52,19 @@ def test_counts(store: Store) -> None:
     assert "| Total |" not in text
     assert "| 16 | 15 | 21.4 % | 4 | 75.0 % | 75.0 % | 1 | 25.0 % | 0.0 % | 4.00 | 2 | 1 |" in text
     assert "| 1 | 1 | 100.0 % | 1 | 100.0 % | 0.0 % | 0 | 0.0 % | 100.0 % | - | 0 | 0 |" in text
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_how_many_of_those_that_survived_made_their_steps(store: Store, asked: bool) -> None:
+    how = ("steps made", "steps made; no panic within 10 s of an NMI", "timed out", "workload ended")
+    rows: list[dict[str, Any]] = [{"outcome": "survived", "detail": detail} for detail in how]
+    rows += [{"outcome": "panic", "detail": "steps made"}, {"mode": "delayed"}]
+    for row in rows:
+        row |= {"requested": 1, "faults": faults(1)}
+    table = class_table(fill(store, *rows, spec="survivor_steps: 9\n" if asked else "limit_s: 9\n"))
+    assert (table.totals["rio"].survived, table.totals["rio"].steps_made) == (4, 2)
+    text = render(class_page(table), "md")
+    assert (" 80.0 % | 50.0 % |" in text) == ("| Steps made |" in text) == ("survivor_steps" in text) == asked
 
 
 def test_a_total_counts_each_title_once(store: Store) -> None:

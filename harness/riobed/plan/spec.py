@@ -139,6 +139,9 @@ class CampaignSpec(ComparesModes):
     quiet_s: Annotated[Seconds | None, Field(validation_alias=AliasChoices("quiet_s", "early_discard_s"))] = (
         None
     )
+    # The same by steps of the workload instead of time, so that a run makes as many after its last fault in a
+    # slow mode as in a fast one; errors of the workload make no difference. The limit still holds.
+    survivor_steps: Annotated[int | None, Field(ge=1, le=1_000_000)] = None
     # Crash in recovery: the machine is reset again at a time drawn between the two, counted from
     # riorecover's first line. Absent: recovery is not interrupted.
     recovery_reset_s: tuple[Moment, Moment] | None = None
@@ -217,6 +220,8 @@ class CampaignSpec(ComparesModes):
             raise ValueError("must_lose: faults could lose it, too; set fault_classes: [none]")
         if self.ask_s is not None and self.ask_s > self.hang_s:
             raise ValueError("ask_s is larger than hang_s")
+        if self.quiet_s is not None and self.survivor_steps is not None:
+            raise ValueError("survivor_steps: quiet_s ends a run by time; leave one of them out")
         if self.max_trials_per_cell < self.crashes_per_cell:
             raise ValueError("max_trials_per_cell is smaller than crashes_per_cell")
         counts = self.faults if isinstance(self.faults, dict) else {}

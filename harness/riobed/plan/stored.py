@@ -60,6 +60,7 @@ def comparable(text: str) -> object:
     data.setdefault("parameters", {})
     data.setdefault("controls", {})
     data.setdefault("quiet_s", None)
+    data.setdefault("survivor_steps", None)
     data.setdefault("ask_s", None)
     data.setdefault("restore_check_share", 0.0)
     data.setdefault("boot_production", False)

@@ -100,16 +100,25 @@ def test_hang(canary: Canary, function: str, outcome: str, title: str, detail: s
     assert record.observation is not None and record.observation.detail == detail
 
 
-def test_a_guest_that_survives_is_brought_down_and_checked(canary: Canary) -> None:
-    record = canary("ext4_resize_fs", UD2, limit_s=2.0)
+@pytest.mark.parametrize(
+    ("limit", "detail"),
+    [({"survivor_steps": 400}, "steps made"), extended({"limit_s": 2.0}, "timed out")],
+    ids=["steps", "time"],
+)
+def test_a_guest_that_survives_is_brought_down_and_checked(
+    canary: Canary, limit: dict[str, Any], detail: str
+) -> None:
+    record = canary("ext4_resize_fs", UD2, **limit)
     assert_crash(record, "panic", PANICS["nmi"], "survived")
-    assert record.observation is not None and record.observation.detail == "timed out"
+    assert record.observation is not None and record.observation.detail == detail
     assert record.check is not None and record.recovery is not None and record.recovery.restored_pages
     assert record.evidence.injected.keys() == {0} and not record.evidence.activated
     # The guest's clock: the panic comes that long after the injection, and a moment for the NMI.
     injected_s = record.evidence.injected[0] / 1e9
-    assert record.crash_guest_s is not None and 1.0 < record.crash_guest_s - injected_s < 30
-    assert record.steps_at_injection and record.steps_at_injection < record.progress.done
+    assert record.crash_guest_s is not None and 0.0 < record.crash_guest_s - injected_s < 30
+    steps = record.observation.steps_after_fault
+    assert record.steps_at_injection and steps and record.steps_at_injection + steps <= record.progress.done
+    assert steps >= limit.get("survivor_steps", 1)
 
 
 @pytest.mark.parametrize(

@@ -216,6 +216,7 @@ def test_parameters_are_those_the_class_draws_by(path: Path) -> None:
         ("hang_s", [0.1, 86400], [0, 86401]),
         ("ask_s", [None, 0.1, 20], [0, 20.1]),
         ("quiet_s", [None, 0.1], [0]),
+        ("survivor_steps", [None, 1, 1_000_000], [0, 1_000_001, 1.5]),
         ("warmup_s", [[1, 1], [1, 3]], [[1], [3, 1], [0, 1]]),
         ("recovery_reset_s", [None, [0, 0], [0, 86400]], [[0.4, 0], [-1, 0], [0, 86401], True]),
         ("restart", ["reset", "power"], ["parked", "power-lines", "", None]),
@@ -257,6 +258,7 @@ def test_the_range_of_a_key(field: str, good: list[Any], bad: list[Any]) -> None
         (GOOD + "1: 2\n", "1: Keys should be strings"),
         (GOOD.replace("name: quick\n", ""), "name: Field required"),
         (GOOD + "crashes_per_cell: 5\nmax_trials_per_cell: 4\n", "spec: max_trials_per_cell is smaller than"),
+        (GOOD + "quiet_s: 3\nsurvivor_steps: 9\n", "spec: survivor_steps: quiet_s ends a run by time; leave"),
         (GOOD.replace("text]", "text, none]") + "controls: {none: 1}\n", "spec: controls: none is one of"),
         (GOOD + "sites: {functions_file: no/such}\n", "sites.functions_file "),
         (GOOD + 'sites: {functions_file: "a\\0b"}\n', "sites.functions_file "),
@@ -311,7 +313,7 @@ def text_of(spec: CampaignSpec) -> str:
 
 @pytest.mark.parametrize("change", [
     {"seed": 9}, {"crashes_per_cell": 3}, {"modes": ["delayed"]}, {"faults": 4}, {"quiet_s": 5},
-    {"workload": {"path": "/srv/otherload"}}, {"workload": {"options": {"twins": 1}}},
+    {"survivor_steps": 5}, {"workload": {"path": "/srv/otherload"}}, {"workload": {"options": {"twins": 1}}},
     {"machine": {"memory_mib": 1024}}, {"controls": {"none": 1}}, {"sites": LISTED},
     {"sites": {"subsystems": ["mm"]}},
     {"modes": ["rio", "delayed"], "protocol": {"claims": [{"mode": "rio", "than": "delayed"}]}},
@@ -339,6 +341,7 @@ def test_a_campaign_of_an_older_riobed_is_the_same() -> None:
         "parameters",
         "controls",
         "quiet_s",
+        "survivor_steps",
         "ask_s",
         "restore_check_share",
         "boot_production",

@@ -2,6 +2,7 @@
 """What of a trial gets into the store, and its console log into a file."""
 
 import gzip
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -100,11 +101,14 @@ def test_what_is_known_without_asking_the_guest(rows: Rows) -> None:
     record = crashed()
     record.worker, record.snapshot, record.boot, record.crash_guest_s = "w0-rio", "feed", "beef", 9.5
     record.steps_at_injection, record.steal_s = 30, 0.12345
+    assert record.observation
+    record.observation = replace(record.observation, steps_after_fault=7)
     error: Any = "EIO"
     record.progress.error, record.progress.errors = "EIO write", [error] * 3
     row = rows.stored(record)
     assert (row.worker, row.snapshot, row.boot) == ("w0-rio", "feed", "beef")
-    assert (row.steps_at_injection, row.steps_done, row.steal_s) == (30, 41, 0.123)
+    assert (row.steps_at_injection, row.steps_done, row.steps_after_fault) == (30, 41, 7)
+    assert row.steal_s == 0.123
     assert (row.injection_guest_s, row.crash_guest_s) == (1.0, 9.5)
     assert (row.workload_status, row.workload_error, row.workload_errors) == ("exit 4", "EIO write", 3)
 

@@ -16,6 +16,7 @@ from riobed.vm.agent import ExecResult
 
 SPEC = spec(limit_s=60.0, hang_s=8.0)
 EARLY = spec(limit_s=60.0, hang_s=8.0, quiet_s=5.0)
+BY_STEPS = spec(limit_s=60.0, hang_s=8.0, survivor_steps=20)
 OOPS = b"[ 9.0] BUG: kernel NULL pointer dereference, address: 0\nRIP: 0010:iput+0x1/0x2\n"
 END = b"[ 9.0] Kernel panic - not syncing: Fatal\n---[ end Kernel panic - not syncing: Fatal ]---\n"
 NMI = b"[ 9.0] Kernel panic - not syncing: NMI: Not continuing\n end_repeat_nmi+0xf/0x18\n"
@@ -105,6 +106,42 @@ def test_a_workload_in_trouble_does_not_end_the_trial_early(machine: ScriptedMac
     seen = observe(machine, EARLY)
     assert (seen.crash, seen.detail) == (None, "timed out")
     assert seen.seconds == pytest.approx(60, abs=1.1)
+
+
+@pytest.mark.parametrize(
+    ("heard", "every", "seconds", "ended"),
+    [
+        # A slow mode takes longer for the same steps. Those before the first one was heard do not count.
+        ({}, 1.0, 20, ("steps made", 20)),
+        ({}, 0.25, 5, ("steps made", 20)),
+        # They are those after the last activation, and the fault that is sure to come is waited for.
+        ({2: 0, 10: 1}, 1.0, 30, ("steps made", 20)),
+        ({30: 1}, 1.0, 50, ("steps made", 20)),
+        # A guest that makes too few steps is ended by time.
+        ({}, 4.0, 60, ("timed out", 15)),
+    ],
+)
+@pytest.mark.parametrize("trouble", [False, True])
+def test_a_survivor_is_ended_after_as_many_steps_in_each_mode(
+    machine: ScriptedMachine,
+    heard: dict[int, int],
+    every: float,
+    seconds: float,
+    ended: tuple[str, int],
+    trouble: bool,
+) -> None:
+    before = Progress(SEED)
+    before.feed(record("D", 100))
+    for number in range(1, int(70 / every) + 1):
+        machine.later(number * every, machine.progress, record("D", 100 + number))
+    if trouble:
+        machine.later(0.5, machine.progress, record("E", 101, "EIO", "write of 4 bytes"))
+    for second, fault in heard.items():
+        machine.later(second + 0.5, machine.evidence, b"A %d 5000\n" % fault)
+    seen = observe(machine, BY_STEPS, progress=before, waiting=[1] if 1 in heard.values() else [])
+    assert (seen.outcome, seen.crash, machine.asked) == ("survived", None, 0)
+    assert (seen.detail, seen.steps_after_fault) == ended
+    assert seen.seconds == pytest.approx(seconds, abs=4.1 if every > 1 else 1.1)
 
 
 def test_silence_is_no_early_end(machine: ScriptedMachine) -> None:

@@ -40,6 +40,8 @@ Restart = Literal["reset", "parked", "both", "power", "power-lines"]
 LOSSES_OF_POWER: frozenset[Restart] = frozenset({"power", "power-lines"})
 # By its key, the title of a crash that the harness asked a sound kernel for.
 PANICS = {"nmi": "panic on request, by NMI", "sysrq": "panic on request, by SysRq"}
+# Why a run that survived was ended. `steps made`: those that its spec asks of a survivor.
+Ending = Literal["steps made", "went well", "timed out", "workload ended"]
 # Ends the name of a fault's parameter that has the kernel symbol of the address in another one.
 SYMBOL = "_symbol"
 # Titles of stuck workloads begin so. Stores before schema 3 called them crashes.
@@ -248,6 +250,14 @@ class TrialRow(Base):
         info=fact("steps that were done when the harness saw the faults in place", "steps", since=3),
     )
     steps_done: Mapped[int] = mapped_column(default=0, info=fact("steps that the workload reported", "steps"))
+    steps_after_fault: Mapped[int | None] = mapped_column(
+        default=None,
+        info=fact(
+            "of these, those after a fault was last injected or first activated, of a run that survived",
+            "steps",
+            since=9,
+        ),
+    )
     worker: Mapped[str | None] = mapped_column(default=None, info=fact("guest that ran the trial", since=3))
     snapshot: Mapped[str | None] = mapped_column(
         default=None, info=fact("memory that it started from: first digits of its SHA-256", since=3)
@@ -323,6 +333,13 @@ class TrialRow(Base):
     def log_damaged(self) -> bool:
         """Whether the crash report on the console lacks anything."""
         return self.log_damage is not None
+
+    @property
+    @used_as("group")
+    def ended_by(self) -> str | None:
+        """Why a run with faults that survived was ended, the first words of `detail`; None of other runs."""
+        words = self.detail.partition(";")[0]
+        return words if self.outcome == "survived" and words in get_args(Ending) else None
 
     @property
     @used_as("group")

@@ -6,9 +6,9 @@ Titles and an observation's `detail` distinguish two kinds of silence:
 - `no output`: the agent does not answer, and the console stays silent even after a non-maskable interrupt.
 - `agent lost`: the agent does not answer, but the console says where the kernel hangs.
 
-A guest that survives until the time is over has the detail `timed out`, or `went well` if the trial ended
-early, or `workload ended`. A step is the sign of life that is preferred, because it comes unasked: a
-question to the agent of a damaged kernel may itself be what crashes it.
+A guest that survives until the time is over has the detail `timed out`. If the trial ended before, it is
+`steps made`, `went well` or `workload ended`. A step is the sign of life that is preferred, because it comes
+unasked: a question to the agent of a damaged kernel may itself be what crashes it.
 """
 
 import time
@@ -16,7 +16,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import partial
 
-from riobed_results.store import Outcome
+from riobed_results.store import Ending, Outcome
 
 from riobed.crash import formats, frames
 from riobed.crash.formats import Crash
@@ -40,7 +40,8 @@ _LOOKS = 4
 class Observation:
     """What was observed: the outcome, the crash, seconds since injection, and how the workload ended.
 
-    `crash` is None as long as a guest that survived is still up.
+    `crash` is None as long as a guest that survived is still up. `steps_after_fault` counts, of a guest that
+    survived, the workload's steps since a fault was last injected or first activated.
     """
 
     outcome: Outcome
@@ -50,6 +51,7 @@ class Observation:
     detail: str = ""
     # The guest is already in stage 0: its processor reset itself.
     restarted: bool = False
+    steps_after_fault: int | None = None
 
 
 def crash_on(console: bytes) -> Crash | None:
@@ -99,7 +101,9 @@ class Watcher:
         # When the agent last answered although the workload makes no step.
         self._answered_at = self._start
         self._ask_s = spec.hang_s if spec.ask_s is None else spec.ask_s
+        # When a fault was last injected or first activated, and the steps done by then.
         self._quiet_since = self._start
+        self._steps_then = progress.done
         self._status = "running"
         # What the harness did when the guest crashed, and the outcome if it was the victim itself.
         self._over = ""
@@ -120,11 +124,12 @@ class Watcher:
             if formats.started(said):
                 return self._seen(self._read_report())
             now = self._now()
+            stepped = self._stepped()
             if self._machine.evidence.new():
-                self._quiet_since = now
+                self._quiet_since, self._steps_then = now, self._progress.done
             silence = None
-            if self._stepped() and self._goes_well(now):
-                return self._survived("went well")
+            if stepped and (why := self._early_end(now)):
+                return self._survived(why)
             if self._status == "running" and self._alive_at > self._until:
                 return self._survived("timed out")
             if now - max(self._alive_at, self._answered_at) > self._ask_s:
@@ -167,17 +172,26 @@ class Watcher:
             self._over, self._otherwise = "crashed when the agent was asked", otherwise
         return answers
 
-    def _goes_well(self, now: float) -> bool:
-        """Whether to end the trial early: no fault was injected or activated for the spec's `quiet_s`.
+    def _early_end(self, now: float) -> Ending | None:
+        """Return why to end the trial before the limit; None if there is no reason.
 
-        Call it when the workload has made a step. It is false while faults that are sure to come are
-        outstanding.
+        No fault was injected or activated for the spec's `survivor_steps`, or for its `quiet_s`. Call it when
+        the workload has made a step. It is None while faults that are sure to come are outstanding.
         """
-        patience = self._spec.quiet_s
-        if patience is None or now - self._quiet_since <= patience or self._progress.error:
-            return False
+        steps, patience = self._spec.survivor_steps, self._spec.quiet_s
+        why: Ending | None = None
+        # After an error, too: a run that is ended by time makes more steps in a fast mode.
+        if steps is not None and self._steps_after_fault() >= steps:
+            why = "steps made"
+        elif patience is not None and now - self._quiet_since > patience and not self._progress.error:
+            why = "went well"
+        if not why:
+            return None
         activated = read_evidence(self._machine.evidence.text()).activated
-        return all(index in activated for index in self._waiting)
+        return why if all(index in activated for index in self._waiting) else None
+
+    def _steps_after_fault(self) -> int:
+        return self._progress.done - self._steps_then
 
     def _seen(self, crash: Crash) -> Observation:
         victim = formats.victim(self._machine.console.text())
@@ -185,8 +199,9 @@ class Watcher:
         outcome = self._otherwise if ours else crash_outcome(crash)
         return replace(self._observed(outcome, self._over), crash=crash)
 
-    def _survived(self, detail: str) -> Observation:
-        return self._observed("survived", detail)
+    def _survived(self, detail: Ending) -> Observation:
+        seen = self._observed("survived", detail)
+        return replace(seen, steps_after_fault=self._steps_after_fault()) if self._reports_steps else seen
 
     def _observed(self, outcome: Outcome, detail: str = "") -> Observation:
         poll_progress(self._machine, self._progress)
@@ -212,7 +227,7 @@ class Watcher:
         if self._crashed():
             # The answer may have come from stage 0's agent.
             return None
-        ended = "timed out" if self._status == "running" else "workload ended"
+        ended: Ending = "timed out" if self._status == "running" else "workload ended"
         return self._survived(ended) if alive else self._hung()
 
     def _silent(self) -> Observation | None:

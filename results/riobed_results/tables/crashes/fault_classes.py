@@ -17,6 +17,7 @@ from riobed_results.store import (
     in_order,
     judges_all,
     numbers,
+    stored_spec,
 )
 from riobed_results.tables.framework.render import Grid, Page, csv_text
 from riobed_results.tables.framework.shares import percent
@@ -29,12 +30,12 @@ LEGEND = {
     "Trials activated": "at least one of its faults was.",
     "Stuck": "the workload waits, the machine answers.",
     "Survived": "brought down at the limit.",
+    "Steps made": "of those that survived, with as many steps after the last fault as the spec asks of a "
+    "survivor (`survivor_steps`). The others were ended by time, or had no more steps to make.",
     "Seconds": "median from injection to the crash, by the trial's clock.",
     "Titles": "different crash titles.",
 }
-OLD_LEGEND = {name: meaning for name, meaning in LEGEND.items() if name not in ("Stuck", "Survived")} | {
-    "Discarded": "no crash within the limit, or given up early.",
-}
+OLD_LEGEND = {"Discarded": "no crash within the limit, or given up early."}
 
 
 class ClassLine(BaseModel):
@@ -53,6 +54,7 @@ class ClassLine(BaseModel):
     hung: int
     stuck: int
     survived: int
+    steps_made: int
     discarded: int
     infra_errors: int
     median_s: float | None
@@ -60,7 +62,10 @@ class ClassLine(BaseModel):
 
 
 class ClassTable(BaseModel):
-    """`lines` by mode and fault class; `totals` by mode over all fault classes."""
+    """`lines` by mode and fault class; `totals` by mode over all fault classes.
+
+    `asks_steps`: the spec ends survivors by steps.
+    """
 
     campaign: str
     modes: list[str]
@@ -69,6 +74,7 @@ class ClassTable(BaseModel):
     totals: dict[str, ClassLine]
     environment: Provenance
     judges_all: bool
+    asks_steps: bool
 
 
 def class_table(results: Results) -> ClassTable:
@@ -94,6 +100,7 @@ def class_table(results: Results) -> ClassTable:
         totals={mode: class_line([row for row in rows if row.mode == mode]) for mode in modes},
         environment=campaign.provenance,
         judges_all=judges_all(rows),
+        asks_steps=bool(stored_spec(campaign).get("survivor_steps")),
     )
 
 
@@ -121,6 +128,7 @@ def class_line(rows: Sequence[Row]) -> ClassLine:
         hung=how_many(row for row in crashes if row.crash_kind == "hang"),
         stuck=how_many(row for row in results if row.outcome == "stuck"),
         survived=how_many(row for row in results if row.outcome == "survived"),
+        steps_made=how_many(row for row in results if row.ended_by == "steps made"),
         discarded=how_many(row for row in results if row.outcome == "discard"),
         infra_errors=how_many(rows) - how_many(results),
         median_s=round(statistics.median(seconds), 3) if seconds else None,
@@ -128,8 +136,7 @@ def class_line(rows: Sequence[Row]) -> ClassLine:
     )
 
 
-# The columns of the printed table; programs read the fields of ClassLine. Which of the last three outcomes a
-# trial can have depends on whether every run is judged.
+# The columns of the printed table; programs read the fields of ClassLine. Some are of some campaigns alone.
 _COLUMNS: dict[str, Callable[[ClassLine], str]] = {
     "Requested": lambda line: str(line.requested),
     "Injected": lambda line: str(line.injected),
@@ -140,6 +147,7 @@ _COLUMNS: dict[str, Callable[[ClassLine], str]] = {
     "of which hung": lambda line: str(line.hung),
     "Stuck": lambda line: percent(line.stuck, line.trials),
     "Survived": lambda line: percent(line.survived, line.trials),
+    "Steps made": lambda line: percent(line.steps_made, line.survived),
     "Discarded": lambda line: percent(line.discarded, line.trials),
     "Seconds": lambda line: "-" if line.median_s is None else f"{line.median_s:.2f}",
     "Titles": lambda line: str(line.titles),
@@ -150,12 +158,19 @@ _COLUMNS: dict[str, Callable[[ClassLine], str]] = {
 def class_page(table: ClassTable) -> Page:
     """Return the table's page, with a grid per mode."""
     grids = [_grid(mode, table) for mode in table.modes if table.lines[mode]]
-    return campaign_page(table, grids, NOTE, _csv(table), LEGEND if table.judges_all else OLD_LEGEND)
+    shown = {name: meaning for name, meaning in LEGEND.items() if name not in _hidden(table)}
+    legend = shown | ({} if table.judges_all else OLD_LEGEND)
+    return campaign_page(table, grids, NOTE, _csv(table), legend)
+
+
+def _hidden(table: ClassTable) -> set[str]:
+    """Return the columns that the campaign has not."""
+    hidden = {"Discarded"} if table.judges_all else {"Stuck", "Survived"}
+    return hidden if table.asks_steps else hidden | {"Steps made"}
 
 
 def _grid(mode: str, table: ClassTable) -> Grid:
-    hidden = {"Discarded"} if table.judges_all else {"Stuck", "Survived"}
-    columns = {name: text for name, text in _COLUMNS.items() if name not in hidden}
+    columns = {name: text for name, text in _COLUMNS.items() if name not in _hidden(table)}
 
     def cells(name: str, line: ClassLine) -> list[str]:
         return [printable(name), *(text(line) for text in columns.values())]
