@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The protocol of a campaign: the error rates of its test by simulation, and its state by rows."""
 
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -8,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 from publishing.power import PowerPlan, power_table
-from results_builders import Invoke, fill, trial
+from results_builders import Invoke, fill, planted, recovered, trial
 from riobed_results.errors import StoreError, StoreUsageError
-from riobed_results.rules.protocol import Protocol
+from riobed_results.rules.protocol import Protocol, stored_protocol
 from riobed_results.stats.pairs import PairedStrata, paired_difference, paired_score
 from riobed_results.stats.sequential import dispersion, e_values
 from riobed_results.store import read_results
 from riobed_results.store.store import Store
 from riobed_results.tables.corruption.claim_tests import SequentialTest
-from riobed_results.tables.corruption.protocol import Monitor, protocol_table
+from riobed_results.tables.corruption.protocol import PROTOCOL, Monitor, protocol_table
 from scipy.stats import norm
 
 ALPHA = 0.05
@@ -246,16 +247,46 @@ def test_claims_of_a_fixed_size_wait_for_the_end(store: Store) -> None:
     assert help_.dispersion == pytest.approx(2)
 
 
-def test_only_a_control_that_fails_stops_a_campaign_of_fixed_size(store: Store) -> None:
-    protocol = Protocol.model_validate({"runs": 60, "claims": CLAIMS})
-    told = fill(store, {}).campaign.vocabulary
-    monitor = Monitor(protocol, CLASSES, told)
-    assert not any(monitor.add(trial(1, 0, **row)) for row in rows(CLASSES, **{"rio-protected": 60}))
-    # By chance a mode that loses what it has not written may lose nothing.
-    assert not monitor.add(trial(1, 0, mode="delayed", fault_class="none"))
-    assert monitor.add(trial(1, 0, mode="rio", fault_class="none", corruption="indirect")).startswith(
-        "Control failed in mode rio"
-    )
+# Fields of a row that is a false alarm, or a missed change.
+ALARMS: list[Callable[[], dict[str, Any]]] = [
+    lambda: {"fault_class": "none", "corruption": "indirect"},
+    lambda: {"fault_class": "panic", "corruption": "unclassified"},
+    lambda: planted("written", "none"),
+]
+
+
+@pytest.mark.parametrize("alarm", ALARMS)
+def test_a_control_that_judges_files_wrongly_stops_a_campaign(
+    store: Store, alarm: Callable[[], dict[str, Any]]
+) -> None:
+    """Only in an arm that a claim names; no claim is shown after it, whatever its runs say."""
+    spec = f"protocol: {{runs: 60, claims: {CLAIMS}}}".replace("'", "")
+    runs = [trial | {"seed": str(number // 6)} for number, trial in enumerate(rows(rio=30))]
+
+    def told() -> list[dict[str, Any]]:
+        return [
+            # By chance a mode that loses what it has not written may lose nothing.
+            {"mode": "delayed", "fault_class": "none"},
+            {"fault_class": "none", "recovery": recovered(corrupt=2)},
+            alarm() | {"mode": "write-through-same-fs"},
+            planted("stray", "indirect", recovery=recovered()),
+        ]
+
+    fine: Any = protocol_table(fill(store, *runs, *told(), classes=CLASSES, spec=spec, name="fine"))
+    assert fine.stopped is None and fine.claims[0].state == "shown"
+    arms = {arm.mode: (arm.claimed, arm.differ + arm.missed, arm.other) for arm in fine.arms}
+    assert arms["rio"] == (True, 0, 2) and arms["write-through-same-fs"] == (False, 1, 0)
+    results = fill(store, *runs, *told(), alarm() | {"finished": "2026-01-09"}, classes=CLASSES, spec=spec)
+    found: Any = protocol_table(results)
+    assert {(claim.state, claim.p) for claim in found.claims} == {("stopped", None)}
+    assert (found.stopped.position, found.stopped.finished) == (len(runs) + len(told()), "2026-01-09")
+    assert "Control failed in mode rio: a " in PROTOCOL.of(results).grids[0].foot[0][1]
+    # The running campaign says the same, at the same trial.
+    protocol = stored_protocol(results.campaign)
+    assert protocol
+    monitor = Monitor(protocol, CLASSES, results.campaign.vocabulary)
+    said = [monitor.add(row) for row in results.rows]
+    assert [*filter(None, said)] == [said[-1]] == [found.stopped.reason]
 
 
 @pytest.mark.parametrize("endpoint", ["wrong-checksum-judged", "checksums", "canary"])

@@ -101,6 +101,19 @@ def must_lose(row: Row, vocabulary: Vocabulary) -> bool:
     return vocabulary.must_lose or (row.mode in vocabulary.losing and row.promise != "synced")
 
 
+def deceives(row: Row, vocabulary: Vocabulary) -> str:
+    """Say how this control shows that files are judged wrongly; empty if it does not.
+
+    What else can fail in a control (a checksum, the class of a corruption) does not change whether a file is
+    found to differ. Where a file has to be lost, one run says nothing: only all of them do.
+    """
+    if not tells(row, vocabulary) or must_lose(row, vocabulary):
+        return ""
+    if row.fault_class in _SOUND:
+        return "" if row.corruption == "none" else "a file differs without a fault"
+    return "" if found_by(row, vocabulary) else f"a planted change ({kind(row)}) was not found"
+
+
 def _failures(rows: list[Row], vocabulary: Vocabulary) -> Iterator[str]:
     loses = any(must_lose(row, vocabulary) for row in rows)
     for name, ends in _SOUND.items():

@@ -72,6 +72,11 @@ class Protocol(_Strict):
         """The level at which each claim is tested, one-sided."""
         return self.alpha / len({claim.chain for claim in self.claims})
 
+    @property
+    def arms(self) -> frozenset[str]:
+        """The modes that claims name."""
+        return frozenset(mode for claim in self.claims for mode in (claim.mode, claim.than))
+
     def unknown(self, modes: list[str], classes: list[str]) -> str:
         """Return the first mode or fault class that the campaign has not; empty if it has all of them."""
         for claim in self.claims:

@@ -1,24 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The protocol of a campaign: the state of each claim, and whether the campaign may stop."""
+"""The protocol of a campaign: the state of each claim, what its arms met, and whether it may stop."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from operator import itemgetter
 from typing import Literal
 
 from pydantic import BaseModel
 
-from riobed_results.rules.controls import failed_controls, must_lose
+from riobed_results.rules.controls import deceives, failed_controls, must_lose, planted, tells
 from riobed_results.rules.endpoints import result, results_of
 from riobed_results.rules.protocol import Claim, Protocol, stored_protocol
+from riobed_results.rules.stops import Stop, failed_control, stopped
 from riobed_results.stats.strata import Difference
-from riobed_results.store import Provenance, Results, Row, Vocabulary, in_order
+from riobed_results.store import Provenance, Results, Row, Vocabulary, how_many, in_order
 from riobed_results.tables.corruption.claim_tests import FixedTest, SequentialTest
 from riobed_results.tables.framework.render import Grid, Page, csv_text
 from riobed_results.tables.framework.shares import DISPERSION, dispersion_text, p_text
 from riobed_results.tables.framework.table import CampaignTable, campaign_page
 from riobed_results.text import printable
 
-State = Literal["shown", "refuted", "open", "waiting", "unfinished"]
+State = Literal["shown", "refuted", "open", "waiting", "unfinished", "stopped"]
 
 
 class Claimed(BaseModel):
@@ -57,14 +58,35 @@ class Ended(Claimed):
     p: float | None
 
 
+class Arm(BaseModel):
+    """The controls of one mode, and whether a claim names it.
+
+    In `differ` of `sound` runs without a fault a file differs, and of `planted` changes so many were
+    `missed`. `other` counts controls that failed in another way, which says nothing of the claims.
+    """
+
+    mode: str
+    claimed: bool
+    sound: int
+    differ: int
+    planted: int
+    missed: int
+    other: int
+
+
 class ProtocolTable(BaseModel):
-    """The claims in their order, each tested at `level`; `stop` says why the campaign may stop, if it may."""
+    """The claims in their order, each tested at `level`; `stop` says why the campaign may stop, if it may.
+
+    `stopped` is what stopped it for good, whatever the claims say.
+    """
 
     campaign: str
     alpha: float
     level: float
     claims: list[Looked] | list[Ended]
     stop: str
+    stopped: Stop | None
+    arms: list[Arm]
     environment: Provenance
 
 
@@ -84,19 +106,11 @@ class Monitor:
 
     def add(self, row: Row) -> str:
         """Count a row; return why the campaign may stop, empty if it may not."""
-        if self.protocol.runs:
-            return self._failed(row)
+        if failed := failed_control(row, self.protocol, self._vocabulary):
+            return failed
         self.count(row)
-        return self.stop()
-
-    def _failed(self, row: Row) -> str:
-        """Say how a control failed: claims that are tested once stop no campaign, but that does.
-
-        Where a file has to be lost, one run that lost none is no failure: only all of them are.
-        """
-        if must_lose(row, self._vocabulary):
-            return ""
-        return next(iter(failed_controls([row], self._vocabulary)), "").rstrip(".")
+        # Claims that are tested once stop no campaign.
+        return "" if self.protocol.runs else self.stop()
 
     def stop(self) -> str:
         """Say why the campaign may stop; empty if it may not."""
@@ -147,31 +161,66 @@ def protocol_table(results: Results) -> ProtocolTable:
     classes = in_order(
         results.campaign, "fault_classes", (row.fault_class for row in results_of(results.trials))
     )
+    halt = stopped(results, protocol)
     claims: list[Looked] | list[Ended]
     if protocol.runs:
-        claims, stop = _ended(results, protocol, protocol.runs, classes), ""
+        claims, stop = _ended(results, protocol, protocol.runs, classes, halt), ""
     else:
         found = monitor(results, protocol, classes)
-        claims, stop = [_as_looked(test, state) for test, state in found.states()], found.stop()
+        claims, stop = [_as_looked(test, state, halt) for test, state in found.states()], found.stop()
     return ProtocolTable(
         campaign=results.campaign.name,
         alpha=protocol.alpha,
         level=protocol.level,
         claims=claims,
-        stop=stop,
+        stop="" if halt else stop,
+        stopped=halt,
+        arms=_arms(results, protocol),
         environment=results.campaign.provenance,
     )
 
 
-def _as_looked(test: SequentialTest, state: State) -> Looked:
+def _arms(results: Results, protocol: Protocol) -> list[Arm]:
+    vocabulary = results.campaign.vocabulary
+    told = [row for row in results.trials if tells(row, vocabulary) and not must_lose(row, vocabulary)]
+    found = []
+    for mode in in_order(results.campaign, "modes", (row.mode for row in results.trials)):
+        controls = [row for row in told if row.mode == mode]
+        changed, wrong = [list(filter(rule, controls)) for rule in (planted, _wrong(vocabulary))]
+        failed = [row for row in controls if row not in wrong and failed_controls([row], vocabulary)]
+        missed = how_many(filter(planted, wrong))
+        found.append(
+            Arm(
+                mode=mode,
+                claimed=mode in protocol.arms,
+                sound=how_many(controls) - how_many(changed),
+                differ=how_many(wrong) - missed,
+                planted=how_many(changed),
+                missed=missed,
+                other=how_many(failed),
+            )
+        )
+    return found
+
+
+def _wrong(vocabulary: Vocabulary) -> Callable[[Row], bool]:
+    return lambda row: bool(deceives(row, vocabulary))
+
+
+def _as_looked(test: SequentialTest, state: State, halt: Stop | None) -> Looked:
     names = Looked.model_fields.keys() - {"text", "state"}
+    state = "stopped" if halt else state
     return Looked(text=str(test.claim), state=state, **{name: getattr(test, name) for name in names})
 
 
-def _ended(results: Results, protocol: Protocol, runs: int, classes: list[str]) -> list[Ended]:
+def _ended(
+    results: Results, protocol: Protocol, runs: int, classes: list[str], halt: Stop | None
+) -> list[Ended]:
     tests = [FixedTest(claim, runs, results, classes) for claim in protocol.claims]
-    complete = all(test.complete and test.strata.pairs for test in tests)
+    complete = not halt and all(test.complete and test.strata.pairs for test in tests)
     claims = [_as_ended(test, protocol.level, complete) for test in tests]
+    if halt:
+        return [each.model_copy(update={"state": "stopped"}) for each in claims]
     states = in_chains((each.claim, each.state) for each in claims)
     return [each.model_copy(update={"state": state}) for each, state in zip(claims, states, strict=True)]
 
@@ -216,6 +265,12 @@ _ENDED_LEGEND = {
     "p": "one-sided, of the claim; near 1 its contrary is shown, and the claim is refuted.",
     "Dispersion": f"of the differences in a round. {DISPERSION} The level holds only if they are.",
 }
+_ARMS_LEGEND = {
+    "Differ": "sound runs (resets and panics without a fault) after which a file differs. Such a one, or a "
+    "planted change that was missed, stops the campaign if a claim names the arm.",
+    "Failed otherwise": "controls with a wrong checksum, a wrong class, or an end of their own.",
+}
+_ARMS_HEAD = ["Arm", "In a claim", "Sound runs", "Differ", "Planted", "Missed", "Failed otherwise"]
 _HEAD = ["Claim", "Chain", "State"]
 _COUNTED = ["Pairs", "Only the first", "Only the other"]
 _LOOKED_HEAD = [*_HEAD, "Blocks", *_COUNTED, "Evidence", "Against", "Dispersion"]
@@ -223,27 +278,34 @@ _ENDED_HEAD = [*_HEAD, *_COUNTED, "Difference", "Interval", "p", "Dispersion"]
 
 
 def protocol_page(table: ProtocolTable) -> Page:
-    """Return the page: a line for each claim, and whether the campaign may stop."""
+    """Return the page: a line for each claim, whether the campaign may stop, and a line for each arm."""
     title = f"Claims at alpha {table.alpha:g}, each at level {table.level:g}"
     looked = [_looked_cells(each) for each in table.claims if isinstance(each, Looked)]
     ended = [_ended_cells(each) for each in table.claims if isinstance(each, Ended)]
-    if ended:
-        return campaign_page(
-            table,
-            [Grid(title, _ENDED_HEAD, ended, [])],
-            _ORDER + _ENDED,
-            _csv(table, Ended),
-            _PAIRS | _ENDED_LEGEND,
-        )
-    foot = ["May the campaign stop?", table.stop or "no", *[""] * (len(_LOOKED_HEAD) - 2)]
-    grid = Grid(title, _LOOKED_HEAD, looked, [list(map(printable, foot))])
-    return campaign_page(table, [grid], _ORDER + _LOOKED, _csv(table, Looked), _PAIRS | _LOOKED_LEGEND)
+    head, when, csv, legend = (
+        (_ENDED_HEAD, _ENDED, _csv(table, Ended), _ENDED_LEGEND)
+        if ended
+        else (_LOOKED_HEAD, _LOOKED, _csv(table, Looked), _LOOKED_LEGEND)
+    )
+    may = f"It was stopped {table.stopped}" if table.stopped else table.stop or "no"
+    foot = [] if ended and not table.stopped else ["May the campaign stop?", may]
+    foot += [""] * (len(head) - len(foot)) if foot else []
+    grids = [
+        Grid(title, head, ended or looked, [list(map(printable, foot))] if foot else []),
+        Grid("Controls by arm", _ARMS_HEAD, list(map(_arm_cells, table.arms)), []),
+    ]
+    return campaign_page(table, grids, _ORDER + when, csv, _PAIRS | legend | _ARMS_LEGEND)
+
+
+def _arm_cells(arm: Arm) -> list[str]:
+    counts = (arm.sound, arm.differ, arm.planted, arm.missed, arm.other)
+    return [printable(arm.mode), "yes" if arm.claimed else "no", *map(str, counts)]
 
 
 def _looked_cells(each: Looked) -> list[str]:
     counts = (each.blocks, each.pairs, each.only_mode, each.only_than)
     decided = each.shown_at or each.refuted_at
-    state = each.state + (f" at block {decided}" if decided and each.state != "waiting" else "")
+    state = each.state + (f" at block {decided}" if decided and each.state in ("shown", "refuted") else "")
     evidence = (f"{each.evidence:.3g}", f"{each.against:.3g}", dispersion_text(each.dispersion))
     return [printable(each.text), each.claim.chain, state, *map(str, counts), *evidence]
 
