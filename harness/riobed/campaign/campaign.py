@@ -10,6 +10,9 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from pathlib import Path
 
+from riobed_results.rules.attempts import Attempts
+from riobed_results.rules.controls import differing
+from riobed_results.rules.stops import each_attempt
 from riobed_results.store import CampaignRow, Row, Store, TrialRow, is_counted_crash, kernels, read_results
 
 from riobed.campaign.entry import open_campaign
@@ -25,8 +28,6 @@ _MAX_ATTEMPTS = 4
 # The campaign stops after this many infra errors in a row, or after twice as many as there are workers if
 # that is more: one cause may hit all workers at once.
 _MAX_FAILURES = 8
-# A protocol's share of infra errors is taken of at least so many attempts.
-_FEW_ATTEMPTS = 500
 # Workers may come and go while trials run.
 _LOOK_AGAIN_S = 5.0
 
@@ -86,7 +87,7 @@ class Campaign:
         self.cells = {(m, c): Cell() for m in spec.modes for c in spec.classes}
         self._given_up: list[PlannedTrial] = []
         self._failures = 0
-        self._attempts = self._infra_errors = 0
+        self._attempts = Attempts()
         self._count_what_is_there()
 
     def run(self, workers: Workers, report: Callable[[TrialRow], None]) -> None:
@@ -169,9 +170,10 @@ class Campaign:
             cell = self.cells.get((row.mode, row.fault_class))
             if cell and row.outcome != "infra_error":
                 cell.count(row)
-            if row.restarts_differ:
-                raise self._parked_is_wrong()
-            self._note(row.outcome, row.weight)
+            self._refuse(differing(row))
+        if self.spec.protocol and self.spec.protocol.infra_errors:
+            for self._attempts, row, _ in each_attempt(found):
+                self._check_share(row)
         for row, _, position in found.each("position", _has_result) if self._decided else ():
             self._undecided[position] = row
 
@@ -202,29 +204,29 @@ class Campaign:
                 if self._decided:
                     self._undecided[row.position] = row
             report(row)
-            if row.restart_differs:
-                raise self._parked_is_wrong()
-            self._note(row.outcome)
+            self._refuse(differing(row))
+            self._attempts.add((row.mode, row.fault_class, row.seed), row.outcome == "infra_error")
+            self._check_share(row)
             if row.outcome == "infra_error" and self._again(task, row, workers):
                 self._pending[workers.submit(task.planned, task.faults)] = task
 
-    def _parked_is_wrong(self) -> EnvironmentFault:
-        """What a parked stage 0 says counts only as long as it never differs from a reset."""
-        return EnvironmentFault(
-            f"campaign {self.spec.name!r}: the parked stage 0 and a reset recovered one crash differently, "
-            "so no row counts; 'riobed trials' has the fields; take 'parked' out of the spec and rename it"
-        )
-
-    def _note(self, outcome: str, weight: int = 1) -> None:
-        """Count an attempt; EnvironmentFault if more of them failed than the protocol allows."""
-        self._attempts += weight
-        self._infra_errors += weight * (outcome == "infra_error")
-        most = self.spec.protocol.infra_errors if self.spec.protocol else None
-        if most and self._infra_errors > most * max(self._attempts, _FEW_ATTEMPTS):
+    def _refuse(self, differ: str) -> None:
+        """EnvironmentFault if a crash was treated in two ways that differ: the faster one is then wrong."""
+        if differ:
             raise EnvironmentFault(
-                f"campaign {self.spec.name!r}: {self._infra_errors} of {self._attempts} attempts are infra "
-                f"errors, and its protocol allows {most:.1%}, so no row counts; 'riobed trials' has them; "
-                "mend the cause and rename the campaign"
+                f"campaign {self.spec.name!r}: {differ}, so no row counts; 'riobed trials' has the fields; "
+                "take 'parked' or 'host_check' out of the spec and rename it"
+            )
+
+    def _check_share(self, row: Row) -> None:
+        """EnvironmentFault if more of the row's arm failed than the protocol allows an arm of a claim."""
+        protocol = self.spec.protocol
+        if row.outcome != "infra_error" or not protocol or row.mode not in protocol.arms:
+            return
+        if said := self._attempts.too_many(row.mode, protocol.infra_errors):
+            raise EnvironmentFault(
+                f"campaign {self.spec.name!r}: {said}, so no row counts; 'riobed trials' has them; mend the "
+                "cause and rename the campaign"
             )
 
     def _again(self, task: Task, row: TrialRow, workers: Workers) -> bool:

@@ -5,6 +5,7 @@ import hashlib
 import multiprocessing
 import os
 import random
+import re
 import shutil
 import signal
 import sqlite3
@@ -41,7 +42,9 @@ from riobed.plan import CampaignSpec, load_spec, plan
 from riobed.products import CHECKOUT
 from riobed.trial.record import TrialRecord
 from riobed.trial.verdict import Verdict
-from riobed_results.store import Store, TrialRow, crashed
+from riobed_results.rules.controls import control_warnings
+from riobed_results.store import CHECKS_DISAGREE, Store, TrialRow, crashed, read_results
+from riobed_results.tables.corruption.protocol import protocol_table
 
 CELLS = [(mode, fault_class) for mode in MODES for fault_class in CLASSES]
 FORK = multiprocessing.get_context("fork")
@@ -355,6 +358,21 @@ def test_a_parked_stage_0_that_differs_from_a_reset_ends_the_campaign_for_good(w
     assert "otherwise: check.equal" in world.rows()[-1].detail
 
 
+def test_a_check_on_the_host_that_differs_from_the_guests_ends_the_campaign_for_good(world: World) -> None:
+    def trial(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
+        result(guest, spec, record)
+        if record.planned.position == 5:
+            raise InfraError(f"{CHECKS_DISAGREE}: files_lost")
+
+    world.trial = trial
+    for _ in range(2):
+        with pytest.raises(EnvironmentFault, match="host's check and the guest's judged one crash different"):
+            world.run()
+    assert len(world.rows()) == 6
+    warning = "The host's check and the guest's judged 1 crashes differently: no number counts."
+    assert warning in control_warnings(read_results(world.store()))
+
+
 def failing_once() -> Callable[[Guest, int], None]:
     """What each trial's first attempt fails by."""
     failed: set[int] = set()
@@ -377,14 +395,34 @@ def test_failures_with_results_between_them_stop_nothing(world: World, expected:
 def test_more_infra_errors_than_its_protocol_allows_end_a_campaign_for_good(world: World) -> None:
     asked = changed(**EVERY.model_dump() | {"protocol": {"claims": [CLAIM], "infra_errors": 0.004}})
     world.before = failing_once()
-    with pytest.raises(
-        EnvironmentFault, match=r"3 of \d attempts are infra errors, and its protocol allows 0.4%"
-    ):
+    said = (
+        r"3 of \d first attempts in mode (write-through|rio) are infra errors, and the protocol allows 0.4%"
+    )
+    with pytest.raises(EnvironmentFault, match=said):
         world.run(asked)
     started = len(world.started)
-    with pytest.raises(EnvironmentFault, match="no row counts"):
+    with pytest.raises(EnvironmentFault, match=f"{said}, so no row counts"):
         world.run(asked)
     assert len(world.started) == started
+    # The table says the same of the rows, and which trial it was.
+    found = protocol_table(read_results(world.store()))
+    assert found.stopped and re.search(said, found.stopped.reason)
+    assert found.stopped.position == world.rows()[-1].position
+    assert {claim.state for claim in found.claims} == {"stopped"}
+
+
+def test_infra_errors_in_an_arm_of_no_claim_are_told_and_end_nothing(world: World) -> None:
+    modes = [*MODES, "rio-protected"]
+    asked = changed(
+        **EVERY.model_dump() | {"modes": modes, "protocol": {"claims": [CLAIM], "infra_errors": 0.004}}
+    )
+    fails = failing_once()
+    other = {planned.position for planned in plan(asked) if planned.mode not in MODES}
+    world.before = lambda guest, position: fails(guest, position) if position in other else None
+    world.run(asked)
+    found = protocol_table(read_results(world.store()))
+    infra = [(arm.claimed, arm.infra_errors, arm.first_attempts) for arm in found.arms]
+    assert found.stopped is None and infra == [(True, 0, 16), (True, 0, 16), (False, 16, 16)]
 
 
 def test_the_same_name_with_another_spec_is_refused(world: World) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The controls of a campaign: they show that the oracles find real corruption and report no other."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from riobed_results.store import (
@@ -70,13 +70,24 @@ def control_warnings(results: Results) -> list[str]:
     return [
         *failed_controls(results.trials, results.campaign.vocabulary),
         *missing_controls(results),
-        *_differing_restarts(results.trials),
+        *_two_ways(results.trials),
     ]
 
 
-def _differing_restarts(rows: Iterable[Row]) -> Iterator[str]:
-    if differ := how_many(row for row in rows if row.restarts_differ):
-        yield f"The parked stage 0 and a reset recovered {differ} crashes differently: no number counts."
+def _two_ways(rows: Sequence[Row]) -> Iterator[str]:
+    for differ, what in (
+        (how_many(row for row in rows if row.restarts_differ), "parked stage 0 and a reset recovered"),
+        (how_many(row for row in rows if row.checks_differ), "host's check and the guest's judged"),
+    ):
+        if differ:
+            yield f"The {what} {differ} crashes differently: no number counts."
+
+
+def differing(row: Row) -> str:
+    """Say which two ways to treat one crash gave different results, so that no row counts; or empty."""
+    if row.restarts_differ:
+        return "the parked stage 0 and a reset recovered one crash differently"
+    return "the host's check and the guest's judged one crash differently" if row.checks_differ else ""
 
 
 def tells(row: Row, vocabulary: Vocabulary) -> bool:

@@ -56,7 +56,7 @@ class Protocol(_Strict):
     those before it in its chain, which keeps the probability of any false claim at `alpha` (Maurer, Hothorn
     and Lehmacher, 1995; Westfall and Krishen, Journal of Statistical Planning and Inference 99, 2001; the sum
     over chains is Bonferroni's). With `runs` the claims are tested once, when each cell has as many runs.
-    `infra_errors` is the largest share of attempts that may fail for reasons of the harness.
+    `infra_errors` is the largest share of an arm's first attempts that may fail for reasons of the harness.
     """
 
     alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.025

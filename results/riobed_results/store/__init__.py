@@ -54,6 +54,7 @@ from riobed_results.store.run import DiskCounts, RunKind, RunRow
 from riobed_results.store.store import Store, open_store, try_store
 from riobed_results.store.summary import SUMMARIES, GroupRow
 from riobed_results.store.trial import (
+    CHECKS_DISAGREE,
     LOSSES_OF_POWER,
     LOST_TOO_MUCH,
     MECHANISM,
@@ -76,6 +77,7 @@ __all__ = [
     "ARCHIVE",
     "CAMPAIGN",
     "CHECKERS",
+    "CHECKS_DISAGREE",
     "CONTROLS",
     "CRASHES",
     "DEFAULT_STORE",

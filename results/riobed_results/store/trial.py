@@ -42,6 +42,8 @@ LOSSES_OF_POWER: frozenset[Restart] = frozenset({"power", "power-lines"})
 PANICS = {"nmi": "panic on request, by NMI", "sysrq": "panic on request, by SysRq"}
 # Why a run that survived was ended. `steps made`: those that its spec asks of a survivor.
 Ending = Literal["steps made", "went well", "timed out", "workload ended"]
+# Begins the detail of an infra error of which two checks of one crash are the cause.
+CHECKS_DISAGREE = "the check with the host's help and that in the guest disagree"
 # Ends the name of a fault's parameter that has the kernel symbol of the address in another one.
 SYMBOL = "_symbol"
 # Titles of stuck workloads begin so. Stores before schema 3 called them crashes.
@@ -501,6 +503,12 @@ class TrialRow(Base):
     def restarts_differ(self) -> bool:
         """Whether the reports of the two ways to restart differ."""
         return bool(self.restart_differs)
+
+    @property
+    @used_as("group")
+    def checks_differ(self) -> bool:
+        """Whether the host's check and the guest's judged files differently; such a trial has no result."""
+        return self.outcome == "infra_error" and self.detail.startswith(CHECKS_DISAGREE)
 
     @property
     @used_as("group")

@@ -4,7 +4,7 @@
 from contextlib import suppress
 from typing import Any
 
-from riobed_results.store import CheckReport
+from riobed_results.store import CHECKS_DISAGREE, CheckReport
 
 from riobed.errors import InfraError
 from riobed.guest import DEFERRED, Check, Guest
@@ -32,7 +32,7 @@ def check_files(guest: Guest, record: TrialRecord, check: Check) -> CheckReport:
         return seen
     whole = check_in_guest(guest, record, check.argv, "recheck")
     if disagreement := disagreeing(seen, wrong, whole):
-        raise InfraError(f"the check with the host's help and that in the guest disagree: {disagreement}")
+        raise InfraError(f"{CHECKS_DISAGREE}: {disagreement}")
     return whole
 
 

@@ -10,12 +10,12 @@ from pydantic import BaseModel
 from riobed_results.rules.controls import deceives, failed_controls, must_lose, planted, tells
 from riobed_results.rules.endpoints import result, results_of
 from riobed_results.rules.protocol import Claim, Protocol, stored_protocol
-from riobed_results.rules.stops import Stop, failed_control, stopped
+from riobed_results.rules.stops import Stop, attempts_of, failed_control, stopped
 from riobed_results.stats.strata import Difference
 from riobed_results.store import Provenance, Results, Row, Vocabulary, how_many, in_order
 from riobed_results.tables.corruption.claim_tests import FixedTest, SequentialTest
 from riobed_results.tables.framework.render import Grid, Page, csv_text
-from riobed_results.tables.framework.shares import DISPERSION, dispersion_text, p_text
+from riobed_results.tables.framework.shares import DISPERSION, count_text, dispersion_text, p_text
 from riobed_results.tables.framework.table import CampaignTable, campaign_page
 from riobed_results.text import printable
 
@@ -59,14 +59,17 @@ class Ended(Claimed):
 
 
 class Arm(BaseModel):
-    """The controls of one mode, and whether a claim names it.
+    """The attempts and controls of one mode, and whether a claim names it.
 
-    In `differ` of `sound` runs without a fault a file differs, and of `planted` changes so many were
-    `missed`. `other` counts controls that failed in another way, which says nothing of the claims.
+    Of `first_attempts` so many were `infra_errors`. In `differ` of `sound` runs without a fault a file
+    differs, and of `planted` changes so many were `missed`. `other` counts controls that failed in another
+    way, which says nothing of the claims.
     """
 
     mode: str
     claimed: bool
+    first_attempts: int
+    infra_errors: int
     sound: int
     differ: int
     planted: int
@@ -182,6 +185,7 @@ def protocol_table(results: Results) -> ProtocolTable:
 
 def _arms(results: Results, protocol: Protocol) -> list[Arm]:
     vocabulary = results.campaign.vocabulary
+    attempts = attempts_of(results)
     told = [row for row in results.trials if tells(row, vocabulary) and not must_lose(row, vocabulary)]
     found = []
     for mode in in_order(results.campaign, "modes", (row.mode for row in results.trials)):
@@ -193,6 +197,8 @@ def _arms(results: Results, protocol: Protocol) -> list[Arm]:
             Arm(
                 mode=mode,
                 claimed=mode in protocol.arms,
+                first_attempts=attempts.first[mode],
+                infra_errors=attempts.failed(mode),
                 sound=how_many(controls) - how_many(changed),
                 differ=how_many(wrong) - missed,
                 planted=how_many(changed),
@@ -266,11 +272,14 @@ _ENDED_LEGEND = {
     "Dispersion": f"of the differences in a round. {DISPERSION} The level holds only if they are.",
 }
 _ARMS_LEGEND = {
+    "Infra errors": "of the first attempts at runs and controls. With more than the protocol allows, a "
+    "campaign stops if a claim names the arm.",
     "Differ": "sound runs (resets and panics without a fault) after which a file differs. Such a one, or a "
     "planted change that was missed, stops the campaign if a claim names the arm.",
     "Failed otherwise": "controls with a wrong checksum, a wrong class, or an end of their own.",
 }
-_ARMS_HEAD = ["Arm", "In a claim", "Sound runs", "Differ", "Planted", "Missed", "Failed otherwise"]
+_CONTROLS_HEAD = ["Sound runs", "Differ", "Planted", "Missed", "Failed otherwise"]
+_ARMS_HEAD = ["Arm", "In a claim", "Infra errors", *_CONTROLS_HEAD]
 _HEAD = ["Claim", "Chain", "State"]
 _COUNTED = ["Pairs", "Only the first", "Only the other"]
 _LOOKED_HEAD = [*_HEAD, "Blocks", *_COUNTED, "Evidence", "Against", "Dispersion"]
@@ -292,14 +301,15 @@ def protocol_page(table: ProtocolTable) -> Page:
     foot += [""] * (len(head) - len(foot)) if foot else []
     grids = [
         Grid(title, head, ended or looked, [list(map(printable, foot))] if foot else []),
-        Grid("Controls by arm", _ARMS_HEAD, list(map(_arm_cells, table.arms)), []),
+        Grid("Attempts and controls by arm", _ARMS_HEAD, list(map(_arm_cells, table.arms)), []),
     ]
     return campaign_page(table, grids, _ORDER + when, csv, _PAIRS | legend | _ARMS_LEGEND)
 
 
 def _arm_cells(arm: Arm) -> list[str]:
     counts = (arm.sound, arm.differ, arm.planted, arm.missed, arm.other)
-    return [printable(arm.mode), "yes" if arm.claimed else "no", *map(str, counts)]
+    infra = count_text(arm.infra_errors, arm.first_attempts)
+    return [printable(arm.mode), "yes" if arm.claimed else "no", infra, *map(str, counts)]
 
 
 def _looked_cells(each: Looked) -> list[str]:
