@@ -238,13 +238,48 @@ def test_claims_of_a_fixed_size_wait_for_the_end(store: Store) -> None:
     trials = [trial | {"seed": str(number // 6)} for number, trial in enumerate(rows(rio=12))]
     spec = f"protocol: {{runs: 60, claims: {chains}}}".replace("'", "")
     early: Any = protocol_table(fill(store, *trials[:-1], classes=CLASSES, spec=spec, name="early"))
-    assert {each.state for each in early.claims} == {"unfinished"} and not early.claims[0].difference
+    assert {(each.state, each.tested) for each in early.claims} == {("unfinished", None)}
     found: Any = protocol_table(fill(store, *trials, classes=CLASSES, spec=spec, name="whole"))
     help_, safe, _ = found.claims
     assert (found.level, help_.state, safe.state, help_.only_than) == (0.0125, "shown", "shown", 24)
-    assert help_.difference and help_.difference.estimate == pytest.approx(-0.2)
+    assert help_.tested.difference.estimate == pytest.approx(-0.2)
     # In each round the two classes end alike.
     assert help_.dispersion == pytest.approx(2)
+
+
+def test_a_run_that_never_gives_a_result_counts_against_a_claim_and_refutes_none(store: Store) -> None:
+    claims = [CLAIMS[0], CLAIMS[0] | {"mode": "rio", "than": "rio-protected", "chain": "other"}]
+    spec = f"protocol: {{runs: 60, claims: {claims}}}".replace("'", "")
+    trials: list[dict[str, Any]] = [
+        trial | {"seed": str(n // 6), "position": n} for n, trial in enumerate(rows(rio=12))
+    ]
+
+    def campaign(name: str, lost: int, attempts: int) -> Any:
+        """One in which the last `lost` runs of rio-protected failed so often, and ended after one failure."""
+        failing = [each for each in trials if each["mode"] == "rio-protected"][-lost:]
+        others = [each for each in trials if each not in failing]
+        failed = [
+            {**each, "corruption": None, "outcome": "infra_error", "attempt": n + 1}
+            for each in failing
+            for n in range(attempts)
+        ]
+        ended = [each | {"attempt": 2} for each in failing] if attempts == 1 else []
+        return protocol_table(fill(store, *others, *failed, *ended, classes=CLASSES, spec=spec, name=name))
+
+    # A run has an attempt left.
+    assert {each.state for each in campaign("early", lost=1, attempts=3).claims} == {"unfinished"}
+    first, other = campaign("few", lost=1, attempts=4).claims
+    assert (first.state, first.only_mode, first.only_than, first.pairs) == ("shown", 1, 24, 120)
+    assert (first.tested.no_result, first.tested.difference.estimate) == (1, pytest.approx(-23 / 120))
+    assert (other.state, other.only_mode, other.only_than) == ("refuted", 25, 0)
+    # As many as hits: nothing is shown, and they refute nothing.
+    first, other = campaign("many", lost=24, attempts=4).claims
+    assert (first.state, other.state, other.only_mode) == ("open", "open", 48)
+    assert first.tested == first.sensitivity and first.tested.p == pytest.approx(0.5)
+    # Retries that gave a result change the sensitivity alone.
+    first, _ = campaign("again", lost=24, attempts=1).claims
+    assert (first.state, first.tested.no_result, first.sensitivity.no_result) == ("shown", 0, 24)
+    assert first.tested.p < 1e-5 and first.sensitivity.p == pytest.approx(0.5)
 
 
 # Fields of a row that is a false alarm, or a missed change.
@@ -278,7 +313,7 @@ def test_a_control_that_judges_files_wrongly_stops_a_campaign(
     assert arms["rio"] == (True, 0, 2) and arms["write-through-same-fs"] == (False, 1, 0)
     results = fill(store, *runs, *told(), alarm() | {"finished": "2026-01-09"}, classes=CLASSES, spec=spec)
     found: Any = protocol_table(results)
-    assert {(claim.state, claim.p) for claim in found.claims} == {("stopped", None)}
+    assert {(claim.state, claim.tested) for claim in found.claims} == {("stopped", None)}
     assert (found.stopped.position, found.stopped.finished) == (len(runs) + len(told()), "2026-01-09")
     assert "Control failed in mode rio: a " in PROTOCOL.of(results).grids[0].foot[0][1]
     # The running campaign says the same, at the same trial.

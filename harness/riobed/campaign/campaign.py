@@ -10,7 +10,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from pathlib import Path
 
-from riobed_results.rules.attempts import Attempts
+from riobed_results.rules.attempts import ATTEMPTS, Attempts
 from riobed_results.rules.controls import differing
 from riobed_results.rules.stops import each_attempt
 from riobed_results.store import CampaignRow, Row, Store, TrialRow, is_counted_crash, kernels, read_results
@@ -23,8 +23,6 @@ from riobed.guest import GuestSetup, provenance
 from riobed.plan import CampaignSpec, PlannedTrial, campaign_vocabulary, comparable, plan, spec_data
 from riobed.trial import name_callers, trial_row, write_log
 
-# Attempts at a trial that fails for our own reasons; after the last, this run continues without it.
-_MAX_ATTEMPTS = 4
 # The campaign stops after this many infra errors in a row, or after twice as many as there are workers if
 # that is more: one cause may hit all workers at once.
 _MAX_FAILURES = 8
@@ -47,7 +45,7 @@ class Cell:
 
 @dataclass
 class Task:
-    """A trial to run, and the number of its infra errors in this run of the campaign."""
+    """A trial to run, and the number of its infra errors so far: of a fixed size all, else of this run."""
 
     planned: PlannedTrial
     faults: list[Fault]
@@ -101,7 +99,7 @@ class Campaign:
                 self._decide(planned.position)
                 if self.stopped or self._complete_cells():
                     break
-                if planned.position in self._complete or self._enough(planned):
+                if planned.position in self._complete or self._enough(planned) or self._is_lost(planned):
                     continue
                 self._waiting.append(planned)
                 if len(self._waiting) > self._ahead(workers):
@@ -135,7 +133,8 @@ class Campaign:
         self._waiting.remove(planned)
         # The trial that just ended may have given the last crash that this cell needs.
         if not (self.stopped or self._enough(planned)):
-            task = Task(planned, draw_faults(self.spec, planned, self._catalogues[planned.mode]))
+            faults = draw_faults(self.spec, planned, self._catalogues[planned.mode])
+            task = Task(planned, faults, self._failed_before(planned))
             self._pending[workers.submit(task.planned, task.faults)] = task
 
     def _ready(self) -> list[PlannedTrial]:
@@ -152,7 +151,24 @@ class Campaign:
 
     def missing(self) -> list[PlannedTrial]:
         """Return the trials that this run gave up but cells still need; the next run tries them again."""
-        return [planned for planned in self._given_up if not (self.stopped or self._enough(planned))]
+        return [
+            planned
+            for planned in self._given_up
+            if not (self.stopped or self._enough(planned) or self._is_lost(planned))
+        ]
+
+    def _failed_before(self, planned: PlannedTrial) -> int:
+        """Return the infra errors of a trial that count, of other runs of the campaign, too.
+
+        Claims of a fixed size are tested once. So a trial must not get more attempts after a look.
+        """
+        if not self.spec.protocol or not self.spec.protocol.runs:
+            return 0
+        return self._attempts.failures[planned.mode, planned.fault_class, planned.seed]
+
+    def _is_lost(self, planned: PlannedTrial) -> bool:
+        """Whether a trial never gave a result, and gets no more attempts; claims count it against them."""
+        return self._failed_before(planned) >= ATTEMPTS
 
     def _enter(self) -> CampaignRow:
         here = provenance(self._setup, str(self.spec.seed), self.spec.workload.folders, self.spec.cache_modes)
@@ -171,7 +187,7 @@ class Campaign:
             if cell and row.outcome != "infra_error":
                 cell.count(row)
             self._refuse(differing(row))
-        if self.spec.protocol and self.spec.protocol.infra_errors:
+        if self.spec.protocol:
             for self._attempts, row, _ in each_attempt(found):
                 self._check_share(row)
         for row, _, position in found.each("position", _has_result) if self._decided else ():
@@ -238,9 +254,9 @@ class Campaign:
                 f"{self._failures} trials in a row failed for our own reasons, last: trial {row.position} "
                 f"({row.mode}, {row.fault_class}): {row.detail}; see {self._logs}"
             )
-        if task.failures == _MAX_ATTEMPTS:
+        if task.failures == ATTEMPTS:
             self._given_up.append(task.planned)
-        return task.failures < _MAX_ATTEMPTS
+        return task.failures < ATTEMPTS
 
     def _add(self, attempt: Attempt, task: Task) -> TrialRow:
         """Store one attempt as a row."""

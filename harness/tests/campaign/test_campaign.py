@@ -44,7 +44,7 @@ from riobed.trial.record import TrialRecord
 from riobed.trial.verdict import Verdict
 from riobed_results.rules.controls import control_warnings
 from riobed_results.store import CHECKS_DISAGREE, Store, TrialRow, crashed, read_results
-from riobed_results.tables.corruption.protocol import protocol_table
+from riobed_results.tables.corruption.protocol import Ended, protocol_table
 
 CELLS = [(mode, fault_class) for mode in MODES for fault_class in CLASSES]
 FORK = multiprocessing.get_context("fork")
@@ -328,6 +328,30 @@ def test_what_was_given_up_is_tried_again(world: World) -> None:
     rows = world.run(EVERY)
     assert [row.attempt for row in rows if row.position == 3] == [1, 2, 3, 4, 5]
     assert results(rows) == alone
+
+
+def test_of_a_fixed_size_a_trial_has_the_same_attempts_however_often_one_starts(world: World) -> None:
+    """Nothing that a look at the claims shows may give a lost trial another attempt."""
+    asked = changed(**EVERY.model_dump() | {"protocol": {"runs": 8, "claims": [CLAIM]}})
+    met = iter([InfraError("first"), InfraError("second"), Boom()])
+
+    def before(guest: Guest, position: int) -> None:
+        if position == 3:
+            raise next(met, InfraError("later"))
+
+    def sound(guest: Guest, spec: CampaignSpec, record: TrialRecord) -> None:
+        record.verdict = Verdict("panic", "oops", "BUG at fs/inode.c", "none")
+
+    world.before, world.trial = before, sound
+    with pytest.raises(Boom):
+        world.run(asked)
+    assert [row.detail for row in infra_errors(world.rows())] == ["first", "second"]
+    rows = world.run(asked)
+    assert [row.detail for row in infra_errors(rows)] == ["first", "second", "later", "later"]
+    world.before = undisturbed
+    assert len(world.run(asked)) == len(rows)
+    (claim,) = protocol_table(read_results(world.store())).claims
+    assert isinstance(claim, Ended) and claim.tested and (claim.tested.no_result, claim.state) == (1, "open")
 
 
 @pytest.mark.parametrize(("workers", "failures"), [(1, 8), (3, 8), (5, 10)])

@@ -2,9 +2,11 @@
 """The two tests of a claim: one that may be looked at after every run, and one for the end of a campaign."""
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
+from riobed_results.rules.attempts import Attempts, Run
 from riobed_results.rules.endpoints import ENDPOINTS, result, results_of
 from riobed_results.rules.protocol import Claim
 from riobed_results.stats.pairs import PairedStrata, paired_difference, paired_score
@@ -76,53 +78,31 @@ class SequentialTest:
             self.refuted_at = self.blocks
 
 
-class FixedTest:
-    """The test of one claim on all runs of a campaign, those of one seed paired.
+@dataclass(frozen=True)
+class Paired:
+    """Pairs of runs, for each fault class by seed: whether the first has a hit, and the other."""
 
-    It says nothing before each cell has `runs` results, judged or not: who looks earlier may choose the end.
-    """
-
-    def __init__(self, claim: Claim, runs: int, results: Results, classes: Iterable[str]) -> None:
-        self.claim = claim
-        self._endpoint = ENDPOINTS[claim.endpoint]
-        self._hits: dict[tuple[str, str], dict[str, bool]] = {
-            (mode, name): {} for name in _classes_of(claim, classes) for mode in (claim.mode, claim.than)
-        }
-        self.complete = all(count >= runs for count in self._results(results).values())
-        for row, _, seed in results.each("seed", self._counts):
-            self._hits[row.mode, row.fault_class][seed] = self._endpoint.hit(row)
-
-    def _results(self, results: Results) -> dict[tuple[str, str], int]:
-        counts = dict.fromkeys(self._hits, 0)
-        for row in results_of(results.trials):
-            if (cell := (row.mode, row.fault_class)) in counts:
-                counts[cell] += row.weight
-        return counts
-
-    def _counts(self, row: Row) -> bool:
-        return (row.mode, row.fault_class) in self._hits and result(row) and self._endpoint.runs(row)
+    classes: Sequence[Mapping[str, tuple[bool, bool]]]
 
     @cached_property
     def strata(self) -> PairedStrata:
         """The pairs of each fault class that has any."""
         found = []
-        for (mode, name), mine in self._hits.items():
-            theirs = self._hits[self.claim.than, name] if mode == self.claim.mode else {}
-            if both := [(mine[seed], theirs[seed]) for seed in mine.keys() & theirs.keys()]:
-                found.append((both.count((True, False)), both.count((False, True)), len(both)))
+        for pairs in filter(None, self.classes):
+            both = list(pairs.values())
+            found.append((both.count((True, False)), both.count((False, True)), len(both)))
         return PairedStrata(*zip(*found, strict=True)) if found else PairedStrata((), (), ())
 
-    @property
+    @cached_property
     def dispersion(self) -> float | None:
         """The dispersion of rounds; None if no class has runs that differ.
 
         A round has the runs whose seeds end with one number.
         """
-        classes = []
-        for (mode, name), mine in self._hits.items():
-            theirs = self._hits[self.claim.than, name] if mode == self.claim.mode else {}
-            if both := mine.keys() & theirs.keys():
-                classes.append({seed.rpartition("/")[2]: mine[seed] - theirs[seed] for seed in both})
+        classes = [
+            {seed.rpartition("/")[2]: first - other for seed, (first, other) in pairs.items()}
+            for pairs in filter(None, self.classes)
+        ]
         rounds = set.intersection(*map(set, classes)) if classes else set()
         return dispersion([[each[number] for each in classes] for number in sorted(rounds)])
 
@@ -130,8 +110,60 @@ class FixedTest:
         """Return the mean difference of the shares with its interval at the one-sided `level`."""
         return paired_difference(self.strata, 1 - 2 * level)
 
-    def p(self) -> float:
-        """Return the one-sided p-value of the claim; 1 minus it is that of its contrary."""
+    def p(self, margin: float) -> float:
+        """Return the one-sided p-value of a smaller share, or of one larger by less than `margin`.
+
+        1 minus it is that of the contrary.
+        """
         from scipy.stats import norm
 
-        return float(norm.cdf(paired_score(self.strata, self.claim.margin / 100)))
+        return float(norm.cdf(paired_score(self.strata, margin)))
+
+
+class FixedTest:
+    """The test of one claim on all runs of a campaign, those of one seed paired.
+
+    It says nothing before each cell has `runs` results, judged or not, or runs without an attempt left: who
+    looks earlier may choose the end.
+    """
+
+    def __init__(
+        self, claim: Claim, runs: int, results: Results, classes: Iterable[str], attempts: Attempts
+    ) -> None:
+        self.claim = claim
+        self.attempts = attempts
+        self._endpoint = ENDPOINTS[claim.endpoint]
+        self._classes = _classes_of(claim, classes)
+        self._hits: dict[tuple[str, str], dict[str, bool]] = {
+            (mode, name): {} for name in self._classes for mode in (claim.mode, claim.than)
+        }
+        self.complete = all(count >= runs for count in self._ended(results).values())
+        for row, _, seed in results.each("seed", self._counts):
+            self._hits[row.mode, row.fault_class][seed] = self._endpoint.hit(row)
+
+    def _ended(self, results: Results) -> dict[tuple[str, str], int]:
+        """Return by cell how many runs have a result, or no attempt left."""
+        counts = dict.fromkeys(self._hits, 0)
+        for mode, name, weight in (
+            *((row.mode, row.fault_class, row.weight) for row in results_of(results.trials)),
+            *((mode, name, 1) for mode, name, _ in self.attempts.given_up),
+        ):
+            if (mode, name) in counts:
+                counts[mode, name] += weight
+        return counts
+
+    def _counts(self, row: Row) -> bool:
+        return (row.mode, row.fault_class) in self._hits and result(row) and self._endpoint.runs(row)
+
+    def lost(self, runs: Iterable[Run]) -> set[tuple[str, str]]:
+        """Return fault class and seed of the claim's pairs with one of these runs."""
+        return {(name, seed) for mode, name, seed in runs if (mode, name) in self._hits}
+
+    def paired(self, lost: Collection[tuple[str, str]], against: bool = True) -> Paired:
+        """Return the pairs; those `lost` have a hit in the first alone, or without `against` in the other."""
+        classes = []
+        for name in self._classes:
+            mine, theirs = self._hits[self.claim.mode, name], self._hits[self.claim.than, name]
+            pairs = {seed: (mine[seed], theirs[seed]) for seed in mine.keys() & theirs.keys()}
+            classes.append(pairs | {seed: (against, not against) for of, seed in lost if of == name})
+        return Paired(classes)

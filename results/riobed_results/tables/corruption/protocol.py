@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The protocol of a campaign: the state of each claim, what its arms met, and whether it may stop."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter
 from typing import Literal
 
 from pydantic import BaseModel
 
+from riobed_results.rules.attempts import ATTEMPTS
 from riobed_results.rules.controls import deceives, failed_controls, must_lose, planted, tells
 from riobed_results.rules.endpoints import result, results_of
 from riobed_results.rules.protocol import Claim, Protocol, stored_protocol
 from riobed_results.rules.stops import Stop, attempts_of, failed_control, stopped
 from riobed_results.stats.strata import Difference
 from riobed_results.store import Provenance, Results, Row, Vocabulary, how_many, in_order
-from riobed_results.tables.corruption.claim_tests import FixedTest, SequentialTest
+from riobed_results.tables.corruption.claim_tests import FixedTest, Paired, SequentialTest
 from riobed_results.tables.framework.render import Grid, Page, csv_text
 from riobed_results.tables.framework.shares import DISPERSION, count_text, dispersion_text, p_text
 from riobed_results.tables.framework.table import CampaignTable, campaign_page
@@ -51,11 +52,23 @@ class Looked(Claimed):
     refuted_at: int | None
 
 
-class Ended(Claimed):
-    """A claim that is tested once; `difference` and the one-sided `p` are None before the campaign's end."""
+class Tested(BaseModel):
+    """The test of pairs, of which those with `no_result` count against the claim; the `p` is one-sided."""
 
-    difference: Difference | None
-    p: float | None
+    no_result: int
+    difference: Difference
+    p: float
+
+
+class Ended(Claimed):
+    """A claim that is tested once; `tested` is None before the campaign's end.
+
+    There a pair has no result if one of its runs has no attempt left. In `sensitivity` it has none if the
+    first attempt at one of them was an infra error.
+    """
+
+    tested: Tested | None
+    sensitivity: Tested | None
 
 
 class Arm(BaseModel):
@@ -222,8 +235,9 @@ def _as_looked(test: SequentialTest, state: State, halt: Stop | None) -> Looked:
 def _ended(
     results: Results, protocol: Protocol, runs: int, classes: list[str], halt: Stop | None
 ) -> list[Ended]:
-    tests = [FixedTest(claim, runs, results, classes) for claim in protocol.claims]
-    complete = not halt and all(test.complete and test.strata.pairs for test in tests)
+    attempts = attempts_of(results)
+    tests = [FixedTest(claim, runs, results, classes, attempts) for claim in protocol.claims]
+    complete = not halt and all(test.complete for test in tests)
     claims = [_as_ended(test, protocol.level, complete) for test in tests]
     if halt:
         return [each.model_copy(update={"state": "stopped"}) for each in claims]
@@ -232,21 +246,32 @@ def _ended(
 
 
 def _as_ended(test: FixedTest, level: float, complete: bool) -> Ended:
-    p = test.p() if complete else None
+    attempts, margin = test.attempts, test.claim.margin / 100
+    lost = test.lost(attempts.given_up)
+    pairs = test.paired(lost)
+    tested: Tested | None = None
     state: State = "unfinished"
-    if p is not None:
-        state = "shown" if p <= level else "refuted" if p >= 1 - level else "open"
+    if complete and pairs.strata.pairs:
+        tested = _tested(pairs, len(lost), level, margin)
+        # What is lost must not refute the claim, either.
+        contrary = test.paired(lost, against=False).p(margin)
+        state = "shown" if tested.p <= level else "refuted" if contrary >= 1 - level else "open"
+    failed = test.lost(attempts.failed_first)
     return Ended(
         claim=test.claim,
         text=str(test.claim),
         state=state,
-        pairs=sum(test.strata.pairs),
-        only_mode=sum(test.strata.only_first),
-        only_than=sum(test.strata.only_other),
-        dispersion=test.dispersion,
-        difference=test.difference(level) if complete else None,
-        p=p,
+        pairs=sum(pairs.strata.pairs),
+        only_mode=sum(pairs.strata.only_first),
+        only_than=sum(pairs.strata.only_other),
+        dispersion=pairs.dispersion,
+        tested=tested,
+        sensitivity=_tested(test.paired(failed), len(failed), level, margin) if tested else None,
     )
+
+
+def _tested(pairs: Paired, lost: int, level: float, margin: float) -> Tested:
+    return Tested(no_result=lost, difference=pairs.difference(level), p=pairs.p(margin))
 
 
 _ORDER = (
@@ -265,6 +290,8 @@ _LOOKED_LEGEND = {
 }
 _ENDED_LEGEND = {
     "Pairs": "runs of the two modes with one seed, in the fault classes that the claim is about.",
+    "No result": f"pairs with a run that gave no result in {ATTEMPTS} attempts. They count against the claim, "
+    "as a hit in the first mode alone. For its contrary they count the other way.",
     "Difference": "the first mode's share minus the other's, in percentage points: the mean over fault "
     "classes, with the score interval for pairs (Tango, Statistics in Medicine 17, 1998).",
     "Interval": "each end is at the level of the claims.",
@@ -283,7 +310,8 @@ _ARMS_HEAD = ["Arm", "In a claim", "Infra errors", *_CONTROLS_HEAD]
 _HEAD = ["Claim", "Chain", "State"]
 _COUNTED = ["Pairs", "Only the first", "Only the other"]
 _LOOKED_HEAD = [*_HEAD, "Blocks", *_COUNTED, "Evidence", "Against", "Dispersion"]
-_ENDED_HEAD = [*_HEAD, *_COUNTED, "Difference", "Interval", "p", "Dispersion"]
+_TESTED_HEAD = ["No result", "Difference", "Interval", "p"]
+_ENDED_HEAD = [*_HEAD, *_COUNTED, *_TESTED_HEAD, "Dispersion"]
 
 
 def protocol_page(table: ProtocolTable) -> Page:
@@ -301,9 +329,21 @@ def protocol_page(table: ProtocolTable) -> Page:
     foot += [""] * (len(head) - len(foot)) if foot else []
     grids = [
         Grid(title, head, ended or looked, [list(map(printable, foot))] if foot else []),
+        *_sensitivity(table),
         Grid("Attempts and controls by arm", _ARMS_HEAD, list(map(_arm_cells, table.arms)), []),
     ]
     return campaign_page(table, grids, _ORDER + when, csv, _PAIRS | legend | _ARMS_LEGEND)
+
+
+def _sensitivity(table: ProtocolTable) -> Iterator[Grid]:
+    lines = [
+        [_named(each), *_tested_cells(each.sensitivity)]
+        for each in table.claims
+        if isinstance(each, Ended) and each.sensitivity
+    ]
+    if lines:
+        title = "If each pair with an infra error in a first attempt counts as without result"
+        yield Grid(title, ["Claim", *_TESTED_HEAD], lines, [])
 
 
 def _arm_cells(arm: Arm) -> list[str]:
@@ -317,30 +357,44 @@ def _looked_cells(each: Looked) -> list[str]:
     decided = each.shown_at or each.refuted_at
     state = each.state + (f" at block {decided}" if decided and each.state in ("shown", "refuted") else "")
     evidence = (f"{each.evidence:.3g}", f"{each.against:.3g}", dispersion_text(each.dispersion))
-    return [printable(each.text), each.claim.chain, state, *map(str, counts), *evidence]
+    return [_named(each), each.claim.chain, state, *map(str, counts), *evidence]
+
+
+def _named(each: Claimed) -> str:
+    return printable(each.text)
 
 
 def _ended_cells(each: Ended) -> list[str]:
     counts = map(str, (each.pairs, each.only_mode, each.only_than))
-    found = ["-", "-", "-"]
-    if each.difference and each.p is not None:
-        low, high = 100 * each.difference.low, 100 * each.difference.high
-        found = [f"{100 * each.difference.estimate:+.2f}", f"{low:+.2f} to {high:+.2f}", p_text(each.p)]
-    found.append(dispersion_text(each.dispersion))
-    return [printable(each.text), each.claim.chain, each.state, *counts, *found]
+    found = _tested_cells(each.tested) if each.tested else ["-"] * 4
+    return [_named(each), each.claim.chain, each.state, *counts, *found, dispersion_text(each.dispersion)]
+
+
+def _tested_cells(found: Tested) -> list[str]:
+    low, high = 100 * found.difference.low, 100 * found.difference.high
+    interval = f"{low:+.2f} to {high:+.2f}"
+    return [str(found.no_result), f"{100 * found.difference.estimate:+.2f}", interval, p_text(found.p)]
 
 
 def _csv(table: ProtocolTable, model: type[Claimed]) -> str:
-    names = [name for name in model.model_fields if name not in ("claim", "difference")]
-    bounds = Difference.model_fields if model is Ended else ()
-    lines = (
-        [
-            *(getattr(each, name) for name in names),
-            *(getattr(getattr(each, "difference", None), end, None) for end in bounds),
-        ]
-        for each in table.claims
+    plain = [name for name in model.model_fields if name not in ("claim", *_TESTS)]
+    ends = list(Difference.model_fields)
+    tests = (
+        [f"{test}_{name}" for test in _TESTS for name in ("no_result", *ends, "p")] if model is Ended else []
     )
-    return csv_text([*names, *bounds], lines)
+
+    def cells(each: Claimed) -> Iterator[object]:
+        yield from (getattr(each, name) for name in plain)
+        for test in _TESTS if tests else ():
+            found: Tested | None = getattr(each, test)
+            yield found and found.no_result
+            yield from (found and getattr(found.difference, end) for end in ends)
+            yield found and found.p
+
+    return csv_text([*plain, *tests], map(cells, table.claims))
+
+
+_TESTS = ("tested", "sensitivity")
 
 
 PROTOCOL = CampaignTable(
