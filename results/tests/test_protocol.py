@@ -12,13 +12,13 @@ from publishing.power import PowerPlan, power_table
 from results_builders import Invoke, fill, planted, recovered, trial
 from riobed_results.errors import StoreError, StoreUsageError
 from riobed_results.rules.protocol import Protocol, stored_protocol
-from riobed_results.stats.pairs import PairedStrata, paired_difference, paired_score
+from riobed_results.stats.pairs import PairedStrata, paired_difference, paired_score, round_means
 from riobed_results.stats.sequential import dispersion, e_values
 from riobed_results.store import read_results
 from riobed_results.store.store import Store
 from riobed_results.tables.corruption.claim_tests import SequentialTest
-from riobed_results.tables.corruption.protocol import PROTOCOL, Monitor, protocol_table
-from scipy.stats import norm
+from riobed_results.tables.corruption.protocol import PROTOCOL, Ended, Monitor, protocol_table
+from scipy.stats import norm, ttest_1samp
 
 ALPHA = 0.05
 Shares = list[tuple[float, float]]
@@ -224,6 +224,49 @@ def test_at_the_end_a_false_claim_is_shown_about_as_often_as_its_level(
     scores = scores_at_the_end(shares, margin, both, campaigns=4000)
     for false in (scores < norm.ppf(ALPHA), scores > norm.ppf(1 - ALPHA)):
         assert false.mean() <= ALPHA + 3 * np.sqrt(ALPHA / 4000)
+
+
+def test_by_rounds_the_level_holds_where_classes_have_a_cause_in_common() -> None:
+    """There the test by pairs shows a false claim more than twice as often; without a cause both hold."""
+    shares, campaigns = [(0.06, 0.06)] * 9, 1000
+    for common in (0.0, 1.5):
+        hits = simulated(shares, campaigns, 300, common)
+        first, other = ((hits[..., n] & ~hits[..., 1 - n]).sum(axis=1) for n in (0, 1))
+        by_pairs = paired_score(PairedStrata(first, other, np.full(9, 300)), 0.0) <= norm.ppf(ALPHA)
+        by_rounds = [round_means(each).p(0.0) <= ALPHA for each in hits[..., 0] * 1.0 - hits[..., 1]]
+        assert np.mean(by_rounds) <= ALPHA + 3 * np.sqrt(ALPHA / campaigns)
+        assert (by_pairs.mean() > 2 * ALPHA) == (common > 0)
+
+
+def test_by_rounds_it_is_students_test_of_their_means() -> None:
+    rng = np.random.default_rng(1996)
+    values = rng.integers(-1, 2, (40, 3)) * 1.0
+    found, wanted = round_means(values), ttest_1samp(values.mean(axis=1), 0.02, alternative="less")
+    assert found.p(0.02) == pytest.approx(wanted.pvalue)
+    interval = ttest_1samp(values.mean(axis=1), 0.0).confidence_interval(0.9)
+    assert (found.difference(0.9).low, found.difference(0.9).high) == pytest.approx(tuple(interval))
+    # A class with some pairs less weighs the same; with one class it is the sample of its pairs.
+    values[30:, 0] = np.nan
+    assert round_means(values).estimate == pytest.approx(np.nanmean(values, axis=0).mean())
+    alone, whole = round_means(values[:, :1]), round_means(values[:30, :1])
+    assert alone.error == pytest.approx(whole.error * np.sqrt(29 / 30 * 40 / 39))
+
+
+@pytest.mark.parametrize(("bound", "variance"), [(1.15, "rounds"), (2.5, "pairs")])
+def test_the_table_goes_by_rounds_above_the_protocols_bound(
+    store: Store, bound: float, variance: str
+) -> None:
+    """In each round the two classes end alike, so the dispersion is 2."""
+    spec = f"protocol: {{runs: 60, dispersion: {bound}, claims: {CLAIMS[:1]}}}".replace("'", "")
+    trials = [trial | {"seed": str(number // 6)} for number, trial in enumerate(rows(rio=12))]
+    (claim,) = protocol_table(fill(store, *trials, classes=CLASSES, spec=spec)).claims
+    assert isinstance(claim, Ended) and claim.tested and claim.tested.variance == variance
+    by_round = [-1] * 12 + [0] * 48
+    p = {
+        "rounds": ttest_1samp(by_round, 0, alternative="less").pvalue,
+        "pairs": norm.cdf(-24 / np.sqrt(24)),
+    }
+    assert claim.tested.p == pytest.approx(p[variance])
 
 
 def test_the_score_of_pairs_is_that_of_mcnemar_and_of_tango() -> None:

@@ -56,16 +56,26 @@ class Protocol(_Strict):
     those before it in its chain, which keeps the probability of any false claim at `alpha` (Maurer, Hothorn
     and Lehmacher, 1995; Westfall and Krishen, Journal of Statistical Planning and Inference 99, 2001; the sum
     over chains is Bonferroni's). With `runs` the claims are tested once, when each cell has as many runs.
+    If the dispersion of the rounds is above `dispersion`, that test goes by rounds instead of pairs.
     `infra_errors` is the largest share of an arm's first attempts that may fail for reasons of the harness.
     """
 
     alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.025
     runs: Annotated[int, Field(ge=1)] | None = None
+    dispersion: Annotated[float, Field(ge=1, le=100)] | None = None
     infra_errors: Annotated[float, Field(gt=0, lt=1)] | None = None
     # The tag of the commit that fixed the spec, and that commit, which `riobed run` stores.
     tag: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$")] | None = None
     commit: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")] | None = None
     claims: Annotated[tuple[Claim, ...], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> "Protocol":
+        if self.dispersion and not self.runs:
+            raise ValueError(
+                "dispersion: a test after every run has no use for it; set runs, or leave it out"
+            )
+        return self
 
     @property
     def level(self) -> float:

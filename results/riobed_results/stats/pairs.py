@@ -44,6 +44,50 @@ def paired_difference(strata: PairedStrata, confidence: float) -> Difference:
     return inverted(lambda delta: float(paired_score(strata, delta)), estimate, confidence)
 
 
+@dataclass(frozen=True)
+class RoundMeans:
+    """A difference of shares by rounds: its estimate, and the standard error with `freedom` degrees."""
+
+    estimate: float
+    error: float
+    freedom: int
+
+    def p(self, delta: float) -> float:
+        """Return the p-value of a difference smaller than `delta`, one-sided, by Student's t."""
+        from scipy.special import stdtr
+
+        excess = self.estimate - delta
+        return float(stdtr(self.freedom, excess / self.error)) if self.error else float(excess >= 0)
+
+    def difference(self, confidence: float) -> Difference:
+        """Return the difference with its interval, two-sided."""
+        from scipy.special import stdtrit
+
+        half = float(stdtrit(self.freedom, (1 + confidence) / 2)) * self.error
+        low, high = max(-1.0, self.estimate - half), min(1.0, self.estimate + half)
+        return Difference(estimate=self.estimate, low=low, high=high)
+
+
+def round_means(differences: Any) -> RoundMeans:
+    """Return the mean over strata of a pair's difference, where pairs of a round may depend on each other.
+
+    `differences` has a line for each round, at least 2, and a column for each stratum: the first's hit minus
+    the other's, NaN without a pair. Rounds are a sample of clusters. If each has a pair in each stratum, the
+    variance of the estimate is that of the rounds' means, divided by the rounds (Cochran, Sampling
+    Techniques, third edition, 1977, chapter 9). Else what a round adds to the estimate takes the place of its
+    mean (Liang and Zeger, Biometrika 73, 1986, pages 13 to 22).
+    """
+    import numpy as np
+
+    values = np.asarray(differences, dtype=float)
+    rounds, strata = values.shape
+    means = np.nanmean(values, axis=0)
+    pairs = np.isfinite(values).sum(axis=0)
+    added = np.nansum((values - means) / pairs, axis=1) / strata
+    error = float(np.sqrt(rounds / (rounds - 1) * (added**2).sum()))
+    return RoundMeans(estimate=float(means.mean()), error=error, freedom=rounds - 1)
+
+
 def _arrays(strata: PairedStrata) -> Sequence[Any]:
     import numpy as np
 

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The two tests of a claim: one that may be looked at after every run, and one for the end of a campaign."""
 
+import math
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 from riobed_results.rules.attempts import Attempts, Run
 from riobed_results.rules.endpoints import ENDPOINTS, result, results_of
-from riobed_results.rules.protocol import Claim
-from riobed_results.stats.pairs import PairedStrata, paired_difference, paired_score
+from riobed_results.rules.protocol import Claim, Protocol
+from riobed_results.stats.pairs import PairedStrata, RoundMeans, paired_difference, paired_score, round_means
 from riobed_results.stats.sequential import dispersion, e_values
 from riobed_results.stats.strata import Difference
 from riobed_results.store import CONTROLS, Results, Row
@@ -80,9 +82,14 @@ class SequentialTest:
 
 @dataclass(frozen=True)
 class Paired:
-    """Pairs of runs, for each fault class by seed: whether the first has a hit, and the other."""
+    """Pairs of runs, for each fault class by seed: whether the first has a hit, and the other.
+
+    They are tested as independent of each other, or by rounds if the dispersion is larger than `bound`. A
+    round has the runs whose seeds end with one number.
+    """
 
     classes: Sequence[Mapping[str, tuple[bool, bool]]]
+    bound: float | None = None
 
     @cached_property
     def strata(self) -> PairedStrata:
@@ -94,27 +101,48 @@ class Paired:
         return PairedStrata(*zip(*found, strict=True)) if found else PairedStrata((), (), ())
 
     @cached_property
-    def dispersion(self) -> float | None:
-        """The dispersion of rounds; None if no class has runs that differ.
-
-        A round has the runs whose seeds end with one number.
-        """
-        classes = [
+    def _by_round(self) -> list[dict[str, int]]:
+        """Of each class that has pairs, the first's hit minus the other's by round."""
+        return [
             {seed.rpartition("/")[2]: first - other for seed, (first, other) in pairs.items()}
             for pairs in filter(None, self.classes)
         ]
-        rounds = set.intersection(*map(set, classes)) if classes else set()
-        return dispersion([[each[number] for each in classes] for number in sorted(rounds)])
+
+    @cached_property
+    def dispersion(self) -> float | None:
+        """The dispersion of rounds with each class; None if no class has runs that differ."""
+        rounds = set.intersection(*map(set, self._by_round)) if self._by_round else set()
+        return dispersion([[each[number] for each in self._by_round] for number in sorted(rounds)])
+
+    @cached_property
+    def _rounds(self) -> RoundMeans | None:
+        """The rounds, if the test goes by them."""
+        if self.bound is None or self.dispersion is None or self.dispersion <= self.bound:
+            return None
+        numbers = sorted(set().union(*self._by_round))
+        return round_means([[each.get(number, math.nan) for each in self._by_round] for number in numbers])
+
+    @property
+    def variance(self) -> Literal["pairs", "rounds"]:
+        """What the variance of the test is that of."""
+        return "rounds" if self._rounds else "pairs"
 
     def difference(self, level: float) -> Difference:
         """Return the mean difference of the shares with its interval at the one-sided `level`."""
-        return paired_difference(self.strata, 1 - 2 * level)
+        confidence = 1 - 2 * level
+        return (
+            self._rounds.difference(confidence)
+            if self._rounds
+            else paired_difference(self.strata, confidence)
+        )
 
     def p(self, margin: float) -> float:
         """Return the one-sided p-value of a smaller share, or of one larger by less than `margin`.
 
         1 minus it is that of the contrary.
         """
+        if self._rounds:
+            return self._rounds.p(margin)
         from scipy.stats import norm
 
         return float(norm.cdf(paired_score(self.strata, margin)))
@@ -123,21 +151,22 @@ class Paired:
 class FixedTest:
     """The test of one claim on all runs of a campaign, those of one seed paired.
 
-    It says nothing before each cell has `runs` results, judged or not, or runs without an attempt left: who
-    looks earlier may choose the end.
+    It says nothing before each cell has the protocol's `runs` results, judged or not, or runs without an
+    attempt left. An earlier look could choose the end.
     """
 
     def __init__(
-        self, claim: Claim, runs: int, results: Results, classes: Iterable[str], attempts: Attempts
+        self, claim: Claim, protocol: Protocol, results: Results, classes: Iterable[str], attempts: Attempts
     ) -> None:
         self.claim = claim
+        self._bound = protocol.dispersion
         self.attempts = attempts
         self._endpoint = ENDPOINTS[claim.endpoint]
         self._classes = _classes_of(claim, classes)
         self._hits: dict[tuple[str, str], dict[str, bool]] = {
             (mode, name): {} for name in self._classes for mode in (claim.mode, claim.than)
         }
-        self.complete = all(count >= runs for count in self._ended(results).values())
+        self.complete = all(count >= (protocol.runs or 0) for count in self._ended(results).values())
         for row, _, seed in results.each("seed", self._counts):
             self._hits[row.mode, row.fault_class][seed] = self._endpoint.hit(row)
 
@@ -166,4 +195,4 @@ class FixedTest:
             mine, theirs = self._hits[self.claim.mode, name], self._hits[self.claim.than, name]
             pairs = {seed: (mine[seed], theirs[seed]) for seed in mine.keys() & theirs.keys()}
             classes.append(pairs | {seed: (against, not against) for of, seed in lost if of == name})
-        return Paired(classes)
+        return Paired(classes, self._bound)

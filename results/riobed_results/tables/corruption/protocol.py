@@ -58,6 +58,7 @@ class Tested(BaseModel):
     no_result: int
     difference: Difference
     p: float
+    variance: Literal["pairs", "rounds"]
 
 
 class Ended(Claimed):
@@ -180,7 +181,7 @@ def protocol_table(results: Results) -> ProtocolTable:
     halt = stopped(results, protocol)
     claims: list[Looked] | list[Ended]
     if protocol.runs:
-        claims, stop = _ended(results, protocol, protocol.runs, classes, halt), ""
+        claims, stop = _ended(results, protocol, classes, halt), ""
     else:
         found = monitor(results, protocol, classes)
         claims, stop = [_as_looked(test, state, halt) for test, state in found.states()], found.stop()
@@ -232,11 +233,9 @@ def _as_looked(test: SequentialTest, state: State, halt: Stop | None) -> Looked:
     return Looked(text=str(test.claim), state=state, **{name: getattr(test, name) for name in names})
 
 
-def _ended(
-    results: Results, protocol: Protocol, runs: int, classes: list[str], halt: Stop | None
-) -> list[Ended]:
+def _ended(results: Results, protocol: Protocol, classes: list[str], halt: Stop | None) -> list[Ended]:
     attempts = attempts_of(results)
-    tests = [FixedTest(claim, runs, results, classes, attempts) for claim in protocol.claims]
+    tests = [FixedTest(claim, protocol, results, classes, attempts) for claim in protocol.claims]
     complete = not halt and all(test.complete for test in tests)
     claims = [_as_ended(test, protocol.level, complete) for test in tests]
     if halt:
@@ -271,7 +270,9 @@ def _as_ended(test: FixedTest, level: float, complete: bool) -> Ended:
 
 
 def _tested(pairs: Paired, lost: int, level: float, margin: float) -> Tested:
-    return Tested(no_result=lost, difference=pairs.difference(level), p=pairs.p(margin))
+    return Tested(
+        no_result=lost, difference=pairs.difference(level), p=pairs.p(margin), variance=pairs.variance
+    )
 
 
 _ORDER = (
@@ -290,13 +291,15 @@ _LOOKED_LEGEND = {
 }
 _ENDED_LEGEND = {
     "Pairs": "runs of the two modes with one seed, in the fault classes that the claim is about.",
-    "No result": f"pairs with a run that gave no result in {ATTEMPTS} attempts. They count against the claim, "
-    "as a hit in the first mode alone. For its contrary they count the other way.",
+    "No result": f"pairs with a run that gave no result in {ATTEMPTS} attempts. They count against the "
+    "claim, as a hit in the first mode alone. For its contrary they count the other way.",
     "Difference": "the first mode's share minus the other's, in percentage points: the mean over fault "
     "classes, with the score interval for pairs (Tango, Statistics in Medicine 17, 1998).",
     "Interval": "each end is at the level of the claims.",
     "p": "one-sided, of the claim; near 1 its contrary is shown, and the claim is refuted.",
-    "Dispersion": f"of the differences in a round. {DISPERSION} The level holds only if they are.",
+    "Variance of": "pairs, taken for independent of each other, or rounds, if the dispersion is above the "
+    "protocol's bound: then interval and p are Student's t of the rounds' means.",
+    "Dispersion": f"of the differences in a round. {DISPERSION} By pairs the level holds only if they are.",
 }
 _ARMS_LEGEND = {
     "Infra errors": "of the first attempts at runs and controls. With more than the protocol allows, a "
@@ -310,7 +313,7 @@ _ARMS_HEAD = ["Arm", "In a claim", "Infra errors", *_CONTROLS_HEAD]
 _HEAD = ["Claim", "Chain", "State"]
 _COUNTED = ["Pairs", "Only the first", "Only the other"]
 _LOOKED_HEAD = [*_HEAD, "Blocks", *_COUNTED, "Evidence", "Against", "Dispersion"]
-_TESTED_HEAD = ["No result", "Difference", "Interval", "p"]
+_TESTED_HEAD = ["No result", "Difference", "Interval", "p", "Variance of"]
 _ENDED_HEAD = [*_HEAD, *_COUNTED, *_TESTED_HEAD, "Dispersion"]
 
 
@@ -366,21 +369,23 @@ def _named(each: Claimed) -> str:
 
 def _ended_cells(each: Ended) -> list[str]:
     counts = map(str, (each.pairs, each.only_mode, each.only_than))
-    found = _tested_cells(each.tested) if each.tested else ["-"] * 4
+    found = _tested_cells(each.tested) if each.tested else ["-"] * len(_TESTED_HEAD)
     return [_named(each), each.claim.chain, each.state, *counts, *found, dispersion_text(each.dispersion)]
 
 
 def _tested_cells(found: Tested) -> list[str]:
     low, high = 100 * found.difference.low, 100 * found.difference.high
-    interval = f"{low:+.2f} to {high:+.2f}"
-    return [str(found.no_result), f"{100 * found.difference.estimate:+.2f}", interval, p_text(found.p)]
+    difference = [f"{100 * found.difference.estimate:+.2f}", f"{low:+.2f} to {high:+.2f}"]
+    return [str(found.no_result), *difference, p_text(found.p), found.variance]
 
 
 def _csv(table: ProtocolTable, model: type[Claimed]) -> str:
     plain = [name for name in model.model_fields if name not in ("claim", *_TESTS)]
     ends = list(Difference.model_fields)
     tests = (
-        [f"{test}_{name}" for test in _TESTS for name in ("no_result", *ends, "p")] if model is Ended else []
+        [f"{test}_{name}" for test in _TESTS for name in ("no_result", *ends, "p", "variance")]
+        if model is Ended
+        else []
     )
 
     def cells(each: Claimed) -> Iterator[object]:
@@ -390,6 +395,7 @@ def _csv(table: ProtocolTable, model: type[Claimed]) -> str:
             yield found and found.no_result
             yield from (found and getattr(found.difference, end) for end in ends)
             yield found and found.p
+            yield found and found.variance
 
     return csv_text([*plain, *tests], map(cells, table.claims))
 
