@@ -179,6 +179,20 @@ def test_the_campaign_may_stop_when_a_claim_is_refuted(store: Store) -> None:
     assert found.stop.startswith("a claim is refuted after 60 blocks: judged: rio-protected < rio in pointer")
 
 
+def test_a_protocol_without_claims_describes(store: Store) -> None:
+    """What is stored has an empty list of claims; a control that fails is told and stops nothing."""
+    spec = f"protocol: {Protocol(tag='protocol/first').model_dump(mode='json')}"
+    alarm = {"fault_class": "none", "corruption": "indirect"}
+    results = fill(store, {}, alarm, spec=spec.replace("None", "null"))
+    protocol, found = stored_protocol(results.campaign), protocol_table(results)
+    assert protocol and not any(
+        Monitor(protocol, [], results.campaign.vocabulary).add(row) for row in results.rows
+    )
+    assert (found.claims, found.stop, found.stopped) == ([], "", None)
+    assert [(arm.claimed, arm.differ) for arm in found.arms] == [(False, 1)]
+    assert [grid.title for grid in PROTOCOL.of(results).grids] == ["Attempts and controls by arm"]
+
+
 def test_a_block_waits_for_each_class_and_for_runs_that_count() -> None:
     test = SequentialTest(
         Protocol.model_validate({"claims": CLAIMS}).claims[0], ALPHA, ["pointer", "allocation", "none"]

@@ -15,8 +15,9 @@ _ENDPOINT = "judged"
 
 
 def campaign_vocabulary(spec: CampaignSpec) -> Vocabulary:
-    """Return the vocabulary of a campaign. Its endpoint is that of its protocol, if it has one."""
-    endpoint = spec.protocol.claims[0].endpoint if spec.protocol else _ENDPOINT
+    """Return the vocabulary of a campaign. Its endpoint is that of its first claim, if it has one."""
+    claims = spec.protocol.claims if spec.protocol else ()
+    endpoint = claims[0].endpoint if claims else _ENDPOINT
     more = {"restart": spec.restart, "must_lose": spec.must_lose, "endpoint": endpoint}
     return vocabulary(spec.arms).model_copy(update=more)
 

@@ -600,10 +600,11 @@ def test_faults_are_drawn_by_one_thread(world: World) -> None:
     assert world.drew == {threading.get_ident()}
 
 
-PROTOCOL = {"tag": "protocol/first", "claims": [{"mode": MODES[0], "than": MODES[1]}]}
+PROTOCOL: dict[str, Any] = {"tag": "protocol/first", "claims": [{"mode": MODES[0], "than": MODES[1]}]}
 
 
-def test_the_seed_of_a_protocol_follows_from_its_tag(tmp_path: Path) -> None:
+@pytest.mark.parametrize("protocol", [PROTOCOL, {"tag": PROTOCOL["tag"]}], ids=["claims", "none"])
+def test_the_seed_of_a_protocol_follows_from_its_tag(tmp_path: Path, protocol: dict[str, Any]) -> None:
     def git(*arguments: str) -> str:
         who = ["-c", "user.name=test", "-c", "user.email=test@localhost"]
         return subprocess.run(
@@ -615,7 +616,7 @@ def test_the_seed_of_a_protocol_follows_from_its_tag(tmp_path: Path) -> None:
     def seed() -> int:
         return fixed_by_tag(load_spec(path), path).seed
 
-    text = {"name": "first", "modes": MODES, "fault_classes": CLASSES, "protocol": PROTOCOL}
+    text = {"name": "first", "modes": MODES, "fault_classes": CLASSES, "protocol": protocol}
     path.write_text(yaml.safe_dump(text))
     git("init", "-q")
     git("add", ".")

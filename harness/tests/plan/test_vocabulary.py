@@ -59,4 +59,5 @@ def test_the_endpoint_is_that_of_the_protocol() -> None:
     claim = {"mode": "rio", "than": "delayed", "endpoint": "panics"}
     asked = spec(modes=["rio", "delayed"], protocol={"claims": [claim]})
     assert campaign_vocabulary(asked).endpoint == "panics"
-    assert campaign_vocabulary(spec(modes=["rio"])).endpoint == "judged"
+    for other in (spec(modes=["rio"]), spec(modes=["rio"], protocol={"tag": "a"})):
+        assert campaign_vocabulary(other).endpoint == "judged"

@@ -50,7 +50,7 @@ class Claim(_Strict):
 
 
 class Protocol(_Strict):
-    """What a campaign is to show, fixed before its first trial.
+    """What a campaign is to show, fixed before its first trial. Without claims it describes, and has a `tag`.
 
     Each claim is tested one-sided, at `alpha` divided by the number of chains. A claim is shown only after
     those before it in its chain, which keeps the probability of any false claim at `alpha` (Maurer, Hothorn
@@ -67,10 +67,15 @@ class Protocol(_Strict):
     # The tag of the commit that fixed the spec, and that commit, which `riobed run` stores.
     tag: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$")] | None = None
     commit: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")] | None = None
-    claims: Annotated[tuple[Claim, ...], Field(min_length=1)]
+    claims: tuple[Claim, ...] = ()
 
     @model_validator(mode="after")
     def _makes_sense(self) -> "Protocol":
+        if not self.claims and not self.tag:
+            raise ValueError("give it claims, or a tag that fixes what is described")
+        for name in ("runs", "dispersion", "infra_errors"):
+            if getattr(self, name) and not self.claims:
+                raise ValueError(f"{name}: it is about claims, and there are none; leave it out")
         if self.dispersion and not self.runs:
             raise ValueError(
                 "dispersion: a test after every run has no use for it; set runs, or leave it out"
@@ -80,7 +85,7 @@ class Protocol(_Strict):
     @property
     def level(self) -> float:
         """The level at which each claim is tested, one-sided."""
-        return self.alpha / len({claim.chain for claim in self.claims})
+        return self.alpha / max(1, len({claim.chain for claim in self.claims}))
 
     @property
     def arms(self) -> frozenset[str]:

@@ -281,6 +281,7 @@ _ORDER = (
 )
 _LOOKED = "It may be looked at after every run: the level holds whenever one stops."
 _ENDED = "The claims are tested once, when each cell has the runs that the protocol asks for."
+_NO_CLAIMS = "The protocol has no claims: the campaign describes, and nothing is tested."
 _PAIRS = {"Only the first, only the other": "pairs in which one of the two modes has a hit."}
 _LOOKED_LEGEND = {
     "Blocks": "one run of each of the two modes in each fault class that the claim is about, of the runs "
@@ -319,23 +320,23 @@ _ENDED_HEAD = [*_HEAD, *_COUNTED, *_TESTED_HEAD, "Dispersion"]
 
 def protocol_page(table: ProtocolTable) -> Page:
     """Return the page: a line for each claim, whether the campaign may stop, and a line for each arm."""
+    ended = any(isinstance(each, Ended) for each in table.claims)
+    arms = Grid("Attempts and controls by arm", _ARMS_HEAD, list(map(_arm_cells, table.arms)), [])
+    grids = [_claims_grid(table, ended), *_sensitivity(table), arms]
+    if not table.claims:
+        shown = [arms] if table.stopped is None else [grids[0], arms]
+        return campaign_page(table, shown, _NO_CLAIMS, _csv(table, Looked), _ARMS_LEGEND)
+    when, model, legend = (_ENDED, Ended, _ENDED_LEGEND) if ended else (_LOOKED, Looked, _LOOKED_LEGEND)
+    return campaign_page(table, grids, _ORDER + when, _csv(table, model), _PAIRS | legend | _ARMS_LEGEND)
+
+
+def _claims_grid(table: ProtocolTable, ended: bool) -> Grid:
     title = f"Claims at alpha {table.alpha:g}, each at level {table.level:g}"
-    looked = [_looked_cells(each) for each in table.claims if isinstance(each, Looked)]
-    ended = [_ended_cells(each) for each in table.claims if isinstance(each, Ended)]
-    head, when, csv, legend = (
-        (_ENDED_HEAD, _ENDED, _csv(table, Ended), _ENDED_LEGEND)
-        if ended
-        else (_LOOKED_HEAD, _LOOKED, _csv(table, Looked), _LOOKED_LEGEND)
-    )
+    lines = [_looked_cells(each) if isinstance(each, Looked) else _ended_cells(each) for each in table.claims]
+    head = _ENDED_HEAD if ended else _LOOKED_HEAD
     may = f"It was stopped {table.stopped}" if table.stopped else table.stop or "no"
-    foot = [] if ended and not table.stopped else ["May the campaign stop?", may]
-    foot += [""] * (len(head) - len(foot)) if foot else []
-    grids = [
-        Grid(title, head, ended or looked, [list(map(printable, foot))] if foot else []),
-        *_sensitivity(table),
-        Grid("Attempts and controls by arm", _ARMS_HEAD, list(map(_arm_cells, table.arms)), []),
-    ]
-    return campaign_page(table, grids, _ORDER + when, csv, _PAIRS | legend | _ARMS_LEGEND)
+    foot = [printable(cell) for cell in ("May the campaign stop?", may, *[""] * (len(head) - 2))]
+    return Grid(title, head, lines, [foot] if table.stopped or not ended else [])
 
 
 def _sensitivity(table: ProtocolTable) -> Iterator[Grid]:
