@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from publishing.power import PowerPlan, power_table
+import yaml
+from publishing.power import PowerPlan, power_table, read_plan
 from results_builders import Invoke, fill, planted, recovered, trial
 from riobed_results.errors import StoreError, StoreUsageError
 from riobed_results.rules.protocol import Protocol, stored_protocol
@@ -404,6 +405,14 @@ def test_the_power_of_one_analysis() -> None:
     assert not_worse["border"] == pytest.approx(0.0125, abs=0.008) and better["border"] == 0
     assert not_worse["equal"] == pytest.approx(0.80, abs=0.03) and better["equal"] < 0.03
     assert not_worse["less"] >= better["less"] > 0.99
+
+
+def test_the_plan_of_a_draft_has_the_protocol_of_its_spec() -> None:
+    checkout = Path(__file__).parents[2]
+    spec = yaml.safe_load((checkout / "harness/specs/table1-v2/spec.yaml").read_text())
+    found = read_plan(checkout / "docs/protocols/table1-v2-power.yaml")
+    assert found.protocol == Protocol.model_validate(spec["protocol"])
+    assert {frozenset(truth) for truth in found.truths.values()} == {frozenset(spec["fault_classes"])}
 
 
 def test_a_plan_is_read_and_refused(publishing: Invoke, tmp_path: Path) -> None:
