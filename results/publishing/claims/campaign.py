@@ -36,6 +36,7 @@ from publishing.claims.claim import (
 from publishing.claims.controls import CONTROL_SOURCES, CONTROL_SUMS
 from publishing.claims.crashes import CRASH_SOURCES
 from publishing.claims.nvdimm import nvdimm, restart_costs
+from publishing.claims.protocol import protocol
 from publishing.claims.special import SPECIAL
 
 Source = Callable[[Results], Iterable[Claim]]
@@ -169,6 +170,7 @@ SOURCES: tuple[Source, ...] = (
     *CRASH_SOURCES,
     nvdimm,
     *CONTROL_SOURCES,
+    protocol,
     starts,
     times,
 )

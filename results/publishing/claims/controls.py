@@ -3,7 +3,7 @@
 
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from riobed_results.rules.controls import (
@@ -97,6 +97,16 @@ def _sound(results: Results) -> list[TrialRow]:
     ]
 
 
+def alarms_upper(modes: Iterable[str], *campaigns: Results) -> float | None:
+    """Return the largest upper end of the 95 % intervals of the modes' false alarms; None without a run.
+
+    Runs without a fault that crashed by themselves count, too: what they lost is a false alarm.
+    """
+    every = [row for results in campaigns for row in _sound(results)]
+    sound = [mine for mode in modes if (mine := [row for row in every if row.mode == mode])]
+    return max((share_of(sum(map(_alarm, mine)), len(mine)).high or 0.0 for mine in sound), default=None)
+
+
 def _hits(results: Results) -> list[TrialRow]:
     return list(filter(is_counted_crash, filter(RECOVERY_CRASH.wants, results.rows)))
 
@@ -140,11 +150,8 @@ def panics(*campaigns: Results) -> Iterator[Claim]:
     yield count(
         "panics_per_mode_min", min(map(len, by_mode.values())), "panic in each mode", "panics in each mode"
     )
-    # Those that crashed by themselves are no panics on request, but what they lost is a false alarm, too.
-    every = [row for results in campaigns for row in _sound(results)]
-    sound = [[row for row in every if row.mode == mode] for mode in by_mode]
-    upper = max(share_of(sum(map(_alarm, mine)), len(mine)).high or 0.0 for mine in sound)
-    yield number("false_positive_upper_max", upper, f"{100 * upper:.2f} %")
+    if (upper := alarms_upper(by_mode, *campaigns)) is not None:
+        yield number("false_positive_upper_max", upper, f"{100 * upper:.2f} %")
     # Without a registry dirty pages are not counted.
     listed = [row.recovery for row in rows if row.recovery and row.recovery.entries.entries]
     shares = [recovery.dirty_share for recovery in listed]

@@ -17,6 +17,7 @@ from publishing.claims.campaign import SUMS, campaign_claims
 from publishing.claims.claim import Claim, slug
 from publishing.claims.cost import cost_claims
 from publishing.claims.performance import performance_claims
+from publishing.claims.protocol import false_positives
 from publishing.claims.replays import AGAIN_FILE, again_claims, read_again, replay_claims
 from publishing.claims.soak import soak_claims
 from publishing.claims.special import SPECIAL_AGAIN
@@ -39,8 +40,10 @@ def folder_claims(folder: Path) -> list[Claim]:
     subfolders are not summed up.
     """
     results = read_results(open_store(str(folder))) if store_in(folder) else None
-    found = _of_store(results) if results else []
-    if campaigns := read_campaigns(folder):
+    found, campaigns = _of_store(results) if results else [], read_campaigns(folder)
+    if results:
+        found += false_positives(results, *campaigns)
+    if campaigns:
         found += named_claims(campaigns) if results else sums(campaigns) + named_claims(campaigns)
     if soaks := _folders_of(folder, soak.FILE):
         found += soak_claims({path.name: soak.load_soak(path) for path in soaks})

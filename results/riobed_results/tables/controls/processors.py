@@ -44,11 +44,11 @@ def read_campaigns(folder: Path) -> list[Results]:
     StoreError if one cannot be read, or if they ran on different kernels.
     """
     found = [read_results(open_store(str(path))) for path in sorted(folder.glob("*/")) if store_in(path)]
-    _one_kernel_a_mode(found)
+    one_kernel_a_mode(found)
     return sorted(found, key=lambda results: vcpus(results.campaign))
 
 
-def _one_kernel_a_mode(campaigns: list[Results]) -> None:
+def one_kernel_a_mode(campaigns: list[Results]) -> None:
     """Raise StoreError if campaigns have a mode in common that ran on different kernels.
 
     The kernel of modes that have none of their own must be the same, whether such a mode is common or not.
