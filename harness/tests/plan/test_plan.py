@@ -10,6 +10,8 @@ import pytest
 from harness_builders import spec
 from riobed.guest.settings.modes import all_modes
 from riobed.plan.rounds import plan
+from riobed.plan.spec import load_spec
+from riobed.products import CHECKOUT
 
 MODES = list(all_modes())
 CLASSES = ["kernel_text", "delete_branch", "copy_overrun"]
@@ -199,6 +201,16 @@ def test_each_mode_plants_each_kind_that_it_has_as_often_at_rest_as_in_a_step() 
     for mode, there in drawn.items():
         of_mode = [counts[mode, kind, step] for kind in there for step in (False, True)]
         assert sum(of_mode) == 160 and max(of_mode) - min(of_mode) <= 1
+
+
+def test_the_next_table_1_plants_each_kind_that_its_endpoint_counts_20_times() -> None:
+    named = load_spec(CHECKOUT / "harness/specs/table1-v2/spec.yaml")
+    counts = Counter((t.mode, t.change) for t in plan(named) if t.fault_class == "planted")
+    everywhere = {"block", "written", "directory", "inode", "xattr"}
+    for mode in named.modes:
+        kinds = everywhere | ({"stray", "entry"} if named.mode(mode).restores_memory else set())
+        assert {kind for of, kind in counts if of == mode} == kinds
+    assert min(counts.values()) == 20
 
 
 def test_what_every_check_finds_is_planted_unless_the_spec_says_more() -> None:
