@@ -352,7 +352,10 @@ def _keys(path: Path) -> dict[Any, Any]:
 
 
 def _with_base(data: dict[Any, Any], path: Path) -> dict[Any, Any]:
-    """Return a spec's keys with those of the spec that it is `like`; an empty key leaves that spec's out."""
+    """Return a spec's keys with those of the spec that it is `like`; an empty key leaves that spec's out.
+
+    What that one says of single classes that this one has not is left out, too.
+    """
     if "like" not in data:
         return data
     name = data["like"]
@@ -363,7 +366,12 @@ def _with_base(data: dict[Any, Any], path: Path) -> dict[Any, Any]:
     if "like" in base:
         raise UsageError(f"spec {path}: like: {name} is like {base['like']} itself; name that one")
     left_out = {"like", *(key for key, value in data.items() if value is None)}
-    return {key: value for key, value in (base | data).items() if key not in left_out}
+    found = {key: value for key, value in (base | data).items() if key not in left_out}
+    classes = [*(found.get("fault_classes") or ()), *(found.get("controls") or ())]
+    for key in ("faults", "parameters"):
+        if key not in data and isinstance(base.get(key), dict):
+            found[key] = {name: value for name, value in base[key].items() if name in classes}
+    return found
 
 
 def _with_modes(data: dict[Any, Any], folder: Path) -> dict[Any, Any]:

@@ -109,6 +109,11 @@ def test_a_spec_may_be_like_another_one(path: Path) -> None:
     spec = loaded(other, f"like: {path.name}\nname: other\nquiet_s:\nfaults: {{kernel_text: 5}}\n")
     assert (spec.quiet_s, spec.faults) == (None, {"kernel_text": 5})
     assert spec == base.model_copy(update={"name": "other", "quiet_s": None, "faults": spec.faults})
+    # What is said of a class that it has not is left out.
+    base = loaded(path, GOOD + "faults: {kernel_text: 4}\nparameters: {planted: {kinds: [block]}}\n"
+                  "controls: {planted: 1}\n")  # fmt: skip
+    spec = loaded(other, f"like: {path.name}\nfault_classes: [allocation]\ncontrols: {{none: 1}}\n")
+    assert (base.faults, spec.faults, spec.parameters) == ({"kernel_text": 4}, {}, {})
 
 
 @pytest.mark.parametrize(
