@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Change bits behind the guest's back: in its RAM, and on its disk below the file system."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from mmap import mmap
 from pathlib import PurePosixPath
@@ -45,6 +45,14 @@ def change_block(guest: Guest, block: int, choose: Choose) -> Bit | None:
         return _change_in_memory(guest, block, choose)
     freeze_and_thaw(guest)
     return change_on_disk(guest, block, choose)
+
+
+def changeable(guest: Guest) -> Container[int]:
+    """Return the blocks of metadata that `change_block` can change now: in memory, those that are dirty."""
+    if not guest.mode.restores_memory:
+        return range(1 << 32)
+    with paused(guest) as (_, pages):
+        return {page.index for page in pages if page.state == registry.DIRTY | registry.METADATA}
 
 
 def _change_in_memory(guest: Guest, block: int, choose: Choose) -> Bit | None:

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 from riobed.errors import InfraError
 
-_INODE_PLACE = re.compile(rb"located at block (\d+), offset (0x[0-9a-f]+)")
+_INODE_PLACE = re.compile(rb"Inode (\d+) is part of .*\s+located at block (\d+), offset (0x[0-9a-f]+)")
 _PER_GROUP = re.compile(rb"^Blocks per group:\s+(\d+)", re.MULTILINE)
 _BITMAP = re.compile(rb"Group\s+(\d+): block bitmap at (\d+)")
 _ATTRIBUTES = re.compile(rb"File ACL: (\d+)")
@@ -50,11 +50,9 @@ class Bit(NamedTuple):
     where: Literal["nvdimm", "disk"] | None = None
 
 
-def inode_place(said: bytes) -> tuple[int, int]:
-    """Return block and offset of an inode from the output of `imap`; InfraError if it has none."""
-    if not (found := _INODE_PLACE.search(said)):
-        raise InfraError("planted: debugfs finds no such inode")
-    return int(found[1]), int(found[2], 16)
+def inode_places(said: bytes) -> dict[int, tuple[int, int]]:
+    """Return block and offset of each inode from the output of one `imap` or more."""
+    return {int(ino): (int(block), int(at, 16)) for ino, block, at in _INODE_PLACE.findall(said)}
 
 
 class _Logged(NamedTuple):

@@ -11,7 +11,14 @@ from riobed.errors import InfraError
 from riobed.guest import GUEST_DIR, PAGE, Guest
 from riobed.guest.settings.filesystems import NVDIMM_DEVICE
 from riobed.trial.control import ext4
-from riobed.trial.control.blocks import MOUNT_POINT, at_once, change_block, change_nvdimm, change_on_disk
+from riobed.trial.control.blocks import (
+    MOUNT_POINT,
+    at_once,
+    change_block,
+    change_nvdimm,
+    change_on_disk,
+    changeable,
+)
 from riobed.trial.control.change import Plant, files, listing
 from riobed.trial.control.ext4 import Bit
 
@@ -50,11 +57,13 @@ def directory(guest: Guest, rng: random.Random) -> Plant:
 
 def inode(guest: Guest, rng: random.Random) -> Plant:
     """Change a bit of a file's permissions, owner or size."""
-    inos = [ino for _, ino, _ in files(guest)]
+    places = _places(guest, [ino for _, ino, _ in files(guest)])
 
     def draw() -> Plant | None:
-        ino = rng.choice(inos)
-        block, at = ext4.inode_place(_debugfs(guest, f"imap <{ino}>"))
+        can_change = changeable(guest)
+        if not (drawn := [(ino, *place) for ino, place in places.items() if place[0] in can_change]):
+            return None
+        ino, block, at = rng.choice(drawn)
         bit = change_block(guest, block, partial(ext4.bit_of_inode, at=at, rng=rng))
         return bit and _plant("inode", ino, block, bit)
 
@@ -64,18 +73,14 @@ def inode(guest: Guest, rng: random.Random) -> Plant:
 def xattr(guest: Guest, rng: random.Random) -> Plant:
     """Change a bit of the value of a file's extended attribute."""
     inos = [ino for _, ino, _ in files(guest)]
-    asked = [f"ea_list <{ino}>" for ino in rng.sample(inos, min(len(inos), _ASKED))]
-    said = guest.machine.run(
-        [*_DEBUGFS, "-f", "-", guest.mode.device], stdin="\n".join(asked).encode()
-    ).stdout
-    having = ext4.with_attributes(said)
+    having = ext4.with_attributes(_asked(guest, "ea_list", rng.sample(inos, min(len(inos), _ASKED))))
+    inode_places = _places(guest, having)
 
     def draw() -> Plant | None:
         if not having:
             return None
         ino = rng.choice(having)
-        block, at = ext4.inode_place(_debugfs(guest, f"imap <{ino}>"))
-        places: list[tuple[int, int | None]] = [(block, at)]
+        places: list[tuple[int, int | None]] = [inode_places[ino]]
         if own := ext4.attribute_block(_debugfs(guest, f"stat <{ino}>")):
             places.insert(0, (own, None))
         for where, start in places:
@@ -145,6 +150,20 @@ def _drawn(what: str, draw: Callable[[], Plant | None]) -> Plant:
         if plant := draw():
             return plant
     raise InfraError(f"planted: none of {_DRAWS} draws found a {what} to change")
+
+
+def _places(guest: Guest, inos: list[int]) -> dict[int, tuple[int, int]]:
+    """Return block and offset of these inodes; InfraError if debugfs does not find one of them."""
+    found = ext4.inode_places(_asked(guest, "imap", inos))
+    if set(found) != set(inos):
+        raise InfraError("planted: debugfs does not find every inode")
+    return found
+
+
+def _asked(guest: Guest, request: str, inos: list[int]) -> bytes:
+    """Ask debugfs the same of each of these inodes; return echo and output of every request."""
+    lines = "".join(f"{request} <{ino}>\n" for ino in inos).encode()
+    return guest.machine.run([*_DEBUGFS, "-f", "-", guest.mode.device], stdin=lines).stdout
 
 
 def _debugfs(guest: Guest, request: str, *options: str) -> bytes:
