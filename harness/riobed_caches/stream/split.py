@@ -74,8 +74,10 @@ def split(actions: Actions, block_size: int = BLOCK) -> Stream:
     blocks = _no_blocks(len(lengths), int(min(number, lengths.sum(dtype=np.float64))))
     ops = _split(*whole, *_pairs(actions), shift, _no_ops(int(number)), blocks)
     used, known = ops.used[0], blocks.used[0]
-    sums = {op: int((actions.end - actions.start)[actions.op == op].sum()) for op in Op}
-    passed_read, passed_written = sums[Op.PASSED_READ], sums[Op.PASSED_WRITE]
+    sizes = actions.end - actions.start
+    read, written, safe, passed_read, passed_written = (
+        int(sizes[actions.op == op].sum()) for op in (_READ, _WRITE, _SAFE_WRITE, _PASSED_READ, _PASSED_WRITE)
+    )
     return Stream(
         time=ops.time[:used],
         op=ops.op[:used],
@@ -89,8 +91,8 @@ def split(actions: Actions, block_size: int = BLOCK) -> Stream:
         files=len(actions.client),
         block_size=block_size,
         end=actions.last,
-        read=sums[Op.READ] + passed_read,
-        written=sums[Op.WRITE] + sums[Op.SAFE_WRITE] + passed_written,
+        read=read + passed_read,
+        written=written + safe + passed_written,
         passed_read=passed_read,
         passed_written=passed_written,
     )
@@ -195,10 +197,14 @@ def _transfer(
     ops: _Ops, blocks: _Blocks, now: int, kind: int, pair: int, start: int, end: int, shift: int
 ) -> None:
     """Read or write the blocks of a range of bytes."""
+    b = -1
     for number in range(start >> shift, ((end - 1) >> shift) + 1):
         first = number << shift
         lo, hi = max(start - first, 0), min(end - first, 1 << shift)
-        b = _block(blocks, pair, number)
+        # Neighbours in a file are mostly neighbours in the order in which they were first used.
+        b += 1
+        if b == 0 or b >= blocks.used[0] or blocks.number[b] != number or blocks.pair[b] != pair:
+            b = _block(blocks, pair, number)
         blocks.span[b] = max(blocks.span[b], hi)
         _enlist(blocks, _USED, b)
         _emit(ops, now, _READ if kind == _READ else _WRITE, b, lo, hi)
