@@ -97,13 +97,18 @@ def actions_of(trace: Trace, client: Int32s) -> tuple[Actions, Int64s]:
     `client` has the client of each event. A handle that is used by another client than before has moved with
     its process: it is closed there and opened here.
     """
-    file = trace.columns["file"].astype(np.int64)
+    file = trace.columns["file"].astype(np.int32)
     files, clients = int(file.max(initial=-1)) + 1, int(client.max(initial=-1)) + 1
     # An event of no file (a sync) gets the pair of a file behind the last.
-    key, pair = np.unique(client * np.int64(files + 1) + np.where(file < 0, files, file), return_inverse=True)
-    of_client, of_file = (key // (files + 1)).astype(np.int32), (key % (files + 1)).astype(np.int32)
+    file = np.where(file < 0, np.int32(files), file)
+    order = _sorted(client, clients, _sorted(file, files + 1, np.arange(len(file), dtype=np.int32)))
+    new = np.ones(len(file), np.bool_)
+    new[1:] = (np.diff(client[order]) != 0) | (np.diff(file[order]) != 0)
+    of_client, of_file = client[order[new]], file[order[new]]
+    pair = np.empty(len(file), np.int32)
+    pair[order] = np.cumsum(new) - 1
     columns = {name: trace.columns[name] for name in _Events._fields if name in trace.columns}
-    events = _Events(**columns | {"pair": pair.astype(np.int32), "client": client})
+    events = _Events(**columns | {"pair": pair, "client": client})
     handles = int(trace.columns["handle"].max(initial=-1)) + 1
     out, counts = _run(events, of_file, files + 1, handles)
     last = max(round(trace.seconds * 1e6), int(trace.columns["time"][-1]) if len(trace) else 0)
@@ -122,6 +127,20 @@ _ACTS = tuple(int(op) for op in Op)
 (_A_PASSED_READ, _A_PASSED_WRITE, _A_SAFE_WRITE, _A_SYNC) = _ACTS[8:]
 _OPENS, _UNCACHED, _READ_SHARED, _LAST_WRITER, _RECALLS, _LATE, _STOPPED = (int(c) for c in Consistency)
 _COUNTED = len(Consistency)
+
+
+@compiled
+def _sorted(ids: Int32s, number: int, order: Int32s) -> Int32s:
+    """Return an order of dense ids, in which equal ones stay in the order that they had."""
+    at = np.zeros(number + 1, np.int32)
+    for i in ids:
+        at[i + 1] += 1
+    at = np.cumsum(at)
+    out = np.empty_like(order)
+    for i in order:
+        out[at[ids[i]]] = i
+        at[ids[i]] += 1
+    return out
 
 
 @compiled
