@@ -199,13 +199,17 @@ def profile(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the workload's stream.")] = 1,
     disk: Annotated[int, typer.Option(min=32, max=16384, help="MiB of the file system under test.")] = 512,
     functions: Annotated[int, typer.Option(min=1, help="Functions in a table for people.")] = 40,
+    counts: Annotated[
+        Path | None, typer.Option(help="Show the profile in this file, of --format json, and make none.")
+    ] = None,
     form: results_cli.FormOption = results_cli.TableFormat.MD,
     connect: Uri = None,
 ) -> None:
     """Show in which functions of the kernel a cache mode executes more instructions than another one."""
-    from riobed.commands.profile import Request, profile_text, profiles
+    from riobed.commands.profile import Request, load_profile, profile_text, profiles
 
-    found = profiles(Request(mode, over, modes_file, workload, seed, disk), connect)
+    request = Request(mode, over, modes_file, workload, seed, disk)
+    found = load_profile(counts) if counts else profiles(request, connect)
     typer.echo(profile_text(found, functions, form.value), nl=False)
 
 

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from rich.console import Console
 from riobed_results.store import Provenance
 from riobed_results.tables.framework.render import Grid, Page, csv_text, json_text, render, source_text
 from riobed_results.text import printable
 
-from riobed.errors import InfraError, UsageError
+from riobed.errors import InfraError, UsageError, complaint
 from riobed.guest import (
     CacheMode,
     GuestSetup,
@@ -111,6 +111,16 @@ def _profile(setup: GuestSetup, name: str, mode: CacheMode, seed: int) -> dict[s
     if sum(map(Counter.total, found)) != events["instructions"] - events["repetitions"]:
         raise InfraError(f"{name}: the profile does not have as many instructions as were counted")
     return dict(zip(parts, found, strict=True))
+
+
+def load_profile(path: Path) -> ProfileTable:
+    """Read a profile that was written as JSON; UsageError if the file has none."""
+    try:
+        return ProfileTable.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}; give a file of 'riobed profile --format json'") from None
+    except ValidationError as error:
+        raise UsageError(f"{path}: {complaint(error, 'profile')}") from None
 
 
 def profile_text(table: ProfileTable, most: int, form: str) -> str:
