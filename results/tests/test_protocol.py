@@ -18,7 +18,8 @@ from riobed_results.stats.sequential import dispersion, e_values
 from riobed_results.store import read_results
 from riobed_results.store.store import Store
 from riobed_results.tables.corruption.claim_tests import SequentialTest
-from riobed_results.tables.corruption.protocol import PROTOCOL, Ended, Monitor, protocol_table
+from riobed_results.tables.corruption.protocol import Ended, Monitor, protocol_table
+from riobed_results.tables.corruption.protocol_page import PROTOCOL
 from scipy.stats import norm, ttest_1samp
 
 ALPHA = 0.05

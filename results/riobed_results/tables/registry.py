@@ -25,7 +25,7 @@ from riobed_results.tables.corruption.corruption import CORRUPTION
 from riobed_results.tables.corruption.exposure import EXPOSURE
 from riobed_results.tables.corruption.noninferiority import NONINFERIORITY
 from riobed_results.tables.corruption.oracles import ORACLES
-from riobed_results.tables.corruption.protocol import PROTOCOL
+from riobed_results.tables.corruption.protocol_page import PROTOCOL
 from riobed_results.tables.corruption.rates import OUTCOMES, SENSITIVITY, WRONG_CHECKSUM
 from riobed_results.tables.corruption.severity import SEVERITY
 from riobed_results.tables.corruption.states import STATES
