@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The protocol of a campaign: the error rates of its test by simulation, and its state by rows."""
 
+import re
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -20,6 +21,7 @@ from riobed_results.store.store import Store
 from riobed_results.tables.corruption.claim_tests import SequentialTest
 from riobed_results.tables.corruption.protocol import Ended, Monitor, protocol_table
 from riobed_results.tables.corruption.protocol_page import PROTOCOL
+from riobed_results.tables.corruption.sentences import sentences
 from scipy.stats import norm, ttest_1samp
 
 ALPHA = 0.05
@@ -304,6 +306,76 @@ def test_claims_of_a_fixed_size_wait_for_the_end(store: Store) -> None:
     assert help_.tested.difference.estimate == pytest.approx(-0.2)
     # In each round the two classes end alike.
     assert help_.dispersion == pytest.approx(2)
+
+
+NOT_WORSE = CLAIMS[1] | {"chain": "safe"}
+SENTENCES: dict[str, tuple[dict[str, int], list[dict[str, Any]], list[str]]] = {
+    "shown": ({"rio": 12}, CLAIMS[:1], [
+        "Files were wrong in fewer of the runs with rio-protected than with rio, over all fault classes: 0 "
+        "of 120 (0.0 %) against 24 of 120 (20.0 %), difference -20.00 points, 95 % interval -28.04 to -13.82."]),
+    "shown and above 0": ({"rio-protected": 6}, [NOT_WORSE], [
+        "Files were wrong in more of the runs with rio-protected than with write-through, but by less than 20 "
+        "points, over all fault classes: 12 of 120"]),
+    "shown with a margin": ({"rio-protected": 1, "write-through": 3}, [NOT_WORSE], [
+        "Files were wrong in less than 20 points more of the runs with rio-protected than with write-through,"]),
+    "refuted": ({"rio-protected": 30}, [CLAIMS[0], NOT_WORSE], [
+        "Files were wrong in more of the runs with rio-protected than with rio, over all",
+        "Files were less safe with rio-protected than with write-through, by more than 20 points of the runs,"]),
+    "open, waiting": ({"rio": 1}, [CLAIMS[0] | {"fault_classes": "[pointer]"}, CLAIMS[1]], [
+        "It was not shown that files were wrong in fewer of the runs with rio-protected than with rio, after "
+        "pointer: 0 of 60 (0.0 %) against 1 of 60",
+        "It waits for a claim before it whether files were wrong in less than 20 points more of the runs",
+        "This campaign cannot tell."]),
+    "a sharper claim that is open": ({}, [CLAIMS[1], CLAIMS[1] | {"margin": 0}], [
+        "Files were wrong in less than 20 points more of the runs"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SENTENCES)
+def test_a_sentence_for_each_claim_has_its_numbers(store: Store, name: str) -> None:
+    bad, claims, wanted = SENTENCES[name]
+    trials = [trial | {"seed": str(number // 6)} for number, trial in enumerate(rows(**bad))]
+    spec = f"protocol: {{runs: 60, claims: {claims}}}".replace("'", "")
+    results = fill(store, *trials, classes=CLASSES, spec=spec)
+    said = sentences(protocol_table(results))
+    assert [each[: len(start)] for each, start in zip(said, wanted, strict=True)] == wanted
+    assert not re.search("as safe as|no difference", " ".join(said), re.IGNORECASE)
+    assert PROTOCOL.of(results).says == said
+
+
+def test_no_sentence_of_a_campaign_that_is_not_complete_or_stopped(store: Store) -> None:
+    trials = [trial | {"seed": str(number // 6)} for number, trial in enumerate(rows(rio=12))]
+    spec = f"protocol: {{runs: 60, claims: {CLAIMS}}}".replace("'", "")
+    alarm = {"fault_class": "none", "corruption": "indirect"}
+    early = protocol_table(fill(store, *trials[:-1], classes=CLASSES, spec=spec, name="early"))
+    stopped = protocol_table(fill(store, *trials, alarm, classes=CLASSES, spec=spec, name="stopped"))
+    assert early.contrasts == stopped.contrasts == []
+    (said,), (other,) = sentences(early), sentences(stopped)
+    assert "the cell with the fewest has 59 of 60 runs" in said
+    assert "was stopped by trial 360" in other and "Control failed in mode rio" in other
+
+
+def test_differences_by_class_and_the_part_of_an_earlier_claim(store: Store) -> None:
+    """By hand: after pointer 12 of 60 runs of rio are corrupted, after allocation 3 more of its own."""
+    trials = [trial | {"seed": str(number // 6)} for number, trial in enumerate(rows(rio=12))]
+    for trial in trials:
+        if trial["fault_class"] == "allocation" and int(trial["seed"]) >= 3:
+            trial["corruption"] = "none"
+    other = [trial | {"mode": "same-fs"} for trial in trials if trial["mode"] == "rio"]
+    claims = [CLAIMS[0] | {"fault_classes": "[pointer]"}, CLAIMS[0]]
+    spec = f"protocol: {{runs: 60, claims: {claims}}}".replace("'", "")
+    found: Any = protocol_table(fill(store, *trials, *other, classes=CLASSES, spec=spec))
+    pair = {(each.mode, each.than): each for each in found.contrasts}
+    mine = pair["rio-protected", "rio"]
+    assert {name: each.difference.estimate for name, each in mine.classes.items()} == {
+        "pointer": pytest.approx(-12 / 60), "allocation": pytest.approx(-3 / 60)
+    }  # fmt: skip
+    first, every = found.claims
+    assert mine.classes["pointer"].difference == first.tested.difference
+    assert mine.together.difference == every.tested.difference
+    assert (every.part.added, every.part.number) == (pytest.approx(-6 / 60), 1)
+    assert every.part.others == mine.classes["allocation"].difference and first.part is None
+    assert not pair["same-fs", "rio"].claimed and pair["same-fs", "rio"].together.both == 15
 
 
 def test_a_run_that_never_gives_a_result_counts_against_a_claim_and_refutes_none(store: Store) -> None:

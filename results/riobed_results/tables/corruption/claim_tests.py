@@ -3,7 +3,7 @@
 
 import math
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -30,7 +30,7 @@ class SequentialTest:
 
     def __init__(self, claim: Claim, alpha: float, classes: Iterable[str]) -> None:
         self.claim = claim
-        self.blocks = self.only_mode = self.only_than = 0
+        self.blocks = self.both = self.only_mode = self.only_than = 0
         self.evidence = self.against = 1.0
         self.shown_at: int | None = None
         self.refuted_at: int | None = None
@@ -62,11 +62,13 @@ class SequentialTest:
             self._close_block()
 
     def _close_block(self) -> None:
-        differences = [
-            hits.popleft() - self._hits[self.claim.than, name].popleft()
+        pairs = [
+            (hits.popleft(), self._hits[self.claim.than, name].popleft())
             for (mode, name), hits in self._hits.items()
             if mode == self.claim.mode
         ]
+        differences = [first - other for first, other in pairs]
+        self.both += pairs.count((True, True))
         self.only_mode += differences.count(1)
         self.only_than += differences.count(-1)
         self._differences.append(differences)
@@ -88,14 +90,23 @@ class Paired:
     round has the runs whose seeds end with one number.
     """
 
-    classes: Sequence[Mapping[str, tuple[bool, bool]]]
+    classes: Mapping[str, Mapping[str, tuple[bool, bool]]]
     bound: float | None = None
+
+    def of(self, classes: Iterable[str]) -> "Paired":
+        """Return the pairs of some of the fault classes."""
+        return Paired({name: self.classes[name] for name in classes}, self.bound)
+
+    @property
+    def both(self) -> int:
+        """The number of pairs in which both have a hit."""
+        return sum(list(pairs.values()).count((True, True)) for pairs in self.classes.values())
 
     @cached_property
     def strata(self) -> PairedStrata:
         """The pairs of each fault class that has any."""
         found = []
-        for pairs in filter(None, self.classes):
+        for pairs in filter(None, self.classes.values()):
             both = list(pairs.values())
             found.append((both.count((True, False)), both.count((False, True)), len(both)))
         return PairedStrata(*zip(*found, strict=True)) if found else PairedStrata((), (), ())
@@ -105,7 +116,7 @@ class Paired:
         """Of each class that has pairs, the first's hit minus the other's by round."""
         return [
             {seed.rpartition("/")[2]: first - other for seed, (first, other) in pairs.items()}
-            for pairs in filter(None, self.classes)
+            for pairs in filter(None, self.classes.values())
         ]
 
     @cached_property
@@ -151,8 +162,7 @@ class Paired:
 class FixedTest:
     """The test of one claim on all runs of a campaign, those of one seed paired.
 
-    It says nothing before each cell has the protocol's `runs` results, judged or not, or runs without an
-    attempt left. An earlier look could choose the end.
+    It says nothing before `fewest` is the protocol's `runs`. An earlier look could choose the end.
     """
 
     def __init__(
@@ -162,11 +172,12 @@ class FixedTest:
         self._bound = protocol.dispersion
         self.attempts = attempts
         self._endpoint = ENDPOINTS[claim.endpoint]
-        self._classes = _classes_of(claim, classes)
+        self.classes = _classes_of(claim, classes)
         self._hits: dict[tuple[str, str], dict[str, bool]] = {
-            (mode, name): {} for name in self._classes for mode in (claim.mode, claim.than)
+            (mode, name): {} for name in self.classes for mode in (claim.mode, claim.than)
         }
-        self.complete = all(count >= (protocol.runs or 0) for count in self._ended(results).values())
+        # The runs with a result, or without an attempt left, of the cell that has the fewest.
+        self.fewest = min(self._ended(results).values(), default=0)
         for row, _, seed in results.each("seed", self._counts):
             self._hits[row.mode, row.fault_class][seed] = self._endpoint.hit(row)
 
@@ -190,9 +201,9 @@ class FixedTest:
 
     def paired(self, lost: Collection[tuple[str, str]], against: bool = True) -> Paired:
         """Return the pairs; those `lost` have a hit in the first alone, or without `against` in the other."""
-        classes = []
-        for name in self._classes:
+        classes = {}
+        for name in self.classes:
             mine, theirs = self._hits[self.claim.mode, name], self._hits[self.claim.than, name]
             pairs = {seed: (mine[seed], theirs[seed]) for seed in mine.keys() & theirs.keys()}
-            classes.append(pairs | {seed: (against, not against) for of, seed in lost if of == name})
+            classes[name] = pairs | {seed: (against, not against) for of, seed in lost if of == name}
         return Paired(classes, self._bound)

@@ -23,6 +23,7 @@ from riobed_results.tables.framework.shares import (
     count_text,
     dispersion_text,
     p_text,
+    points_text,
 )
 from riobed_results.tables.framework.table import CampaignTable, Option, campaign_page
 from riobed_results.text import printable
@@ -156,22 +157,15 @@ def inferiority_page(table: InferiorityTable) -> Page:
 
 
 def _cells(line: Inferiority) -> list[str]:
-    low, high = points(line.difference.low), points(line.difference.high)
     return [
         printable(line.mode),
         printable(line.other),
         *(count_text(each.count, each.total) for each in (line.hits, line.other_hits)),
-        points(line.difference.estimate),
-        f"{low} to {high}",
+        *points_text(line.difference),
         p_text(line.p),
         "yes" if line.holds else "no",
         dispersion_text(line.dispersion),
     ]
-
-
-def points(share: float) -> str:
-    """Return a difference of proportions in percentage points, with its sign."""
-    return f"{100 * share:+.2f}"
 
 
 def _csv(table: InferiorityTable) -> str:

@@ -14,12 +14,13 @@ from riobed_results.rules.stops import Stop, attempts_of, failed_control, stoppe
 from riobed_results.stats.strata import Difference
 from riobed_results.store import Provenance, Results, Row, Vocabulary, how_many, in_order
 from riobed_results.tables.corruption.claim_tests import FixedTest, Paired, SequentialTest
+from riobed_results.tables.corruption.contrasts import Contrast, Part, contrasts, part_of
 
 State = Literal["shown", "refuted", "open", "waiting", "unfinished", "stopped"]
 
 
 class Claimed(BaseModel):
-    """One claim. `pairs` are those that its test counts, `only_mode` and `only_than` those with one hit.
+    """One claim. `pairs` are those that its test counts: `both`, `only_mode` or `only_than` have a hit.
 
     `dispersion` is that of the differences in a block, or in a round; None if there are none.
     """
@@ -28,6 +29,7 @@ class Claimed(BaseModel):
     text: str
     state: State
     pairs: int
+    both: int
     only_mode: int
     only_than: int
     dispersion: float | None
@@ -60,11 +62,12 @@ class Ended(Claimed):
     """A claim that is tested once; `tested` is None before the campaign's end.
 
     There a pair has no result if one of its runs has no attempt left. In `sensitivity` it has none if the
-    first attempt at one of them was an infra error.
+    first attempt at one of them was an infra error. `part` is that of an earlier claim in the difference.
     """
 
     tested: Tested | None
     sensitivity: Tested | None
+    part: Part | None
 
 
 class Arm(BaseModel):
@@ -89,7 +92,9 @@ class Arm(BaseModel):
 class ProtocolTable(BaseModel):
     """The claims in their order, each tested at `level`; `stop` says why the campaign may stop, if it may.
 
-    `stopped` is what stopped it for good, whatever the claims say.
+    `stopped` is what stopped it for good, whatever the claims say. Claims that are tested once have `runs`:
+    `fewest` is how many the cell of theirs with the fewest has, and `contrasts` are there once each has
+    them, unless the campaign was stopped.
     """
 
     campaign: str
@@ -98,8 +103,18 @@ class ProtocolTable(BaseModel):
     claims: list[Looked] | list[Ended]
     stop: str
     stopped: Stop | None
+    runs: int | None
+    fewest: int | None
+    contrasts: list[Contrast]
     arms: list[Arm]
     environment: Provenance
+
+    @property
+    def incomplete(self) -> str:
+        """Say how far a campaign is whose claims are tested once; empty if it is complete, or of others."""
+        if not self.runs or self.fewest is None or self.fewest >= self.runs:
+            return ""
+        return f"the cell with the fewest has {self.fewest} of {self.runs} runs"
 
 
 class Monitor:
@@ -174,9 +189,17 @@ def protocol_table(results: Results) -> ProtocolTable:
         results.campaign, "fault_classes", (row.fault_class for row in results_of(results.trials))
     )
     halt = stopped(results, protocol)
+    arms = _arms(results, protocol)
     claims: list[Looked] | list[Ended]
+    stop, fewest, compared = "", None, list[Contrast]()
     if protocol.runs:
-        claims, stop = _ended(results, protocol, classes, halt), ""
+        attempts = attempts_of(results)
+        tests = [FixedTest(claim, protocol, results, classes, attempts) for claim in protocol.claims]
+        fewest = min(test.fewest for test in tests)
+        complete = not halt and fewest >= protocol.runs
+        claims = _ended(tests, protocol.level, complete, halt)
+        if complete:
+            compared = contrasts(results, protocol, classes, [arm.mode for arm in arms], attempts)
     else:
         found = monitor(results, protocol, classes)
         claims, stop = [_as_looked(test, state, halt) for test, state in found.states()], found.stop()
@@ -187,7 +210,10 @@ def protocol_table(results: Results) -> ProtocolTable:
         claims=claims,
         stop="" if halt else stop,
         stopped=halt,
-        arms=_arms(results, protocol),
+        runs=protocol.runs,
+        fewest=fewest,
+        contrasts=compared,
+        arms=arms,
         environment=results.campaign.provenance,
     )
 
@@ -228,18 +254,18 @@ def _as_looked(test: SequentialTest, state: State, halt: Stop | None) -> Looked:
     return Looked(text=str(test.claim), state=state, **{name: getattr(test, name) for name in names})
 
 
-def _ended(results: Results, protocol: Protocol, classes: list[str], halt: Stop | None) -> list[Ended]:
-    attempts = attempts_of(results)
-    tests = [FixedTest(claim, protocol, results, classes, attempts) for claim in protocol.claims]
-    complete = not halt and all(test.complete for test in tests)
-    claims = [_as_ended(test, protocol.level, complete) for test in tests]
+def _ended(tests: list[FixedTest], level: float, complete: bool, halt: Stop | None) -> list[Ended]:
+    claims = [
+        _as_ended(test, level, complete, [other.claim for other in tests[:number]])
+        for number, test in enumerate(tests)
+    ]
     if halt:
         return [each.model_copy(update={"state": "stopped"}) for each in claims]
     states = in_chains((each.claim, each.state) for each in claims)
     return [each.model_copy(update={"state": state}) for each, state in zip(claims, states, strict=True)]
 
 
-def _as_ended(test: FixedTest, level: float, complete: bool) -> Ended:
+def _as_ended(test: FixedTest, level: float, complete: bool, earlier: list[Claim]) -> Ended:
     attempts, margin = test.attempts, test.claim.margin / 100
     lost = test.lost(attempts.given_up)
     pairs = test.paired(lost)
@@ -256,11 +282,13 @@ def _as_ended(test: FixedTest, level: float, complete: bool) -> Ended:
         text=str(test.claim),
         state=state,
         pairs=sum(pairs.strata.pairs),
+        both=pairs.both,
         only_mode=sum(pairs.strata.only_first),
         only_than=sum(pairs.strata.only_other),
         dispersion=pairs.dispersion,
         tested=tested,
         sensitivity=_tested(test.paired(failed), len(failed), level, margin) if tested else None,
+        part=part_of(test.claim, pairs, earlier, level) if tested else None,
     )
 
 

@@ -2,11 +2,13 @@
 """The page of a campaign's protocol: its claims, what they rest on, and what each arm met."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from riobed_results.rules.attempts import ATTEMPTS
 from riobed_results.rules.endpoints import result
 from riobed_results.rules.protocol import stored_protocol
 from riobed_results.stats.strata import Difference
+from riobed_results.tables.corruption.contrasts import Compared
 from riobed_results.tables.corruption.protocol import (
     Arm,
     Claimed,
@@ -16,8 +18,16 @@ from riobed_results.tables.corruption.protocol import (
     Tested,
     protocol_table,
 )
+from riobed_results.tables.corruption.sentences import sentences
 from riobed_results.tables.framework.render import Grid, Page, csv_text
-from riobed_results.tables.framework.shares import DISPERSION, count_text, dispersion_text, p_text
+from riobed_results.tables.framework.shares import (
+    DISPERSION,
+    UNKNOWN,
+    count_text,
+    dispersion_text,
+    p_text,
+    points_text,
+)
 from riobed_results.tables.framework.table import CampaignTable, campaign_page
 from riobed_results.text import printable
 
@@ -48,6 +58,10 @@ _ENDED_LEGEND = {
     "protocol's bound: then interval and p are Student's t of the rounds' means.",
     "Dispersion": f"of the differences in a round. {DISPERSION} By pairs the level holds only if they are.",
 }
+_CONTRASTS_LEGEND = {
+    "A minus B": "the share of mode A minus that of mode B, in percentage points, with its interval as "
+    "above. A mode of no claim is compared, too, with the other mode of the first claim.",
+}
 _ARMS_LEGEND = {
     "Infra errors": "of the first attempts at runs and controls. With more than the protocol allows, a "
     "campaign stops if a claim names the arm.",
@@ -68,12 +82,15 @@ def protocol_page(table: ProtocolTable) -> Page:
     """Return the page: a line for each claim, whether the campaign may stop, and a line for each arm."""
     ended = any(isinstance(each, Ended) for each in table.claims)
     arms = Grid("Attempts and controls by arm", _ARMS_HEAD, list(map(_arm_cells, table.arms)), [])
-    grids = [_claims_grid(table, ended), *_sensitivity(table), arms]
+    grids = [_claims_grid(table, ended), *_contrasts(table), *_sensitivity(table), arms]
     if not table.claims:
         shown = [arms] if table.stopped is None else [grids[0], arms]
         return campaign_page(table, shown, _NO_CLAIMS, _csv(table, Looked), _ARMS_LEGEND)
     when, model, legend = (_ENDED, Ended, _ENDED_LEGEND) if ended else (_LOOKED, Looked, _LOOKED_LEGEND)
-    return campaign_page(table, grids, _ORDER + when, _csv(table, model), _PAIRS | legend | _ARMS_LEGEND)
+    if table.contrasts:
+        legend = legend | _CONTRASTS_LEGEND
+    page = campaign_page(table, grids, _ORDER + when, _csv(table, model), _PAIRS | legend | _ARMS_LEGEND)
+    return replace(page, says=[printable(each) for each in sentences(table)])
 
 
 def _claims_grid(table: ProtocolTable, ended: bool) -> Grid:
@@ -83,6 +100,27 @@ def _claims_grid(table: ProtocolTable, ended: bool) -> Grid:
     may = f"It was stopped {table.stopped}" if table.stopped else table.stop or "no"
     foot = [printable(cell) for cell in ("May the campaign stop?", may, *[""] * (len(head) - 2))]
     return Grid(title, head, lines, [foot] if table.stopped or not ended else [])
+
+
+def _contrasts(table: ProtocolTable) -> Iterator[Grid]:
+    """Return a column for each pair of modes, and a line for each fault class."""
+    if not table.contrasts:
+        return
+    names = list(dict.fromkeys(name for each in table.contrasts for name in each.classes))
+    body = [
+        [printable(name), *(_compared_cell(each.classes.get(name)) for each in table.contrasts)]
+        for name in names
+    ]
+    together = ["All classes", *(_compared_cell(each.together) for each in table.contrasts)]
+    head = ["Fault class", *(printable(f"{each.mode} minus {each.than}") for each in table.contrasts)]
+    yield Grid("Differences by fault class", head, body, [together])
+
+
+def _compared_cell(found: Compared | None) -> str:
+    if found is None:
+        return UNKNOWN
+    difference, interval = points_text(found.difference)
+    return f"{difference} ({interval})"
 
 
 def _sensitivity(table: ProtocolTable) -> Iterator[Grid]:
@@ -121,13 +159,11 @@ def _ended_cells(each: Ended) -> list[str]:
 
 
 def _tested_cells(found: Tested) -> list[str]:
-    low, high = 100 * found.difference.low, 100 * found.difference.high
-    difference = [f"{100 * found.difference.estimate:+.2f}", f"{low:+.2f} to {high:+.2f}"]
-    return [str(found.no_result), *difference, p_text(found.p), found.variance]
+    return [str(found.no_result), *points_text(found.difference), p_text(found.p), found.variance]
 
 
 def _csv(table: ProtocolTable, model: type[Claimed]) -> str:
-    plain = [name for name in model.model_fields if name not in ("claim", *_TESTS)]
+    plain = [name for name in model.model_fields if name not in ("claim", "part", *_TESTS)]
     ends = list(Difference.model_fields)
     tests = (
         [f"{test}_{name}" for test in _TESTS for name in ("no_result", *ends, "p", "variance")]

@@ -30,6 +30,7 @@ class Page:
     """A table ready to print: `grids` for people, with a line about their `source` and a `note`.
 
     `legend` has one line for each column, or line, whose name does not say what it is.
+    `says` are sentences that follow from the numbers, and stand below the grids.
     `csv` and `json` are complete texts for programs and end in a newline. `title` is the title of a browser's
     window. `warnings` qualify the numbers and come first.
     """
@@ -42,6 +43,7 @@ class Page:
     title: str = ""
     warnings: Sequence[str] = ()
     legend: Mapping[str, str] = field(default_factory=dict)
+    says: Sequence[str] = ()
 
 
 class Dumped(Protocol):
@@ -104,6 +106,8 @@ def _markdown(page: Page) -> str:
         rule = "|" + "|".join([":--", *["--:"] * (len(grid.head) - 1)]) + "|"
         lines = [line(grid.head), rule, *map(line, grid.body), *map(line, grid.foot)]
         parts += [f"**{text(grid.title)}**", "\n".join(lines)]
+    if page.says:
+        parts.append("\n".join(f"- {text(each)}" for each in page.says))
     legend = "\n".join(f"- **{text(name)}**: {text(meaning)}" for name, meaning in page.legend.items())
     return "\n\n".join([*parts, page.note, *([legend] if legend else [])]) + "\n"
 
@@ -132,6 +136,7 @@ def _latex(page: Page) -> str:
         parts += [rf"\par\medskip\textbf{{{text(grid.title)}}}\par", rf"\begin{{tabular}}{{{columns}}}"]
         parts += [r"\hline", line(grid.head), r"\hline", *map(line, grid.body)]
         parts += [r"\hline", *map(line, grid.foot), r"\hline", r"\end{tabular}"]
+    parts += [rf"\par {text(each)}\par" for each in page.says]
     parts += [rf"\par\textbf{{{text(name)}}}: {text(meaning)}\par" for name, meaning in page.legend.items()]
     return "\n".join([*parts, r"\end{table}"]) + "\n"
 

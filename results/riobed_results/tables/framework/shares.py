@@ -4,7 +4,7 @@
 from pydantic import BaseModel
 
 from riobed_results.stats.proportions import MeanTime, Share, share_of
-from riobed_results.stats.strata import Stratum
+from riobed_results.stats.strata import Difference, Stratum
 from riobed_results.store import CellCounts
 
 UNKNOWN = "-"  # stands for a value without any crash behind it
@@ -71,6 +71,12 @@ def _years_text(years: float) -> str:
 def p_text(p: float | None) -> str:
     """Format a p-value with two significant digits; - for None."""
     return UNKNOWN if p is None else "< 0.0001" if p < 0.0001 else f"{p:.2f}" if p >= 0.1 else f"{p:.2g}"
+
+
+def points_text(found: Difference) -> tuple[str, str]:
+    """Return a difference of shares and its interval in percentage points: `+0.52` and `-0.91 to +1.95`."""
+    low, estimate, high = (f"{100 * each:+.2f}" for each in (found.low, found.estimate, found.high))
+    return estimate, f"{low} to {high}"
 
 
 def dispersion_text(dispersion: float | None) -> str:
