@@ -179,14 +179,22 @@ def report_page(
     output: Annotated[
         Path | None, typer.Option(help="File to write.", show_default="report.html in the store's folder")
     ] = None,
+    figure: Annotated[
+        Path | None,
+        typer.Option(help="Instead of the page write the figure of its protocol to this SVG file."),
+    ] = None,
     reload: Annotated[
         int | None, typer.Option(min=1, hidden=True, help="Seconds after which a browser reloads the page.")
     ] = None,
 ) -> None:
     """Write a campaign's tables, plots, corruptions and provenance as one self-contained page."""
-    from riobed_results.report.report import report  # its plots take a second to import
+    from riobed_results.report.answer import figure_file  # plots take a second to import
+    from riobed_results.report.report import report
 
     opened = open_store(store)
+    if figure:
+        emit(figure_file(read_results(opened, campaign)), figure)
+        return
     place = output or opened.location.folder / REPORT_FILE
     link = Links(logs or opened.location.folder, place.parent)
     emit(report(opened, campaign, link, reload), place)

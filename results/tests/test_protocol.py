@@ -311,19 +311,20 @@ def test_claims_of_a_fixed_size_wait_for_the_end(store: Store) -> None:
 NOT_WORSE = CLAIMS[1] | {"chain": "safe"}
 SENTENCES: dict[str, tuple[dict[str, int], list[dict[str, Any]], list[str]]] = {
     "shown": ({"rio": 12}, CLAIMS[:1], [
-        "Files were wrong in fewer of the runs with rio-protected than with rio, over all fault classes: 0 "
-        "of 120 (0.0 %) against 24 of 120 (20.0 %), difference -20.00 points, 95 % interval -28.04 to -13.82."]),
+        "Files were wrong in fewer of the runs with rio-protected than with rio, over all fault "
+        "classes: 0 of 120 (0.0 %) against 24 of 120 (20.0 %), difference -20.00 points, 95 % "
+        "interval -28.04 to -13.82."]),
     "shown and above 0": ({"rio-protected": 6}, [NOT_WORSE], [
-        "Files were wrong in more of the runs with rio-protected than with write-through, but by less than 20 "
-        "points, over all fault classes: 12 of 120"]),
+        "Files were wrong in more of the runs with rio-protected than with write-through, but by "
+        "less than 20 points, over all fault classes: 12 of 120"]),
     "shown with a margin": ({"rio-protected": 1, "write-through": 3}, [NOT_WORSE], [
-        "Files were wrong in less than 20 points more of the runs with rio-protected than with write-through,"]),
+        "Files were wrong in less than 20 points more of the runs with rio-protected than with"]),
     "refuted": ({"rio-protected": 30}, [CLAIMS[0], NOT_WORSE], [
         "Files were wrong in more of the runs with rio-protected than with rio, over all",
-        "Files were less safe with rio-protected than with write-through, by more than 20 points of the runs,"]),
+        "Files were less safe with rio-protected than with write-through, by more than 20 points"]),
     "open, waiting": ({"rio": 1}, [CLAIMS[0] | {"fault_classes": "[pointer]"}, CLAIMS[1]], [
-        "It was not shown that files were wrong in fewer of the runs with rio-protected than with rio, after "
-        "pointer: 0 of 60 (0.0 %) against 1 of 60",
+        "It was not shown that files were wrong in fewer of the runs with rio-protected than "
+        "with rio, after pointer: 0 of 60 (0.0 %) against 1 of 60",
         "It waits for a claim before it whether files were wrong in less than 20 points more of the runs",
         "This campaign cannot tell."]),
     "a sharper claim that is open": ({}, [CLAIMS[1], CLAIMS[1] | {"margin": 0}], [
@@ -333,6 +334,7 @@ SENTENCES: dict[str, tuple[dict[str, int], list[dict[str, Any]], list[str]]] = {
 
 @pytest.mark.parametrize("name", SENTENCES)
 def test_a_sentence_for_each_claim_has_its_numbers(store: Store, name: str) -> None:
+    bad: Any
     bad, claims, wanted = SENTENCES[name]
     trials = [trial | {"seed": str(number // 6)} for number, trial in enumerate(rows(**bad))]
     spec = f"protocol: {{runs: 60, claims: {claims}}}".replace("'", "")
@@ -358,9 +360,9 @@ def test_no_sentence_of_a_campaign_that_is_not_complete_or_stopped(store: Store)
 def test_differences_by_class_and_the_part_of_an_earlier_claim(store: Store) -> None:
     """By hand: after pointer 12 of 60 runs of rio are corrupted, after allocation 3 more of its own."""
     trials = [trial | {"seed": str(number // 6)} for number, trial in enumerate(rows(rio=12))]
-    for trial in trials:
-        if trial["fault_class"] == "allocation" and int(trial["seed"]) >= 3:
-            trial["corruption"] = "none"
+    for each in trials:
+        if each["fault_class"] == "allocation" and int(each["seed"]) >= 3:
+            each["corruption"] = "none"
     other = [trial | {"mode": "same-fs"} for trial in trials if trial["mode"] == "rio"]
     claims = [CLAIMS[0] | {"fault_classes": "[pointer]"}, CLAIMS[0]]
     spec = f"protocol: {{runs: 60, claims: {claims}}}".replace("'", "")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from results_builders import Invoke, faults, fill, planted, recovered, trial
 from results_readers import Html
+from riobed_results.report.answer import Answer, answer, drawn, inline
 from riobed_results.report.report import report
 from riobed_results.store.base import utc_now
 from riobed_results.store.logs import Links
@@ -16,6 +17,9 @@ from riobed_results.store.queries import read_results
 from riobed_results.store.store import Store
 from riobed_results.store.trial import FaultRow, TrialRow
 from riobed_results.tables.corruption.corruption import corruption_page, corruption_table
+from riobed_results.tables.corruption.protocol import protocol_table
+from riobed_results.tables.corruption.protocol_page import PROTOCOL
+from riobed_results.tables.corruption.survival import survival_table
 
 # What would make a browser run or fetch something.
 ACTIVE = {"script", "iframe", "object", "embed", "link", "img", "base", "form", "video", "audio", "image"}
@@ -235,3 +239,62 @@ def test_it_shows_one_moment_though_rows_are_added(
     assert "came late" not in page.text
     with store.session() as session:
         assert session.query(TrialRow).filter_by(crash_title="came late").count() == 1
+
+
+def claims_of(store: Store, runs: int, *more: dict[str, Any]) -> Answer:
+    """30 runs of two modes in two classes, every third of rio is corrupted."""
+    rows: list[dict[str, Any]] = [
+        {
+            "mode": mode,
+            "fault_class": name,
+            "seed": f"{name}/{n}",
+            "injection_guest_s": 1.0,
+            "crash_guest_s": 2.0,
+        }
+        | ({"corruption": "indirect", "files_lost": 2, "bytes_lost": n, "total_loss": False} if bad else {})
+        for n in range(30)
+        for name in ("copy_overrun", "kernel_text")
+        for mode in ("rio", "dax")
+        for bad in [mode == "rio" and n % 3 == 0]
+    ]
+    spec = f"protocol: {{runs: {runs}, claims: [{{mode: dax, than: rio, endpoint: judged}}]}}"
+    results = fill(store, *rows, *more, modes=["rio", "dax"], spec=spec, name=f"of {runs}, {len(more)}")
+    return answer(results, protocol_table(results), survival_table(results).curves)
+
+
+def test_the_figure_of_a_protocol_has_the_numbers_of_the_tables(store: Store, path: Path) -> None:
+    shown = claims_of(store, 30)
+    results = read_results(store)
+    drawing = re.findall(r'<div class="wide">(.*?)</div>', report(store, None, Links(path, path)), re.DOTALL)
+    text = Html(drawing[0]).text
+    grids = PROTOCOL.of(results).grids
+    line = dict(zip(grids[0].head, grids[0].body[0], strict=True))
+    assert line["State"] in text and f"{line['Difference']} ({line['Interval']})" in text
+    assert "20 hits; median 2 files and 14 bytes; 0 total losses" in text and "60 of 60 crashed" in text
+    with drawn(shown) as figure:
+        drawings: Any = [[each.get_xdata() for each in axes.lines] for axes in figure.axes]
+    marks = [[float(x[0]) for x in lines if len(x) == 1] for lines in drawings]
+    cells = [float(cells[1].split()[0]) for cells in (*grids[1].body, *grids[1].foot)]
+    assert marks[:2] == [[pytest.approx(float(line["Difference"]), abs=0.01)], pytest.approx(cells, abs=0.01)]
+
+
+@pytest.mark.parametrize(
+    ("runs", "more", "said"),
+    [(31, (), "the cell with the fewest has 30 of 31 runs"),
+     (30, ({"mode": "rio", "fault_class": "none", "corruption": "direct"},), "Stopped by trial 120, ")],
+)  # fmt: skip
+def test_a_figure_without_a_verdict_says_why(
+    invoke: Invoke, store: Store, path: Path, runs: int, more: Any, said: str
+) -> None:
+    shown = claims_of(store, runs, *more)
+    text = " ".join(Html(inline(shown)).text.split())
+    assert said in text and not re.search(r"[-+]\d+\.\d\d|open|refuted|shown", text)
+    file = path.parent / "claims.svg"
+    assert invoke("report", "--store", path, "--figure", file).exit_code == 0
+    assert "#0000" not in (drawing := file.read_text()) and drawing.startswith("<?xml")
+
+
+def test_a_figure_needs_claims_that_are_tested_once(invoke: Invoke, store: Store, path: Path) -> None:
+    fill(store, {}, spec="protocol: {claims: [{mode: rio, than: dax}]}")
+    result = invoke("report", "--store", path, "--figure", path.parent / "claims.svg")
+    assert "has no claims that are tested once" in str(result.exception)

@@ -45,6 +45,7 @@ def caches_page(folder: Path, out: Path) -> None:
         together=plots.risk(lines) if len(lines) > 1 else None,
         sections=sections,
         unsupported=unsupported,
+        light=plots.LIGHT,
     )
     write_whole(out, (html + "\n").encode())
 

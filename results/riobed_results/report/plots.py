@@ -24,11 +24,19 @@ _ROW = 0.24  # inches for a row with one line; each further line adds _LINE
 _LINE = 0.11
 _SPREAD = 0.68  # fraction of a row's height that its lines take
 _LONGEST = 36  # characters; longer labels are cut
-# Placeholders for the page's colours: the first is its text colour, the last means corruption.
-_COLOURS = {f"#0000{number:02x}": f"var(--c{number})" for number in range(1, 10)}
+# The colours of a light page by number: 1 is that of its text, 5 means corruption. From 10 on they are those
+# of Okabe and Ito (Color Universal Design, 2008), which colour-blind readers can tell apart. 14 is the paper.
+LIGHT = dict(enumerate(
+    ("#1d2329", "#d5dae0", "#6f8fb5", "#d5dae0", "#c8321f", "#1f6fb4", "#b3660a", "#25855a", "#8146b0",
+     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#ffffff"), 1,
+))  # fmt: skip
+# What a plot is drawn with, in whose place a page's colours are put.
+_COLOURS = {f"#0000{number:02x}": f"var(--c{number})" for number in LIGHT}
 INK, GRID, CRASH, DISCARD, BAD = ("#000001", "#000002", "#000003", "#000004", "#000005")
 SERIES = ("#000006", "#000007", "#000008", "#000009", "#000003")
-_STYLE: Any = {
+ARMS = ("#00000a", "#00000b", "#00000c", "#00000d", INK)
+PAPER = "#00000e"
+STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "riobed",
     # A name from a store must not be parsed as a formula.
@@ -86,13 +94,13 @@ def intervals(name: str, lines: Sequence[PlotLine], series: Sequence[str] = ()) 
                 axes.plot([low, high], [y, y], color=colour, linewidth=1.5)
                 axes.plot([share], [y], "o", color=colour, markersize=4, clip_on=False)
         for number, text in enumerate(series):
-            axes.plot([], [], color=SERIES[number % len(SERIES)], label=_short(printable(text)))
+            axes.plot([], [], color=SERIES[number % len(SERIES)], label=short(printable(text)))
         axes.set_xscale("function", functions=(lambda x: np.sqrt(np.maximum(x, 0)), np.square))
         axes.set_xlim(0, 100)
         axes.set_xticks([0, 1, 5, 10, 25, 50, 75, 100])
         axes.set_xlabel("% of crashes")
         _finish(figure, axes, list(rows), legend=bool(series))
-        return _svg(figure, name, "Shares of crashes with corruption and their 95 % intervals")
+        return svg(figure, name, "Shares of crashes with corruption and their 95 % intervals")
 
 
 @dataclass(frozen=True)
@@ -122,12 +130,12 @@ def ratios(name: str, lines: Sequence[PlotRatio], series: Sequence[str]) -> Mark
                 if line.paper:
                     axes.plot([line.paper], [y], "o", color=colour, markersize=5, markerfacecolor="none")
         for number, text in enumerate(series):
-            axes.plot([], [], color=SERIES[number % len(SERIES)], label=_short(printable(text)))
+            axes.plot([], [], color=SERIES[number % len(SERIES)], label=short(printable(text)))
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(lambda times, _: f"{times:g}")
         axes.set_xlabel("times")
         _finish(figure, axes, list(rows), legend=bool(series))
-        return _svg(figure, name, "Ratios of seconds with their intervals, and those of the paper")
+        return svg(figure, name, "Ratios of seconds with their intervals, and those of the paper")
 
 
 @dataclass(frozen=True)
@@ -154,7 +162,7 @@ def exposure(points: Sequence[Point], series: Sequence[str]) -> Markup:
                 _draw_points(axes, ordered := sorted(line, key=lambda point: point.ram), number)
                 if not hollow:
                     _draw_proportional(axes, ordered, number)
-            axes.plot([], [], "o", color=SERIES[number % len(SERIES)], label=_short(printable(text)))
+            axes.plot([], [], "o", color=SERIES[number % len(SERIES)], label=short(printable(text)))
         for text, style in _MARKS_MEAN.items():
             axes.plot([], [], color=INK, markersize=4, linewidth=0.8, label=text, **style)
         axes.set_xscale("log")
@@ -166,7 +174,7 @@ def exposure(points: Sequence[Point], series: Sequence[str]) -> Markup:
         axes.set_ylim(0, 100)
         axes.set_yticks([0, 1, 5, 10, 25, 50, 75, 100])
         figure.legend(loc="outside upper center", ncols=2, handlelength=1, columnspacing=1.2)
-        return _svg(figure, "exposure", "Corruption against the share of RAM that the file cache had")
+        return svg(figure, "exposure", "Corruption against the share of RAM that the file cache had")
 
 
 _EXPOSURE_ROWS = 8  # the figure's height, in rows
@@ -221,7 +229,7 @@ def survival(curves: Sequence[Curve]) -> Markup:
         for curve in curves:
             _draw_curve(axes, curve, modes.index(curve.mode))
         for number, mode in enumerate(modes):
-            axes.plot([], [], color=SERIES[number % len(SERIES)], label=_short(printable(mode)))
+            axes.plot([], [], color=SERIES[number % len(SERIES)], label=short(printable(mode)))
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(lambda seconds, _: f"{seconds:g}")
         axes.minorticks_off()
@@ -231,15 +239,15 @@ def survival(curves: Sequence[Curve]) -> Markup:
         axes.set_yticks([0, 1, 5, 10, 25, 50, 75, 100])
         axes.set_ylabel("% of runs")
         figure.legend(loc="outside upper center", ncols=3, handlelength=1, columnspacing=1.2)
-        return _svg(figure, "survival", "Crash and corruption by the guest's time after injection")
+        return svg(figure, "survival", "Crash and corruption by the guest's time after injection")
 
 
 _SURVIVAL_ROWS = 9  # the figure's height, in rows
 
 
 def _draw_curve(axes: Any, curve: Curve, number: int) -> None:
-    end = max(curve.longest_s, _SHORTEST_S)
-    xs = [max(point.seconds, _SHORTEST_S) for point in curve.points]
+    end = max(curve.longest_s, SHORTEST_S)
+    xs = [max(point.seconds, SHORTEST_S) for point in curve.points]
     ys = [100 * point.share for point in curve.points]
     colour, dash = SERIES[number % len(SERIES)], _dash(curve.event == "corruption")
     axes.step([*xs, end], [*ys, ys[-1]], where="post", color=colour, linewidth=1.2, linestyle=dash)
@@ -256,7 +264,7 @@ def crash_times(seconds: dict[str, list[float]]) -> Markup:
     """
     with _figure(len(seconds)) as (figure, axes):
         for row, values in enumerate(seconds.values()):
-            shown = np.maximum(values, _SHORTEST_S)
+            shown = np.maximum(values, SHORTEST_S)
             marks = shown if len(shown) <= _MARKS else np.sort(shown)[:: -(-len(shown) // _MARKS)]
             spread = np.random.default_rng(row).uniform(-0.28, 0.28, len(marks))
             axes.plot(marks, row + spread, "o", color=CRASH, alpha=0.55, markersize=3, markeredgewidth=0)
@@ -266,11 +274,11 @@ def crash_times(seconds: dict[str, list[float]]) -> Markup:
         axes.minorticks_off()
         axes.set_xlabel("seconds")
         _finish(figure, axes, list(seconds))
-        return _svg(figure, "times", "Times from injection to crash by fault class")
+        return svg(figure, "times", "Times from injection to crash by fault class")
 
 
 # Seconds. Shorter times are drawn here: the host polls for crashes, so they are not exact.
-_SHORTEST_S = 0.01
+SHORTEST_S = 0.01
 # Marks in a row. More would hide each other and make a page of megabytes.
 _MARKS = 1000
 
@@ -307,7 +315,7 @@ def outcomes(bars: Sequence[Outcomes]) -> Markup:
         axes.set_xlabel("trials")
         axes.xaxis.get_major_locator().set_params(integer=True)
         _finish(figure, axes, list(rows), legend=True)
-        return _svg(figure, "outcomes", "Outcomes of trials")
+        return svg(figure, "outcomes", "Outcomes of trials")
 
 
 def _by_label(things: Iterable[Labelled]) -> dict[str, list[Labelled]]:
@@ -338,7 +346,7 @@ def risk(lines: Sequence[RiskLine]) -> Markup:
             colour = SERIES[number % len(SERIES)]
             xs, ys = zip(*((100 * sent, max(risk, 1)) for sent, risk in line.points), strict=True)
             dash = _RISK_DASHES[number // len(SERIES) % len(_RISK_DASHES)]
-            label = _short(printable(line.label))
+            label = short(printable(line.label))
             axes.plot(xs, ys, color=colour, linewidth=1.2, linestyle=dash, label=label)
             for model, (sent, cost) in line.marks.items():
                 mark = RISK_MARKS[model]
@@ -351,7 +359,7 @@ def risk(lines: Sequence[RiskLine]) -> Markup:
         axes.set_xlabel("bytes sent, % of bytes written")
         axes.set_ylabel("mean bytes at risk")
         figure.legend(loc="outside upper center", ncols=3, handlelength=1, columnspacing=1.2)
-        return _svg(figure, "risk", "Bytes that a crash costs against bytes written to the disk")
+        return svg(figure, "risk", "Bytes that a crash costs against bytes written to the disk")
 
 
 @dataclass(frozen=True)
@@ -398,7 +406,7 @@ def sizes(name: str, lines: Sequence[SizeLine], unbounded: Sequence[tuple[float,
         axes.set_xlabel("bytes sent, % of bytes written")
         axes.set_ylabel("mean bytes that a crash costs")
         figure.legend(loc="outside upper center", ncols=3, handlelength=1.5, columnspacing=1.2)
-        return _svg(
+        return svg(
             figure, name, "Bytes that a crash costs against bytes sent, by size of the cache and model"
         )
 
@@ -433,7 +441,7 @@ _RISK_DASHES = ("solid", "dashed", "dotted")
 
 @contextmanager
 def _figure(rows: int, lines: int = 1) -> Iterator[tuple[Any, Any]]:
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         figure = Figure(
             figsize=(WIDTH, 0.8 + max(rows, 1) * (_ROW + _LINE * (lines - 1))), layout="constrained"
         )
@@ -442,29 +450,45 @@ def _figure(rows: int, lines: int = 1) -> Iterator[tuple[Any, Any]]:
 
 def _finish(figure: Figure, axes: Any, labels: list[str], legend: bool = False) -> None:
     """Label the rows, with the first row at the top."""
-    axes.set_yticks(range(len(labels)), [_short(printable(label)) for label in labels])
+    axes.set_yticks(range(len(labels)), [short(printable(label)) for label in labels])
     axes.set_ylim(max(len(labels), 1) - 0.5, -0.5)
     if legend:
         figure.legend(loc="outside upper center", ncols=3, handlelength=1, columnspacing=1.2)
 
 
-def _short(label: str) -> str:
+def short(label: str) -> str:
+    """Return a label, cut if it is too long."""
     return label if len(label) <= _LONGEST else label[: _LONGEST - 1] + "…"
 
 
-def _svg(figure: Any, name: str, says: str) -> Markup:
+def svg(figure: Any, name: str, says: str) -> Markup:
     """Return the figure as an SVG element with unique ids; `says` is its text for screen readers."""
+    text = _saved(figure, transparent=True)
+    text = text[text.index("<svg") :]
+    head = rf'<svg viewBox="\1" role="img" aria-label="{says}">'
+    text = re.sub(r'<svg[^>]*?viewBox="([^"]*)"[^>]*>', head, text, count=1)
+    text = re.sub(r'(\bid="|url\(#|href="#)', rf"\1{name}-", text)
+    return Markup(_coloured(text, _COLOURS))
+
+
+def svg_file(figure: Any) -> str:
+    """Return the figure as an SVG file for a white page, which looks the same with any fonts."""
+    with matplotlib.rc_context({"svg.fonttype": "path"}):
+        text = _saved(figure, facecolor="white")
+    return _coloured(text, {stands_for: LIGHT[n] for n, stands_for in enumerate(_COLOURS, 1)})
+
+
+def _saved(figure: Any, **how: Any) -> str:
     out = io.StringIO()
     nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     with warnings.catch_warnings():
         # The browser has glyphs that matplotlib's own font lacks.
         warnings.filterwarnings("ignore", "Glyph")
-        figure.savefig(out, format="svg", transparent=True, metadata=nothing)
-    text = out.getvalue()
-    text = text[text.index("<svg") :]
-    head = rf'<svg viewBox="\1" role="img" aria-label="{says}">'
-    text = re.sub(r'<svg[^>]*?viewBox="([^"]*)"[^>]*>', head, text, count=1)
-    text = re.sub(r'(\bid="|url\(#|href="#)', rf"\1{name}-", text)
-    for stands_for, colour in _COLOURS.items():
+        figure.savefig(out, format="svg", metadata=nothing, **how)
+    return out.getvalue()
+
+
+def _coloured(text: str, colours: dict[str, str]) -> str:
+    for stands_for, colour in colours.items():
         text = text.replace(stands_for, colour)
-    return Markup(text)
+    return text

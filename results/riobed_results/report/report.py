@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from markupsafe import Markup
 
 from riobed_results.report import plots
+from riobed_results.report.answer import answer, has_answer, inline
 from riobed_results.report.completion import Progress, progress
 from riobed_results.rules.clock import CRASH_NOTE
 from riobed_results.rules.controls import failed_controls, missing_controls, tells
@@ -27,7 +28,8 @@ from riobed_results.store import (
 )
 from riobed_results.tables.corruption.corruption import CORRUPTION, CorruptionTable
 from riobed_results.tables.corruption.exposure import ALL, Exposure, ExposureTable
-from riobed_results.tables.corruption.survival import SurvivalTable
+from riobed_results.tables.corruption.protocol import ProtocolTable
+from riobed_results.tables.corruption.survival import Curve, SurvivalTable
 from riobed_results.tables.cost.performance import PerformanceTable
 from riobed_results.tables.crashes.stories import Story, read_stories, told, told_trials
 from riobed_results.tables.crashes.titles import Title, has_title, title_table, titled
@@ -58,6 +60,8 @@ class Report:
     corruption: Page | None = None
     sections: dict[str, list[Page]] = field(default_factory=dict)
     plots: dict[str, Markup] = field(default_factory=dict)
+    # The figure of a protocol.
+    claims: Markup | None = None
     # By disk, and number of processors if it is not 1.
     speed: dict[str, Markup] = field(default_factory=dict)
     titles: list[Title] = field(default_factory=list)
@@ -88,6 +92,8 @@ def report(store: Store, name: str | None, link: Links, reload_s: int | None = N
     )
     ended = [run.outcome == "measured" for run in results.runs]
     made.runs = ended.count(True), ended.count(False)
+    protocol: ProtocolTable | None = None
+    curves: list[Curve] = []
     for table in tables:
         # The tables of a section are included unchanged.
         if table.section or table is CORRUPTION:
@@ -103,7 +109,12 @@ def report(store: Store, name: str | None, link: Links, reload_s: int | None = N
             if isinstance(model, ExposureTable):
                 made.plots["exposure"] = _exposure(model.lines)
             if isinstance(model, SurvivalTable):
-                made.plots["survival"] = plots.survival(model.curves)
+                curves = model.curves
+                made.plots["survival"] = plots.survival(curves)
+            if isinstance(model, ProtocolTable):
+                protocol = model
+    if protocol and has_answer(protocol):
+        made.claims = inline(answer(results, protocol, curves))
     if any(map(has_title, rows)):
         titles = title_table(results)
         made.titles, made.title_modes = titles.titles, titles.modes
@@ -115,7 +126,7 @@ def report(store: Store, name: str | None, link: Links, reload_s: int | None = N
                 made.stories[mode] = read_stories(results, ids[:STORIES])
     template = TEMPLATES.get_template("report.html.j2")
     host = _host(campaign.host)
-    shown = {"shown": SHOWN, "titles_shown": TITLES, "crash_note": CRASH_NOTE}
+    shown = {"shown": SHOWN, "titles_shown": TITLES, "crash_note": CRASH_NOTE, "light": plots.LIGHT}
     return template.render(report=made, host=host, **shown) + "\n"
 
 

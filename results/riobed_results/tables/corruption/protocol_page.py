@@ -193,6 +193,6 @@ PROTOCOL = CampaignTable(
     compute=protocol_table,
     page=protocol_page,
     present=lambda rows: any(map(result, rows)),
-    section="corruptions",
+    section="protocol",
     asked=lambda campaign: stored_protocol(campaign) is not None,
 )

@@ -15,7 +15,7 @@ from riobed_results.tables.framework.render import Dumped, Grid, Page, json_text
 
 Model = TypeVar("Model", bound=BaseModel)
 # The report's sections.
-Section = Literal["corruptions", "faults", "times", "phases", "controls", "performance"]
+Section = Literal["protocol", "corruptions", "faults", "times", "phases", "controls", "performance"]
 
 
 @dataclass(frozen=True)
