@@ -15,10 +15,12 @@ def sweep_claims(sweeps: dict[str, Sweep]) -> list[Claim]:
 
 def _sums(name: list[str], rows: list[SweepRow]) -> list[Claim]:
     operations = [row for row in rows if not row.recovery]
+    recoveries = [row for row in rows if row.recovery]
+    swept = len({row.operation for row in operations})
     return [
-        count(slug(*name, "operations"), len({row.operation for row in operations}), "operation"),
-        *_counts(name, operations),
-        *_counts([*name, "recovery"], [row for row in rows if row.recovery]),
+        *([count(slug(*name, "operations"), swept, "operation")] if operations else ()),
+        *(_counts(name, operations) if operations else ()),
+        *(_counts([*name, "recovery"], recoveries) if recoveries else ()),
     ]
 
 
