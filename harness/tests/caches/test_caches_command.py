@@ -299,9 +299,9 @@ PLOTTED = ("write-through", "on-close", "delayed", "when-full", "never")
 def test_each_trace_of_a_study_has_its_curve(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """All lines of the page's plots are those of the rows, as they are when they become SVG."""
     figures: dict[str, Figure] = {}
-    drawn = plots._svg
+    drawn = plots.svg
     monkeypatch.setattr(
-        plots, "_svg", lambda figure, name, says: drawn(figures.setdefault(name, figure), name, says)
+        plots, "svg", lambda figure, name, says: drawn(figures.setdefault(name, figure), name, says)
     )
     caches_page(OWN, tmp_path / "page.html")
     caches, lifetimes = read_rows(OWN, CacheRow), read_rows(OWN, LifetimeRow)
