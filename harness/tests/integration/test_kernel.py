@@ -28,6 +28,8 @@ def run_kunit(guest: Guest) -> list[tuple[str, str, str]]:
     guest.ready()
     shell(guest, "dmesg -C; insmod /lib/riobed/kunit.ko; insmod /lib/riobed/rio-test.ko")
     log = shell(guest, "dmesg -t").decode()
+    # Shown if the test fails.
+    print(log)
     return re.findall(r"^ *(ok|not ok) \d+ (\w+)(.*)$", log, re.MULTILINE)
 
 
