@@ -21,6 +21,7 @@ from riobed_results.store import (
     read_results,
 )
 from riobed_results.store.logs import member_name
+from riobed_results.tables.crashes.activated import Activated, activated_table
 from riobed_results.tables.framework.render import render
 from riobed_results.tables.registry import campaign_pages
 
@@ -74,6 +75,19 @@ def test_a_published_folder_has_its_logs_and_says_what_it_is(folder: Path) -> No
     if (folder / "spec.yaml").exists():
         assert results_of(folder).campaign.spec in (folder / "spec.yaml").read_text()
     assert any((place / "README.md").is_file() for place in (folder, folder.parent))
+
+
+def test_the_doses_on_the_page_of_a_pilot_are_those_of_its_rows() -> None:
+    folder = PLACE / "table1-v2-pilot"
+    page, by_class = (folder / "README.md").read_text(), dict[str, list[Activated]]()
+    for line in activated_table(results_of(folder)).lines:
+        by_class.setdefault(line.fault_class, []).append(line)
+    # Of its faults hardly any can be watched.
+    del by_class["kernel_heap"]
+    for name, (base, rio, protected) in by_class.items():
+        assert rio.over
+        cells = (base.mean, rio.mean, rio.over.ratio, protected.mean)
+        assert f"| {name} | {' | '.join(f'{cell:.2f}' for cell in cells)} |" in page
 
 
 @pytest.mark.parametrize("place", ADJUDICATED, ids=lambda place: place.parent.name)

@@ -4,7 +4,6 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import matplotlib
@@ -296,8 +295,8 @@ def _apart(wanted: Sequence[float], gap: float) -> list[float]:
     """Return places from 0 to 100 in the order of those wanted, near them and at least `gap` apart."""
     order = sorted(range(len(wanted)), key=lambda number: wanted[number])
     places = [wanted[number] for number in order]
-    for at, (before, _) in enumerate(pairwise(range(len(places))), 1):
-        places[at] = max(places[at], places[before] + gap)
+    for at in range(1, len(places)):
+        places[at] = max(places[at], places[at - 1] + gap)
     over = max(0.0, places[-1] - (100 - gap / 2))
     for at in reversed(range(len(places))):
         highest = places[at + 1] - gap if at + 1 < len(places) else places[at] - over
